@@ -1,0 +1,70 @@
+"""Raising the floor: what the publisher writes to a HEAD after it saw versions in ``_delta_log`` (I4, I5)."""
+
+from __future__ import annotations
+
+from turnstile.core.head import KEEP_PUBLISHED, TableHead, cost
+from turnstile.core.plan import Action, Change, Clause, Drop, Equals, Exclude, Set, SetSum
+from turnstile.core.positions import positioned
+
+
+def evicted(head: TableHead, published: int) -> int:
+    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``."""
+    return max(0, published - KEEP_PUBLISHED - head.tail_from + 1)
+
+
+def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
+    """The write after publication up to ``published``.
+
+    It evicts all but the last few published entries, strips those of their bytes, and lowers ``bytes``. With
+    ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
+    without, it leaves ``pending`` for the commits that came in between.
+
+    Raises:
+        ValueError: when ``published`` is not between the head's floor and latest.
+    """
+    if not head.floor <= published <= head.latest:
+        raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
+    gone = evicted(head, published)
+    places = positioned(head)
+    clauses = [
+        Clause("same floor", "I5", "nobody moved the floor since it was read", Equals(("floor",), head.floor)),
+        Clause(
+            "same tail", "I4", "list positions mean the versions they meant", Equals(("tail_from",), head.tail_from)
+        ),
+    ]
+    actions: list[Action] = [Set(("floor",), published)]
+    freed = 0
+    for index, entry in enumerate(head.tail[: published - head.tail_from + 1]):
+        if index < gone:
+            freed += cost(entry)
+        elif entry.data or entry.obj:
+            freed += cost(entry) - cost(entry.stripped())
+            actions.append(Set(("tail", index), entry.stripped().pack()))
+    if gone:
+        last = places[gone - 1]
+        actions += [Set(("tail_from",), head.tail_from + gone), Set(("tail_ict",), last.ict)]
+        mark = hwm_after(head, gone)
+        if mark is not None:
+            actions.append(Set(("tail_hwm",), mark))
+        # Descending: one emulator shifts positions while it removes; in this order every backend agrees.
+        actions += [Drop(("tail", index)) for index in reversed(range(gone))]
+        actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
+    if freed:
+        actions.append(SetSum(("bytes",), ("bytes",), -freed))
+    if idle:
+        clauses.append(Clause("idle", "I11", "nothing was ratified since", Equals(("latest",), published)))
+        if head.pending is not None:
+            actions.append(Drop(("pending",)))
+        actions += [Drop(("apps", app)) for app, version in head.apps.items() if version < head.tail_from + gone]
+    return Change(head.key, tuple(clauses), tuple(actions))
+
+
+def hwm_after(head: TableHead, count: int) -> int | None:
+    """Row-id high-water mark after the first ``count`` entries of the tail (None without row tracking)."""
+    mark = head.tail_hwm
+    for entry in head.tail[:count]:
+        if entry.hwm != -2:
+            mark = entry.hwm
+        elif entry.ticket and mark is not None:
+            mark += entry.rows
+    return mark

@@ -1,0 +1,169 @@
+"""The HEAD of a Delta table: one small row, and the tail of ratified commits it carries (design 2.1)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.core.plan import Row
+
+ACTIVE: Final = "active"
+State = Literal["active", "leaving", "dropped", "stuck", "recovering"]
+
+KEEP_PUBLISHED: Final = 3
+"""How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
+
+ROW_BUDGET: Final = 30_000
+"""Bytes the tail may carry: 32 kB for the row less what its other attributes and a floor update need."""
+
+INLINE_IN_ROW: Final = 4_096
+"""Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """One ratified commit as the row keeps it, packed to a few dozen bytes.
+
+    ``unique`` is the unique part of the staged name (empty: derived from the txn id); ``data`` compressed inline
+    content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
+    in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
+    ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
+    high-water mark a named commit sets (-2: leaves it); ``ratified`` server clock (ms).
+    """
+
+    txn: str
+    ict: int
+    size: int
+    changed: str
+    operation: str = ""
+    unique: str = ""
+    name: str = ""
+    modified: int = 0
+    data: bytes = b""
+    obj: str = ""
+    inline: bool = False
+    ticket: bool = False
+    rows: int = 0
+    hwm: int = -2
+    group: str = ""
+    ratified: int = 0
+
+    def pack(self) -> bytes:
+        """The bytes stored in the row's tail."""
+        return _ENCODER.encode(self)
+
+    def stripped(self) -> Entry:
+        """The entry after publication: its content is in ``_delta_log``."""
+        return msgspec.structs.replace(self, data=b"", obj="")
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Entry)
+
+
+def cost(entry: Entry) -> int:
+    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, and DynamoDB's overhead."""
+    return len(entry.pack()) + len(entry.txn) + 8
+
+
+class TableHead(msgspec.Struct, frozen=True):
+    """A parsed HEAD. ``row_hwm`` is None where row tracking is off; ``apps`` maps a hashed streaming application id
+    to the last version in or before the tail that carried its ``txn``."""
+
+    key: str
+    table_id: str
+    catalog: str
+    name: str
+    location: str
+    state: State
+    latest: int
+    floor: int
+    tail_from: int
+    tail: tuple[Entry, ...]
+    tail_ict: int
+    tail_hwm: int | None
+    ids: frozenset[str]
+    apps: dict[str, int]
+    epoch: int
+    last_ict: int
+    row_hwm: int | None
+    bytes: int
+    metadata: str
+    pending: int | None
+    created: int
+    managed: bool
+    changed_at: int
+    reason: str
+
+    @classmethod
+    def from_row(cls, row: Row) -> TableHead:
+        """Parse a refs row of kind ``table``."""
+        return cls(
+            key=row["key"],
+            table_id=row["table_id"],
+            catalog=row["catalog"],
+            name=row["name"],
+            location=row["location"],
+            state=row["state"],
+            latest=row["latest"],
+            floor=row["floor"],
+            tail_from=row["tail_from"],
+            tail=tuple(_DECODER.decode(packed) for packed in row["tail"]),
+            tail_ict=row["tail_ict"],
+            tail_hwm=row.get("tail_hwm"),
+            ids=frozenset(row.get("ids", ())),
+            apps=dict(row.get("apps", {})),
+            epoch=row["epoch"],
+            last_ict=row["last_ict"],
+            row_hwm=row.get("row_hwm"),
+            bytes=row["bytes"],
+            metadata=row["metadata"],
+            pending=row.get("pending"),
+            created=row["created"],
+            managed=row["managed"],
+            changed_at=int(row.get("changed_at") or row["created"]),
+            reason=row.get("reason", ""),
+        )
+
+
+def new_head_row(
+    *,
+    key: str,
+    table_id: str,
+    catalog: str,
+    name: str,
+    location: str,
+    metadata: str,
+    version: int,
+    ict: int,
+    row_hwm: int | None,
+    created: int,
+    managed: bool,
+) -> Row:
+    """The row of a table whose versions up to ``version`` are all published (0 for a new one, N for an import)."""
+    row: Row = {
+        "key": key,
+        "kind": "table",
+        "table_id": table_id,
+        "catalog": catalog,
+        "name": name,
+        "location": location,
+        "state": ACTIVE,
+        "latest": version,
+        "floor": version,
+        "tail_from": version + 1,
+        "tail": [],
+        "tail_ict": ict,
+        "apps": {},
+        "epoch": version,
+        "last_ict": ict,
+        "bytes": 0,
+        "metadata": metadata,
+        "created": created,
+        "changed_at": created,
+        "managed": managed,
+    }
+    if row_hwm is not None:
+        row["row_hwm"] = row_hwm
+        row["tail_hwm"] = row_hwm
+    return row

@@ -1,0 +1,53 @@
+"""Keys of the two tables. One place decides how a row is addressed."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A tenant's key space: every key carries the realm, every obj key realm and catalog (Polaris, "Multi-tenancy")."""
+
+    realm: str
+
+    def table(self, table_id: str) -> str:
+        """refs key of a Delta table's HEAD."""
+        return f"{self.realm}/table/{table_id}"
+
+    def catalog(self, name: str) -> str:
+        """refs key of a catalog's HEAD."""
+        return f"{self.realm}/catalog/{name.lower()}"
+
+    def staging(self, table_id: str) -> str:
+        """refs key of a staging table."""
+        return f"{self.realm}/staging/{table_id}"
+
+    def location(self, location: str) -> str:
+        """refs key of the owner of a normalised storage location."""
+        return f"{self.realm}/location/{location}"
+
+    def objs(self, catalog: str) -> str:
+        """objs partition of a catalog."""
+        return f"{self.realm}/{catalog.lower()}"
+
+
+def identity_obj(table_id: str, identity: str) -> str:
+    """objs id of an identity-index entry: (table, txn id or staged name) -> version."""
+    return f"identity/{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
+
+
+def content_obj(kind: str, table_id: str, payload: bytes) -> str:
+    """objs id of something addressed by its content, so that writing it twice is harmless."""
+    return f"{kind}/{table_id}/{hashlib.sha256(payload).hexdigest()[:40]}"
+
+
+def metadata_obj(table_id: str, version: int, payload: bytes) -> str:
+    """objs id of a metadata snapshot: in order of the version that made it, unique by content. It is the etag."""
+    return f"metadata/{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}"
+
+
+def app_key(app_id: str) -> str:
+    """Bounded key of a streaming ``txn.appId`` in a HEAD's ``apps``."""
+    return hashlib.sha256(app_id.encode()).hexdigest()[:16]

@@ -1,0 +1,50 @@
+"""A table's current protocol, metadata and domains, as one immutable snapshot; its obj id is the etag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnstile.core.content import ROW_TRACKING_DOMAIN, Content
+
+
+class MetadataSnapshot(msgspec.Struct, frozen=True):
+    """Protocol and metaData actions as last committed, domains by name, and the version that changed them last."""
+
+    version: int
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+    domains: dict[str, Any]
+
+    @property
+    def row_tracking(self) -> bool:
+        """Whether writers must assign row ids (the feature is supported)."""
+        return "rowTracking" in (self.protocol.get("writerFeatures") or [])
+
+
+def first_snapshot(content: Content, version: int = 0) -> MetadataSnapshot:
+    """The snapshot that a commit with both a protocol and a metaData action creates."""
+    if content.protocol is None or content.metadata is None:
+        raise ValueError("content without protocol and metadata")
+    empty = MetadataSnapshot(version=version, protocol=content.protocol, metadata=content.metadata, domains={})
+    return apply(empty, content, version)
+
+
+def apply(snapshot: MetadataSnapshot, content: Content, version: int) -> MetadataSnapshot:
+    """The snapshot after ``content`` became ``version``. Row tracking's high-water mark lives in the HEAD, not here."""
+    domains = dict(snapshot.domains)
+    for domain in content.domains:
+        name = domain["domain"]
+        if name == ROW_TRACKING_DOMAIN:
+            continue
+        if domain.get("removed"):
+            domains.pop(name, None)
+        else:
+            domains[name] = domain.get("configuration")
+    return MetadataSnapshot(
+        version=version,
+        protocol=content.protocol or snapshot.protocol,
+        metadata=content.metadata or snapshot.metadata,
+        domains=domains,
+    )

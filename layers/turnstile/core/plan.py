@@ -1,0 +1,185 @@
+"""A conditional write as data: named clauses and actions on one row.
+
+The core says *what* must hold and *what* changes; the DynamoDB adapter renders it as expressions and the in-memory
+fake evaluates it. So the very clauses that guard production are the ones the model and the simulation exercise, and
+removing any one of them is a mutation that a test must notice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[str | int, ...]
+Row = dict[str, Any]
+"""One item: str, int, bytes, bool, list, dict (str keys) and non-empty sets of str."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equals:
+    """The stored value is there and equal."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The stored number is there and smaller than ``value``."""
+
+    path: Path
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """The stored number is there and not larger than ``value``."""
+
+    path: Path
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """The stored number is there and not smaller than ``value``."""
+
+    path: Path
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Nothing is stored under the path."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """Something is stored under the path."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """The stored set does not contain ``value`` (also when there is no set)."""
+
+    path: Path
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """One of the tests holds."""
+
+    tests: tuple[Test, ...]
+
+
+Test = Equals | Below | AtMost | AtLeast | Absent | Present | Lacks | Either
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One named condition. ``invariant`` names what breaks without it; ``says`` is the condition in words."""
+
+    name: str
+    invariant: str
+    says: str
+    test: Test
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Store ``value``."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SetSum:
+    """Store the old value of ``source`` plus ``plus``."""
+
+    path: Path
+    source: Path
+    plus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append ``values`` to a stored list."""
+
+    path: Path
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """Add strings to a stored set (which need not exist yet). Top-level attributes only."""
+
+    path: Path
+    values: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """Remove strings from a stored set."""
+
+    path: Path
+    values: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Remove an attribute, a map member or a list element. Indexes mean positions before the write."""
+
+    path: Path
+
+
+Action = Set | SetSum | Append | Include | Exclude | Drop
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change an existing row (the clauses must imply that it exists)."""
+
+    key: str
+    clauses: tuple[Clause, ...]
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Write a whole row; by default only where there is none."""
+
+    row: Row
+    clauses: tuple[Clause, ...]
+
+    @property
+    def key(self) -> str:
+        return str(self.row["key"])
+
+
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Delete a row under clauses."""
+
+    key: str
+    clauses: tuple[Clause, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Require clauses of a row that a transaction does not change."""
+
+    key: str
+    clauses: tuple[Clause, ...]
+
+
+Write = Change | Insert | Erase | Check
+
+
+def new_row(invariant: str) -> Clause:
+    """The clause of a first write: nobody wrote this key before."""
+    return Clause("new", invariant, "the row does not exist yet", Absent(("key",)))

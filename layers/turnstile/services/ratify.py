@@ -1,0 +1,334 @@
+"""Ratification: the hot path.
+
+    1  read the content           inline: from the request; staged: one storage read
+    2  judge it                   protocol, contract, timestamps (I7), before anything is written
+    3  metadata, if it changes    read HEAD and snapshot, write the new snapshot as an obj
+    4  one conditional write      accepted: done
+    5  refused                    decide(returned row, proposal) answers; Recall and Spill send it round once more
+
+A crash after any step leaves at most an unreferenced obj or staged file for gc. An answer lost at 4 is Unknown to the
+client, who sends the same proposal again and gets a replay (I3).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.core.content import Content, read_content
+from turnstile.core.decide import decide, find_identity
+from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
+from turnstile.core.errors import InvalidCommit, InvalidRequest, NotFound, TooLarge, TurnstileError
+from turnstile.core.head import INLINE_IN_ROW, Entry, TableHead
+from turnstile.core.keys import app_key, content_obj
+from turnstile.core.metadata import apply
+from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
+from turnstile.core.plan import Change
+from turnstile.core.positions import positioned
+from turnstile.core.proposal import Proposal
+from turnstile.core.ratify import named_change, ticket_change
+from turnstile.ports import Accepted, Obj
+from turnstile.services.identity import IdentityIndex
+from turnstile.services.limits import Limits
+from turnstile.services.metadata import Snapshots
+from turnstile.services.packing import pack
+from turnstile.services.paths import staged_path
+from turnstile.world import World
+
+
+class CommitRequest(msgspec.Struct, frozen=True):
+    """A proposal as it arrives.
+
+    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
+    ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
+    """
+
+    table_id: str
+    version: int | None
+    base: int | None = None
+    staged: str = ""
+    size: int = 0
+    modified: int = 0
+    content: bytes | None = None
+    inline_name: str = ""
+    etag: str | None = None
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What never changes about a table, cached per sandbox."""
+
+    catalog: str
+    location: str
+
+
+class Ratifier:
+    """Decides commits of Delta tables. Holds ports and a cache of immutable facts; no per-request state."""
+
+    def __init__(self, world: World, limits: Limits | None = None, snapshots: Snapshots | None = None) -> None:
+        self._refs, self._objs, self._storages = world.refs, world.objs, world.storages
+        self._clock, self._space = world.clock, world.space
+        self._limits = limits or Limits()
+        self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
+        self._snapshots = snapshots or Snapshots(world.objs, world.space)
+        self._known: dict[str, Known] = {}
+
+    def commit(self, request: CommitRequest) -> Ratified | Conflict | Refused:
+        """Answer one proposal.
+
+        Raises:
+            InvalidRequest, InvalidCommit, TooLarge: the request is refused and nothing was written.
+            NotFound: no such table or staged file.
+            Throttled: nothing was applied.
+            OutcomeUnknown: the write's outcome could not be learned.
+        """
+        _check_request(request)
+        found = self._content(request)
+        if isinstance(found, Ratified):
+            return found
+        content, raw = found
+        self._check_clock(content)
+        proposal = self._proposal(request, content, raw)
+        if not content.changes_metadata:
+            return self._attempt(request.table_id, proposal)
+        head = self._head(request.table_id)
+        if request.version != head.latest + 1:  # judged from this row: without a snapshot it must never be written
+            return self._attempt(request.table_id, proposal, only_judge=head)
+        return self._attempt(request.table_id, self._with_metadata(head, proposal, content, request))
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _content(self, request: CommitRequest) -> tuple[Content, bytes | None] | Ratified:
+        if request.content is not None:
+            if len(request.content) > self._limits.inline_bytes:
+                raise TooLarge(
+                    f"inline content of {len(request.content)} bytes is over the limit",
+                    field="inline.content",
+                    remedy="stage the commit as a file instead",
+                    limit=self._limits.inline_bytes,
+                    size=len(request.content),
+                )
+            return read_content(request.content), request.content
+        storage = self._storages.open(self._about(request.table_id).location)
+        path = staged_path(request.staged)
+        found = storage.read(path, limit=self._limits.staged_bytes)
+        if found is None:
+            return self._replayed_content(request)
+        raw, stat = found
+        if stat.size != request.size:
+            raise InvalidCommit(
+                f"staged file {request.staged} has {stat.size} bytes, not {request.size}",
+                field="staged.size",
+                remedy="propose the file after it is written completely, with its true size",
+            )
+        return read_content(raw, whole=len(raw) == stat.size), None
+
+    def _replayed_content(self, request: CommitRequest) -> Ratified:
+        """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
+        about = self._about(request.table_id)
+        version = self._identities.recall(about.catalog, request.table_id, [request.staged])
+        head = self._head(request.table_id)
+        mine = find_identity(positioned(head), "", request.staged)
+        if mine is None and version is None:
+            raise NotFound(
+                "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
+            )
+        became = mine.version if mine is not None else version or 0
+        return Ratified(mine, became, latest=head.latest, metadata=head.metadata, replayed=True)
+
+    def _check_clock(self, content: Content) -> None:
+        now = self._clock.now_ms()
+        if content.ict > now + self._limits.clock_skew_ms:
+            raise TimestampAhead(
+                f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
+                field="commitInfo.inCommitTimestamp",
+                remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
+                server=now,
+            )
+
+    def _proposal(self, request: CommitRequest, content: Content, raw: bytes | None) -> Proposal:
+        ticket = request.version is None
+        if ticket and (raw is None or not content.blind):
+            raise InvalidCommit(
+                "only an inline blind append may ask for the next version",
+                field="version",
+                remedy="blind append: commitInfo, add with dataChange, txn, the delta.rowTracking domain; "
+                "name the version for anything else",
+            )
+        base = request.base
+        if base is None:
+            base = content.read_version
+        if request.version is not None and (base is None or base >= request.version or base < 0):
+            base = request.version - 1
+        if base is None:
+            raise InvalidRequest("base is missing", field="base", remedy="give the version the append was based on")
+        packed = pack(raw) if raw is not None else b""
+        rows = -1
+        if ticket and content.hwm is not None:
+            if content.rows is None:
+                raise InvalidCommit(
+                    "row tracking needs stats.numRecords in every add", field="add.stats", remedy="collect statistics"
+                )
+            rows = content.rows
+        unique = ""
+        if request.inline_name:
+            parsed = parse_staged_file(request.inline_name)
+            unique = parsed[1] if parsed and parsed[1] != inline_unique(content.txn) else ""
+        staged = parse_staged_file(request.staged) if request.staged else None
+        return Proposal(
+            version=request.version,
+            base=base,
+            entry=Entry(
+                txn=content.txn,
+                ict=content.ict,
+                size=len(raw) if raw is not None else request.size,
+                changed=content.changed,
+                operation=content.operation,
+                unique=staged[1] if staged else unique,
+                name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
+                modified=request.modified,
+                data=packed,
+                inline=raw is not None,
+                ticket=ticket,
+                rows=rows,
+                hwm=-2 if ticket or content.hwm is None else content.hwm,
+                ratified=self._clock.now_ms(),
+            ),
+            apps=tuple(app_key(app) for app in content.apps),
+            asserts=request.etag,
+        )
+
+    def _with_metadata(self, head: TableHead, proposal: Proposal, content: Content, request: CommitRequest) -> Proposal:
+        """Write the snapshot that the commit makes, and assert the one it was made from."""
+        version = request.version or 0
+        before = self._snapshots.get(head.catalog, head.metadata)
+        after = apply(before, content, version)
+        metadata = self._snapshots.put(head.catalog, head.table_id, after, self._clock.now_ms())
+        entry = proposal.entry
+        if after.row_tracking and head.row_hwm is None and entry.hwm == -2:
+            entry = msgspec.structs.replace(entry, hwm=-1)
+        return msgspec.structs.replace(
+            proposal,
+            entry=entry,
+            metadata=metadata,
+            asserts=request.etag if request.etag is not None else head.metadata,
+        )
+
+    def _attempt(
+        self, table_id: str, proposal: Proposal, only_judge: TableHead | None = None
+    ) -> Ratified | Conflict | Refused:
+        """Steps 4 and 5. With ``only_judge`` nothing is written: that row's judgement is the answer."""
+        key = self._space.table(table_id)
+        if len(proposal.entry.data) > INLINE_IN_ROW and only_judge is None:
+            proposal = self._spill(table_id, proposal)
+        clock_behind = False
+        for _ in range(self._limits.attempts):
+            if only_judge is None:
+                answer = self._refs.write(self._change(key, proposal, clock_behind))
+                if answer.row is None:
+                    raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
+                head = self._learn(TableHead.from_row(answer.row))
+                if isinstance(answer, Accepted):
+                    return _accepted(head, proposal)
+            else:
+                head = only_judge
+            decision = decide(head, proposal)
+            match decision:
+                case Recall(tail_from=tail_from):
+                    identities = [proposal.entry.txn, _staged_name(proposal)]
+                    version = self._identities.recall(head.catalog, table_id, identities)
+                    if version is not None:
+                        return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
+                    proposal = msgspec.structs.replace(proposal, recalled=tail_from)
+                case Spill():
+                    proposal = self._spill(table_id, proposal)
+                case Ratified(replayed=False):  # a ticket whose clock form did not fit
+                    clock_behind = head.last_ict >= proposal.entry.ict
+                case _:
+                    return decision
+        return Refused(
+            kind="ConcurrentChange",
+            message="the table changed during every attempt",
+            remedy="send the same proposal again",
+            details={"retry_after_ms": 100},
+        )
+
+    def _change(self, key: str, proposal: Proposal, clock_behind: bool) -> Change:
+        now = self._clock.now_ms()
+        if proposal.version is None:
+            return ticket_change(key, proposal, now, clock_behind=clock_behind)
+        return named_change(key, proposal, now)
+
+    def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
+        """Move inline bytes to an obj, written before the row refers to it."""
+        about = self._about(table_id)
+        entry = proposal.entry
+        obj = content_obj("inline", table_id, entry.data)
+        created = self._clock.now_ms() * 1000
+        self._objs.put(Obj(self._space.objs(about.catalog), obj, "inline", entry.data, created=created))
+        return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=obj))
+
+    # -- facts ----------------------------------------------------------------------------------------------------
+
+    def _head(self, table_id: str) -> TableHead:
+        row = self._refs.read(self._space.table(table_id))
+        if row is None:
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
+        return self._learn(TableHead.from_row(row))
+
+    def _learn(self, head: TableHead) -> TableHead:
+        self._known[head.table_id] = Known(catalog=head.catalog, location=head.location)
+        return head
+
+    def _about(self, table_id: str) -> Known:
+        known = self._known.get(table_id)
+        if known is None:
+            self._head(table_id)
+            known = self._known[table_id]
+        return known
+
+
+class TimestampAhead(InvalidCommit):
+    """An in-commit timestamp too far ahead of the server's clock."""
+
+    type = "TimestampAhead"
+
+
+def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
+    mine = find_identity(positioned(head), proposal.entry.txn)
+    if mine is None:
+        raise TurnstileError("an accepted commit is missing from its HEAD")
+    return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata)
+
+
+def _staged_name(proposal: Proposal) -> str:
+    entry = proposal.entry
+    if entry.name or proposal.version is None:
+        return entry.name
+    return staged_file(proposal.version, entry.unique or inline_unique(entry.txn))
+
+
+def _check_request(request: CommitRequest) -> None:
+    version = request.version
+    if version is not None and not 1 <= version <= MAX_VERSION:
+        raise InvalidRequest(
+            f"version must be between 1 and {MAX_VERSION}, not {version}",
+            field="version",
+            remedy="version 0 is written when the table is created",
+        )
+    if request.base is not None and not 0 <= request.base <= MAX_VERSION:
+        raise InvalidRequest(f"base must be a version, not {request.base}", field="base")
+    if bool(request.staged) == (request.content is not None):
+        raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
+    for field, name in (("staged.name", request.staged), ("inline.name", request.inline_name)):
+        if not name:
+            continue
+        parsed = parse_staged_file(name)
+        if parsed is None or (version is not None and parsed[0] != version) or version is None:
+            raise InvalidRequest(
+                f"{field} {name!r} is not a staged commit of version {version}",
+                field=field,
+                remedy="name it <20 digits of the version>.<uuid>.json",
+            )
+    if request.staged and request.size <= 0:
+        raise InvalidRequest("staged.size must be positive", field="staged.size")
+    if request.modified < 0 or request.modified > MAX_VERSION:
+        raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")

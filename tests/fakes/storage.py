@@ -1,0 +1,100 @@
+"""Log storage in memory: what a strongly consistent object store with conditional puts does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from turnstile.ports import Stat
+
+
+class FakeStorages:
+    """In-memory ``turnstile.ports.Storages``: one dictionary of files over all locations."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.files: dict[str, tuple[bytes, int]] = {}
+        self.clock = clock
+        self.lock = threading.RLock()
+        self.requests: list[str] = []
+
+    def open(self, location: str) -> FakeStorage:
+        return FakeStorage(self, location.rstrip("/") + "/")
+
+
+class FakeStorage:
+    """In-memory ``turnstile.ports.LogStorage`` of one table."""
+
+    def __init__(self, owner: FakeStorages, root: str) -> None:
+        self._owner, self._root = owner, root
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        with self._owner.lock:
+            self._owner.requests.append("read")
+            found = self._owner.files.get(self._root + path)
+        if found is None:
+            return None
+        content, modified = found
+        return content[:limit], Stat(path, len(content), modified)
+
+    def stat(self, path: str) -> Stat | None:
+        with self._owner.lock:
+            self._owner.requests.append("stat")
+            found = self._owner.files.get(self._root + path)
+        return Stat(path, len(found[0]), found[1]) if found else None
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        with self._owner.lock:
+            self._owner.requests.append("put")
+            if self._root + path in self._owner.files:
+                return False
+            self._owner.files[self._root + path] = (content, self._owner.clock.now_ms())
+            return True
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        for stat in self._under(prefix):
+            if "/" not in stat.path[len(prefix) :] and stat.path > after:
+                yield stat
+
+    def list_all(self) -> Iterator[Stat]:
+        yield from self._under("")
+
+    def delete(self, path: str) -> None:
+        with self._owner.lock:
+            self._owner.requests.append("delete")
+            self._owner.files.pop(self._root + path, None)
+
+    def _under(self, prefix: str) -> list[Stat]:
+        with self._owner.lock:
+            self._owner.requests.append("list")
+            start = self._root + prefix
+            return [
+                Stat(key[len(self._root) :], len(content), modified)
+                for key, (content, modified) in sorted(self._owner.files.items())
+                if key.startswith(start)
+            ]
+
+
+class FakeClock:
+    """A clock that moves when told to (``step_ms`` at every look, so that time never stands still by accident)."""
+
+    def __init__(self, now_ms: int = 1_770_000_000_000, step_ms: int = 1) -> None:
+        self.now, self.step = now_ms, step_ms
+
+    def now_ms(self) -> int:
+        self.now += self.step
+        return self.now
+
+
+class FakeIds:
+    """Predictable identifiers."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def uuid(self) -> str:
+        self._count += 1
+        return f"00000000-0000-4000-8000-{self._count:012d}"
+
+    def obj_id(self) -> str:
+        self._count += 1
+        return f"{self._count:020d}"

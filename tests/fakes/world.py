@@ -1,0 +1,30 @@
+"""A whole world in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.fakes.objs import FakeObjs
+from tests.fakes.refs import FakeRefs
+from tests.fakes.storage import FakeClock, FakeIds, FakeStorages
+from turnstile.core.keys import Space
+from turnstile.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class FakeWorld(World):
+    """``World`` whose fields are known to be fakes."""
+
+    refs: FakeRefs
+    objs: FakeObjs
+    storages: FakeStorages
+    clock: FakeClock
+    ids: FakeIds
+
+
+def fake_world(realm: str = "test") -> FakeWorld:
+    """Empty tables, empty storage, a clock that ticks 1 ms a look."""
+    clock = FakeClock()
+    return FakeWorld(
+        refs=FakeRefs(), objs=FakeObjs(), storages=FakeStorages(clock), clock=clock, ids=FakeIds(), space=Space(realm)
+    )
