@@ -35,6 +35,8 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     if head.state != ACTIVE:
         return _not_active(head)
     if proposal.oldest_needed < head.tail_from:
+        if proposal.recalled is not None and proposal.version is None and proposal.apps:
+            return _conflict(head, tail, proposal.base + 1, "application")
         return Recall(tail_from=head.tail_from)
     return _ticket(head, proposal, tail) if proposal.version is None else _named(head, proposal, tail)
 

@@ -17,7 +17,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
 
     It evicts all but the last few published entries, strips those of their bytes, and lowers ``bytes``. With
     ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
-    without, it leaves ``pending`` for the commits that came in between.
+    without, it leaves ``pending`` for the commits that came in between. A refusal returns the row: plan again from it.
 
     Raises:
         ValueError: when ``published`` is not between the head's floor and latest.
@@ -51,11 +51,17 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
         actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
     if freed:
         actions.append(SetSum(("bytes",), ("bytes",), -freed))
+    forgotten = {app: version for app, version in head.apps.items() if version < head.tail_from + gone}
+    actions += [Drop(("apps", app)) for app in forgotten]
     if idle:
         clauses.append(Clause("idle", "I11", "nothing was ratified since", Equals(("latest",), published)))
         if head.pending is not None:
             actions.append(Drop(("pending",)))
-        actions += [Drop(("apps", app)) for app, version in head.apps.items() if version < head.tail_from + gone]
+    else:
+        clauses += [
+            Clause("same application", "I3", "no later commit carries its txn", Equals(("apps", app), version))
+            for app, version in forgotten.items()
+        ]
     return Change(head.key, tuple(clauses), tuple(actions))
 
 

@@ -31,5 +31,11 @@ class Proposal(msgspec.Struct, frozen=True):
 
     @property
     def oldest_needed(self) -> int:
-        """The tail must still carry identities from this version on (I3)."""
+        """The tail must still carry everything from this version on (I3).
+
+        The identity index can stand in for evicted transaction ids, but nothing remembers evicted streaming
+        applications: a ticket with a ``txn`` needs every entry since its base.
+        """
+        if self.version is None and self.apps:
+            return self.base + 1
         return max(self.base + 1, self.recalled or 0)
