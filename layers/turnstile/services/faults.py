@@ -1,0 +1,69 @@
+"""Named fault points: where a test may stop, delay or kill a service, to show that a crash there heals.
+
+A test facility. Services call ``faults(point)`` between the steps whose order matters; in production that is a no-op.
+A function started with ``TURNSTILE_FAULT_POINT=<point>`` or ``<point>:<n>`` dies, without any clean-up, when it comes
+to that point (for the n-th time), as a process does whose machine is taken away.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+Faults = Callable[[str], None]
+"""Called with the name of the point that was reached; may raise, wait or end the process."""
+
+VARIABLE: Final = "TURNSTILE_FAULT_POINT"
+
+POINTS: Final[dict[str, str]] = {
+    "publish.read": "the HEAD was read, nothing was done",
+    "publish.fetched": "a version's ratified bytes are in hand, not yet in _delta_log",
+    "publish.copied": "a version was written to _delta_log",
+    "publish.verified": "a version was found in _delta_log, with the same bytes",
+    "publish.identities": "the identity index knows what will leave the tail; the floor is where it was",
+    "publish.floor": "the floor was raised",
+    "publish.stuck": "the HEAD was marked as stuck",
+    "publish.unstuck": "the HEAD takes commits again",
+    "materialise.put": "an inline commit was written to its staged name",
+    "collect.marked": "an item was marked for collection, nothing of it is gone",
+    "collect.deleted": "one file or obj of an item is gone",
+    "collect.emptied": "all files of an item are gone, its rows are not",
+    "collect.released": "the location has no owner any more, the HEAD does not say purged yet",
+}
+
+
+def no_faults(point: str) -> None:
+    """Production: nothing happens."""
+
+
+def faults_from(environment: Mapping[str, str]) -> Faults:
+    """The faults that ``TURNSTILE_FAULT_POINT`` asks for; none when it is not set.
+
+    Raises:
+        ValueError: the variable names no known point.
+    """
+    wanted = environment.get(VARIABLE, "")
+    if not wanted:
+        return no_faults
+    name, _, count = wanted.partition(":")
+    if name not in POINTS or (count and not count.isdigit()):
+        raise ValueError(f"{VARIABLE}={wanted!r}: name one of {', '.join(POINTS)}, optionally with ':<n>'")
+    return _DieAt(name, int(count or 1))
+
+
+class _DieAt:
+    """Ends the process at the n-th visit to a point."""
+
+    def __init__(self, point: str, visit: int) -> None:
+        self._point, self._left = point, visit
+        self._lock = threading.Lock()
+
+    def __call__(self, point: str) -> None:
+        if point != self._point:
+            return
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                os._exit(137)
