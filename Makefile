@@ -1,0 +1,88 @@
+# `make help` lists the targets. Everything runs from .venv, which `make setup` makes from the lock in requirements/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+STAMP := .venv/.set-up
+SEEDS ?= 200
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# -- use --------------------------------------------------------------------------------------------------------------
+
+.PHONY: demo up down
+demo: setup ## Five real tables, four writers, every kind of statement, checked against pandas
+	$(BIN)/turnstile demo
+
+up: setup ## Start the embedded stack
+	$(BIN)/turnstile up
+
+down: ## Stop the embedded stack
+	$(BIN)/turnstile down
+
+# -- set up -----------------------------------------------------------------------------------------------------------
+
+.PHONY: setup lock clean
+setup: $(STAMP) ## Make .venv from the lock and fetch Delta's packages; quick when nothing changed
+
+$(STAMP): requirements/setup requirements/dev.txt requirements/bootstrap.txt pyproject.toml requirements/warm_spark.py
+	@requirements/setup
+	@touch $@
+
+lock: setup ## Resolve requirements/*.in anew, keeping versions that fit (UPGRADE=1: newest)
+	requirements/lock $(if $(UPGRADE),--upgrade)
+
+clean: ## Remove what builds, tests and local stacks left behind (not .venv)
+	rm -rf .turnstile build dist *.egg-info .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log mutants states
+	find . -name __pycache__ -not -path './.venv/*' -type d -prune -exec rm -rf {} +
+
+# -- check ------------------------------------------------------------------------------------------------------------
+
+.PHONY: check lint types imports fix
+check: lint types imports test-quick ## Everything before a push, in a few minutes
+
+lint: setup ## Style: ruff, formatter included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fix: setup ## Let ruff repair what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup ## Types: mypy, strict; each function on its own, as it is deployed
+	$(BIN)/mypy layers spark_client infra cli
+	@for app in functions/*/app.py; do \
+	    folder=$$(dirname $$app); echo "mypy $$folder"; \
+	    (cd $$folder && MYPYPATH=../../layers ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/$$folder .); \
+	done
+
+imports: setup ## Import rules: who may know whom
+	$(BIN)/lint-imports --no-logo
+
+# -- test -------------------------------------------------------------------------------------------------------------
+
+.PHONY: test test-quick test-core test-stack test-spark simulate bench
+test: test-core test-stack test-spark ## All tests, in three groups
+
+test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
+	$(PYTEST) -m "not spark and not slow" -n 2 --dist loadfile tests
+
+test-core: setup
+	$(PYTEST) -m "not spark and not stack" -n 2 --dist loadfile tests
+
+test-stack: setup
+	$(PYTEST) -m "stack and not spark" tests
+
+test-spark: setup ## Only the tests with a Spark session
+	$(PYTEST) -m spark tests
+
+simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000
+	SIMULATION_SEEDS=$(SEEDS) $(PYTEST) tests/simulation
+
+bench: setup ## Benchmarks on the embedded stack
+	$(BIN)/python benchmarks/race.py
