@@ -1,0 +1,39 @@
+"""Typed settings from the environment, judged when the function starts, so that a bad deployment fails at once."""
+
+from __future__ import annotations
+
+import os
+
+
+class BadSetting(ValueError):
+    """An environment variable is missing or has the wrong form; the message names it."""
+
+
+def text(name: str, default: str | None = None) -> str:
+    """The variable; without ``default`` it is compulsory."""
+    value = os.environ.get(name) or default
+    if value is None:
+        raise BadSetting(f"{name} is not set")
+    return value
+
+
+def integer(name: str, default: int, least: int, most: int) -> int:
+    """The variable as a whole number between ``least`` and ``most``."""
+    value = os.environ.get(name)
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise BadSetting(f"{name} must be a whole number, not {value!r}") from None
+    if not least <= number <= most:
+        raise BadSetting(f"{name} must be between {least} and {most}, not {number}")
+    return number
+
+
+def flag(name: str, *, default: bool = False) -> bool:
+    """The variable as ``true`` or ``false``."""
+    value = (os.environ.get(name) or str(default)).lower()
+    if value not in ("true", "false"):
+        raise BadSetting(f"{name} must be true or false, not {value!r}")
+    return value == "true"

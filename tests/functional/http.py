@@ -1,0 +1,95 @@
+"""Calls a Lambda handler the way an HTTP API does (payload 2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """Status, lower-case headers, raw text, and the parsed JSON (None when there is no body)."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text) if self.text else None
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error object; fails the test when the answer is none."""
+        found = self.json["error"]
+        assert found["code"] == self.status
+        return dict(found)
+
+
+def event(
+    method: str,
+    path: str,
+    *,
+    query: Mapping[str, Any] | str = "",
+    json_body: Any = None,
+    body: str | bytes | None = None,
+    headers: Mapping[str, str] | None = None,
+    base64_encoded: bool = False,
+) -> dict[str, Any]:
+    """The event of one request. ``path`` is as on the wire; bytes or ``json_body`` become the body's text."""
+    if json_body is not None:
+        body = json.dumps(json_body)
+    sent = {"content-type": "application/json", **{name.lower(): value for name, value in (headers or {}).items()}}
+    made: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": query if isinstance(query, str) else urlencode(query),
+        "headers": sent,
+        "requestContext": {"http": {"method": method, "path": path}, "requestId": "request-1", "stage": "$default"},
+        "isBase64Encoded": base64_encoded,
+    }
+    if body is not None:
+        made["body"] = body.decode() if isinstance(body, bytes) else body
+    return made
+
+
+class Http:
+    """A handler to be asked: ``Http(handler).post("/v1/...", {...}).json``.
+
+    ``token`` is sent as bearer token when given.
+    """
+
+    def __init__(self, handler: Handler, token: str = "") -> None:
+        self._handler, self._token = handler, token
+
+    def send(self, made: Mapping[str, Any]) -> Answer:
+        """Send a ready event."""
+        answered = self._handler(made, None)
+        json.dumps(answered)  # what Lambda does with it
+        headers = {name.lower(): value for name, value in answered["headers"].items()}
+        return Answer(answered["statusCode"], headers, answered["body"])
+
+    def call(self, method: str, path: str, **options: Any) -> Answer:
+        """Send one request; options as for ``event``."""
+        headers = dict(options.pop("headers", None) or {})
+        if self._token:
+            headers.setdefault("Authorization", f"Bearer {self._token}")
+        return self.send(event(method, path, headers=headers, **options))
+
+    def get(self, path: str, **query: Any) -> Answer:
+        return self.call("GET", path, query=query)
+
+    def post(self, path: str, json_body: Any = None, **options: Any) -> Answer:
+        return self.call("POST", path, json_body=json_body, **options)
+
+    def patch(self, path: str, json_body: Any = None, **options: Any) -> Answer:
+        return self.call("PATCH", path, json_body=json_body, **options)
+
+    def delete(self, path: str, **query: Any) -> Answer:
+        return self.call("DELETE", path, query=query)
