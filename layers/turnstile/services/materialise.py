@@ -3,10 +3,10 @@
 An inline commit's name was fixed when it was ratified, and so were its bytes: anybody may write the file, in any
 order, any number of times. Clients write their own copy in parallel with the request.
 
-What if the file exists with other bytes? The row's bytes are the ratified ones and the name is theirs alone, so
-whoever put others there broke the contract (say, a client that changed a proposal between two attempts). A reader who
-follows the name must find the ratified bytes (I2, I4): the file is replaced. That loses nothing, since the row can
-make it again until the version is published, and a published version is not touched here at all.
+What if the file exists with other bytes? The row's bytes are the ratified ones (I2) and a reader who follows the name
+must find those (I4), so the name is not given out: the answer is "try again" until the version is published, which
+needs no staged file. Replacing the file would need the right to delete in the lake, which the commit function does not
+have, and would race with whoever wrote it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnstile.services.faults import Faults, no_faults
 from turnstile.services.paths import staged_path
 from turnstile.world import World
 
-_TRIES = 4
+_LOOKS = 3
 
 
 class Materialised:
@@ -66,7 +66,7 @@ def materialise(
 
     Raises:
         ContentMissing: an inline commit's bytes are gone.
-        StorageFault: a file could not be written; try again.
+        StorageFault: a file could not be written, or holds other bytes; try again.
     """
     storage = world.storages.open(head.location)
     sizes: dict[int, int] = {}
@@ -100,13 +100,16 @@ def materialise(
 
 
 def _put(storage: LogStorage, path: str, content: bytes) -> None:
-    """Create the file, or see that it holds ``content``. Several tries, for whoever else does the same right now."""
-    for _ in range(_TRIES):
+    """Create the file, or see that it holds ``content``; several looks, as a client's own copy may still be growing."""
+    for _ in range(_LOOKS):
         if storage.put_if_absent(path, content):
             return
         found = storage.read(path)
         if found is not None and found[0] == content:
             return
-        if found is not None:
-            storage.delete(path)
-    raise StorageFault(f"{path} does not keep the ratified bytes", remedy="try again; find out who writes there")
+    raise StorageFault(
+        f"{path} holds other bytes than were ratified under this name",
+        remedy="try again: publication, which follows at once, needs no staged file; find out who writes there",
+        retry_after_ms=200,
+        path=path,
+    )
