@@ -1,0 +1,42 @@
+"""What can go wrong with the embedded stack, told as what, where and remedy."""
+
+from __future__ import annotations
+
+
+class StackError(Exception):
+    """The stack could not do what was asked. ``remedy`` says what to do about it; ``kind`` is for programs."""
+
+    def __init__(self, message: str, *, remedy: str = "", kind: str = "StackFailed") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.kind = kind
+
+
+class PortTaken(StackError):
+    """Somebody else listens on the port."""
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(
+            f"port {port} of {host} is taken by another program",
+            remedy="choose another one with --port, or --port 0 for any free one",
+            kind="PortTaken",
+        )
+
+
+class AlreadyRunning(StackError):
+    """A stack with other settings runs in this home."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message, remedy=remedy, kind="AlreadyRunning")
+
+
+class NotRunning(StackError):
+    """No stack runs in this home."""
+
+    def __init__(self, home: object) -> None:
+        super().__init__(
+            f"no stack is running in {home}",
+            remedy="start it with 'turnstile up', or name its folder with --home",
+            kind="NotRunning",
+        )

@@ -1,0 +1,75 @@
+"""The one process of a running stack: ``python -m turnstile_local.gateway``, started by :mod:`turnstile_local.launch`.
+
+It takes an already listening socket from its parent, so that the port is known to be free before anything starts,
+and the stack's lock, which it holds until it dies. SIGTERM stops it in order: requests in flight end, then the
+emulator writes its state.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT. Arguments are for the launcher only."""
+    parser = argparse.ArgumentParser(description="The embedded development stack; start it with 'turnstile up'.")
+    parser.add_argument("--home", required=True)
+    parser.add_argument("--socket", required=True, type=int, help="descriptor of the listening socket")
+    parser.add_argument("--lock", required=True, type=int, help="descriptor that holds the stack's lock")
+    options = parser.parse_args()
+    # Functions inherit what is inheritable, and the lock must not outlive this process.
+    os.set_inheritable(options.lock, False)
+    os.set_inheritable(options.socket, False)
+    _empty(Path(os.environ["TMPDIR"]))
+    _raise_open_files()
+    asyncio.run(_serve(options.home, options.socket))
+
+
+async def _serve(home: str, socket: int) -> None:
+    from hypercorn.asyncio import serve
+    from hypercorn.config import Config
+    from ministack.app import app
+
+    from turnstile_local import patches
+    from turnstile_local.asgi import Gateway
+
+    patches.apply()
+    config = Config()
+    config.bind = [f"fd://{socket}"]
+    config.keep_alive_timeout = 75
+    config.keep_alive_max_requests = 1_000_000
+    config.graceful_timeout = 5
+    config.backlog = 1024
+    config.loglevel = "WARNING"
+    identity: dict[str, Any] = {
+        "service": "turnstile-stack",
+        "development": True,
+        "pid": os.getpid(),
+        "home": home,
+        "started": int(time.time() * 1000),
+    }
+    await serve(Gateway(app, identity), config)  # type: ignore[arg-type]
+
+
+def _empty(folder: Path) -> None:
+    """Remove functions that a stack which was killed left unpacked."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _raise_open_files() -> None:
+    """Take all the descriptors the system gives: every client connection and every function needs some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Start and stop the gateway process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from turnstile_local import locks
+from turnstile_local.errors import AlreadyRunning, PortTaken, StackError
+from turnstile_local.settings import HEALTH, HOST, child_environment
+
+if TYPE_CHECKING:
+    from turnstile_local.layout import Layout
+
+READY_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 20.0
+
+
+def launch(layout: Layout, port: int) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the gateway on ``port`` (0: any free one) and wait until it answers.
+
+    Returns the process and the port. Raises PortTaken, AlreadyRunning, or StackError with the end of the log.
+    """
+    layout.create()
+    listener = _listen(port)
+    lock = locks.take(layout.lock)
+    if lock is None:
+        listener.close()
+        raise AlreadyRunning(f"a stack is running in {layout.home}", "stop it with 'turnstile down'")
+    port = int(listener.getsockname()[1])
+    with layout.log.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "turnstile_local.gateway",
+             "--home", str(layout.home), "--socket", str(listener.fileno()), "--lock", str(lock)],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=layout.home,
+            # A session of its own: it outlives the terminal and hears no Ctrl-C meant for others.
+            start_new_session=True,
+            pass_fds=(listener.fileno(), lock),
+            env=child_environment(
+                port=port, state=str(layout.state), s3=str(layout.s3), tmp=str(layout.tmp)
+            ),
+        )  # fmt: skip
+    listener.close()
+    os.close(lock)
+    _wait_ready(process, layout, port)
+    return process, port
+
+
+def healthy(port: int, *, timeout: float = 2.0) -> dict[str, object] | None:
+    """What the gateway on ``port`` says of itself, or None if nothing of ours answers there."""
+    try:
+        answer = httpx.get(f"http://{HOST}:{port}{HEALTH}", timeout=timeout, trust_env=False)
+        told = answer.json()
+    except (httpx.HTTPError, ValueError):
+        return None
+    return told if isinstance(told, dict) and told.get("service") == "turnstile-stack" else None
+
+
+def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = None) -> None:
+    """End the gateway in order and wait until it has written its state.
+
+    ``pid`` must come from a live holder of the stack's lock. After STOP_SECONDS it is killed, and StackError says so:
+    what the emulated tables took since the start is lost then.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while locks.held(layout.lock) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    late = locks.held(layout.lock)
+    if late:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if process is not None:
+        process.wait(timeout=STOP_SECONDS)
+    if late:
+        raise StackError(
+            f"the stack did not stop within {STOP_SECONDS:.0f} s and was killed; the tables' last changes are lost",
+            remedy=f"look at the end of {layout.log}",
+            kind="Killed",
+        )
+
+
+def _listen(port: int) -> socket.socket:
+    """A listening socket, bound before anything starts: a taken port is an error at once and not a timeout."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise PortTaken(HOST, port) from error
+    return listener
+
+
+def _wait_ready(process: subprocess.Popen[bytes], layout: Layout, port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        # The socket listens already: the first request waits in its queue until the emulator is up.
+        if healthy(port, timeout=READY_SECONDS) is not None:
+            return
+        time.sleep(0.05)
+    reason = f"ended with code {process.returncode}" if process.poll() is not None else "did not become ready"
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+    raise StackError(
+        f"the stack {reason}; the end of {layout.log}:\n{tail(layout)}",
+        remedy="'turnstile up' once more; if it stays, report the log",
+        kind="StartFailed",
+    )
+
+
+def tail(layout: Layout, lines: int = 20) -> str:
+    """The last lines of the stack's log."""
+    try:
+        with layout.log.open("rb") as log:
+            log.seek(max(0, layout.log.stat().st_size - 16_384))
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return ""

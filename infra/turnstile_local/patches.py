@@ -1,0 +1,73 @@
+"""Where the emulator and its web server are changed, and why. Each patch is one function, applied before they start.
+
+They are changed in memory, in the gateway's process only. A test starts the stack and checks the effect of each, so
+that a new version that no longer needs or no longer fits a patch is noticed.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from turnstile_local.settings import CONCURRENCY
+
+
+def apply() -> None:
+    """Apply every patch. Call it before the emulator's app is served."""
+    no_wait_for_log_lines()
+    queue_for_a_worker()
+    ignore_h2c_upgrade()
+
+
+def no_wait_for_log_lines() -> None:
+    """Do not wait for log lines after an invocation.
+
+    The emulator waits 50 ms for a first line on stderr after every call of a function that logs nothing, ten times
+    what the call itself takes. A line that comes later is reported with the next call.
+    """
+    from ministack.core import lambda_runtime
+
+    def drain(worker: Any, **_: float) -> str:
+        return str(worker._drain_stderr())  # noqa: SLF001
+
+    lambda_runtime.Worker._drain_stderr_bounded = drain  # noqa: SLF001
+
+
+def queue_for_a_worker() -> None:
+    """Let requests wait for one of a few processes of a function instead of starting one for each.
+
+    Every process costs half a second of processor time to start; thirty writers at once would spend their time on
+    nothing else. No function of this project calls another, so waiting cannot lock up.
+    """
+    from ministack.services import lambda_svc
+
+    seats: dict[str, threading.BoundedSemaphore] = {}
+    guard = threading.Lock()
+    execute = lambda_svc._execute_function_warm  # noqa: SLF001
+
+    def execute_seated(func: dict[str, Any], *args: Any) -> Any:
+        name = str((func.get("config") or func).get("FunctionName"))
+        with guard:
+            seat = seats.setdefault(name, threading.BoundedSemaphore(CONCURRENCY))
+        with seat:
+            return execute(func, *args)
+
+    lambda_svc._execute_function_warm = execute_seated  # noqa: SLF001
+
+
+def ignore_h2c_upgrade() -> None:
+    """Answer ``Upgrade: h2c`` in HTTP/1.1, as a server may.
+
+    Java's HTTP client offers the upgrade with its first request. The web server would accept it and then speak
+    HTTP/2 with a client that may have sent a body along.
+    """
+    from hypercorn.protocol import h11
+
+    check = h11.H11Protocol._check_protocol  # noqa: SLF001
+
+    async def without_upgrade(protocol: Any, event: Any) -> None:
+        offered = any(name.lower() == b"upgrade" and value.lower() == b"h2c" for name, value in event.headers)
+        if not offered:
+            await check(protocol, event)
+
+    h11.H11Protocol._check_protocol = without_upgrade  # type: ignore[method-assign]  # noqa: SLF001

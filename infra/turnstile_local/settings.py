@@ -1,0 +1,63 @@
+"""Constants of the embedded stack, and the environment that it and its clients run in."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+"""The only interface it listens on: whoever reaches the port may do everything."""
+
+REGION: Final = "us-east-1"
+API_ID: Final = "turnstile"
+"""Pinned by the ``ms-custom-id`` tag of the API in template.yaml."""
+
+STACK_NAME: Final = "turnstile"
+CODE_BUCKET: Final = "turnstile-code"
+"""Bucket of the emulated S3 that holds the functions' code."""
+
+HEALTH: Final = "/_turnstile/health"
+
+CONCURRENCY: Final = 8
+"""Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests wait their turn."""
+
+
+def client_environment(url: str) -> dict[str, str]:
+    """Environment variables that point AWS clients (boto3, S3A, deltalake) at the stack."""
+    return {
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_ALLOW_HTTP": "true",
+    }
+
+
+def child_environment(*, port: int, state: str, s3: str, tmp: str) -> dict[str, str]:
+    """Environment of the gateway: the caller's, less everything that could lead a function to the real AWS."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "MINISTACK_", "LAMBDA_", "TURNSTILE_")) and name.lower() != "no_proxy"
+    }
+    return kept | {
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": HOST,
+        "PERSIST_STATE": "1",
+        "S3_PERSIST": "1",
+        "STATE_DIR": state,
+        "S3_DATA_DIR": s3,
+        "TMPDIR": tmp,
+        "MINISTACK_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "IOT_MTLS_ENABLED": "0",
+        "SFTP_ENABLED": "0",
+        "LOG_LEVEL": os.environ.get("TURNSTILE_STACK_LOG_LEVEL", "INFO"),
+        "NO_PROXY": "127.0.0.1,localhost",
+        # The emulator clears away containers at start, those of other programs among them: show it no Docker.
+        "DOCKER_HOST": "unix:///nonexistent/docker.sock",
+        "PYTHONUNBUFFERED": "1",
+    }
