@@ -1,0 +1,59 @@
+"""The sweeper: every HEAD with something unpublished gets a turn, whatever became of its stream record (I11).
+
+It also is what retries: missing content that was late, a stuck table whose cause has been mended, a publisher that
+died at any step.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.core.head import TableHead
+from turnstile.services.publish import Publisher
+from turnstile.services.publish_many import Failed, Round, publish_tables
+from turnstile.world import World
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """``tables`` HEADs looked at, ``unreadable`` rows that could not be parsed, ``round`` what became of the rest."""
+
+    tables: int
+    unreadable: tuple[Failed, ...]
+    round: Round
+
+
+class Sweeper:
+    """Finds tables with ``floor < latest`` or ``pending`` by a scan and publishes them, longest waiting first."""
+
+    def __init__(self, world: World, publisher: Publisher) -> None:
+        self._world, self._publisher = world, publisher
+
+    def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
+        """One pass. Stuck tables come last: they have had their turn before.
+
+        Args:
+            until_ms, each_ms, workers: as for ``publish_tables``.
+        """
+        tables = 0
+        due: list[tuple[bool, int, str]] = []
+        unreadable = []
+        for row in self._world.refs.scan("table"):
+            tables += 1
+            try:
+                head = TableHead.from_row(row)
+            except Exception as error:  # one damaged row must not hide the others
+                unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
+                continue
+            if head.state != "dropped" and (head.floor < head.latest or head.pending is not None):
+                due.append((head.state == "stuck", _waiting_since(head), head.table_id))
+        order = [table_id for _, _, table_id in sorted(due)]
+        done = publish_tables(
+            self._publisher, self._world.clock, order, until_ms=until_ms, each_ms=each_ms, workers=workers
+        )
+        return Swept(tables, tuple(unreadable), done)
+
+
+def _waiting_since(head: TableHead) -> int:
+    """When the oldest unpublished commit was ratified (ms)."""
+    waiting = head.tail[max(0, head.floor + 1 - head.tail_from) :]
+    return waiting[0].ratified if waiting else head.changed_at
