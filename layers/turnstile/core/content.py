@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.core.errors import InvalidCommit
-from turnstile.core.names import MAX_VERSION
+from turnstile.core.names import MAX_ROW_ID, MAX_VERSION
 
 CATALOG_MANAGED: Final = "catalogManaged"
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
@@ -19,6 +19,7 @@ ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 _KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar",
                  "checkpointMetadata"}  # fmt: skip
 _REFUSED: Final = {"sidecar", "checkpointMetadata"}
+_NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -77,7 +78,7 @@ def _number(action: dict[str, Any], member: str, line: int) -> int:
 def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
     try:
         parsed = msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except _NOT_JSON as error:
         raise InvalidCommit(f"line {line} is not JSON: {error}", field="content") from None
     if not isinstance(parsed, dict) or len(parsed) != 1:
         raise InvalidCommit(f"line {line} must be a JSON object with exactly one action", field="content")
@@ -139,7 +140,7 @@ def check_metadata(metadata: dict[str, Any]) -> None:
     schema = metadata.get("schemaString")
     try:
         fields = msgspec.json.decode(schema) if isinstance(schema, str) else None
-    except msgspec.DecodeError:
+    except _NOT_JSON:
         fields = None
     if not isinstance(fields, dict) or fields.get("type") != "struct":
         raise InvalidCommit("metaData.schemaString must be a Delta schema in JSON", field="metaData.schemaString")
@@ -151,19 +152,27 @@ def _records(add: dict[str, Any]) -> int | None:
         return None
     try:
         parsed = msgspec.json.decode(stats)
-    except msgspec.DecodeError:
+    except _NOT_JSON:
         return None
     records = parsed.get("numRecords") if isinstance(parsed, dict) else None
-    return records if isinstance(records, int) and not isinstance(records, bool) and records >= 0 else None
+    return records if type(records) is int and 0 <= records <= MAX_ROW_ID else None
 
 
 def _hwm(domain: dict[str, Any]) -> int | None:
+    if domain.get("removed"):
+        return None
     try:
         parsed = msgspec.json.decode(domain.get("configuration") or "{}")
-    except (msgspec.DecodeError, TypeError):
-        return None
+    except _NOT_JSON:
+        parsed = None
     mark = parsed.get("rowIdHighWaterMark") if isinstance(parsed, dict) else None
-    return mark if isinstance(mark, int) and not isinstance(mark, bool) else None
+    if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
+        raise InvalidCommit(
+            f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1, not {mark!r}",
+            field="domainMetadata.configuration",
+            remedy="write the highest row id assigned so far",
+        )
+    return mark
 
 
 def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:

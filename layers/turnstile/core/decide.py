@@ -2,13 +2,14 @@
 
 The conditional write of ``ratify.py`` accepts exactly when this function says Ratified; when the write is refused,
 the returned row and this function make the answer, without another read. The order of the questions is the order of
-the paragraphs below and is part of the contract: identity, state, memory, version, metadata, timestamp, room.
+the paragraphs below and is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
 """
 
 from __future__ import annotations
 
 from turnstile.core.decision import Conflict, Decision, Ratified, Recall, Refused, Spill
-from turnstile.core.head import ACTIVE, ROW_BUDGET, TableHead, cost
+from turnstile.core.head import ACTIVE, ROW_BUDGET, ROWS_UNREAD, TableHead, cost
+from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.positions import Positioned, positioned
 from turnstile.core.proposal import Proposal
 
@@ -30,14 +31,14 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
     """
     tail = positioned(head)
     mine = find_identity(tail, proposal.entry.txn, proposal.entry.name)
-    if mine is not None:  # I3: also for a table that is no longer active
+    if mine is not None:
         return Ratified(place=mine, version=mine.version, latest=head.latest, metadata=head.metadata, replayed=True)
+    if proposal.identities_needed < head.tail_from:  # I3: also for a table that is no longer active
+        return Recall(tail_from=head.tail_from)
     if head.state != ACTIVE:
         return _not_active(head)
     if proposal.oldest_needed < head.tail_from:
-        if proposal.recalled is not None and proposal.version is None and proposal.apps:
-            return _conflict(head, tail, proposal.base + 1, "application")
-        return Recall(tail_from=head.tail_from)
+        return _conflict(head, tail, proposal.base + 1, "application")
     return _ticket(head, proposal, tail) if proposal.version is None else _named(head, proposal, tail)
 
 
@@ -69,6 +70,14 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
             field="commitInfo.inCommitTimestamp",
             details={"last": head.last_ict, "latest": head.latest},
         )
+    if entry.hwm >= -1 and head.row_hwm is not None and entry.hwm < head.row_hwm < ROWS_UNREAD:
+        return Refused(
+            kind="InvalidCommit",
+            message=f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}",
+            remedy="load the table again and assign row ids after its high-water mark",
+            field="domainMetadata.configuration",
+            details={"row_id_high_water_mark": head.row_hwm, "latest": head.latest},
+        )
     return _room(head, proposal) or Ratified(
         place=None, version=version, latest=version, metadata=proposal.metadata or head.metadata
     )
@@ -96,6 +105,14 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
             else "row tracking is off: the delta.rowTracking domain does not belong here",
             remedy="build the commit from the table's current protocol",
             field="content",
+        )
+    if head.row_hwm is not None and head.row_hwm > MAX_ROW_ID - proposal.entry.rows:
+        return Refused(
+            kind="InvalidCommit",
+            message="the table's row-id high-water mark is not known here (a very large commit set it)",
+            remedy="name the version and assign the row ids yourself",
+            field="version",
+            details={"latest": head.latest},
         )
     return _room(head, proposal) or Ratified(
         place=None, version=head.latest + 1, latest=head.latest + 1, metadata=head.metadata

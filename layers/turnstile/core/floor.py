@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from turnstile.core.head import KEEP_PUBLISHED, TableHead, cost
 from turnstile.core.plan import Action, Change, Clause, Drop, Equals, Exclude, Set, SetSum
-from turnstile.core.positions import positioned
+from turnstile.core.positions import mark_after, positioned
 
 
 def evicted(head: TableHead, published: int) -> int:
@@ -46,6 +46,8 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
         mark = hwm_after(head, gone)
         if mark is not None:
             actions.append(Set(("tail_hwm",), mark))
+        elif head.tail_hwm is not None:
+            actions.append(Drop(("tail_hwm",)))
         # Descending: one emulator shifts positions while it removes; in this order every backend agrees.
         actions += [Drop(("tail", index)) for index in reversed(range(gone))]
         actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
@@ -69,8 +71,5 @@ def hwm_after(head: TableHead, count: int) -> int | None:
     """Row-id high-water mark after the first ``count`` entries of the tail (None without row tracking)."""
     mark = head.tail_hwm
     for entry in head.tail[:count]:
-        if entry.hwm != -2:
-            mark = entry.hwm
-        elif entry.ticket and mark is not None:
-            mark += entry.rows
+        mark = mark_after(mark, entry)
     return mark

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import Row
 
 ACTIVE: Final = "active"
@@ -21,6 +22,19 @@ INLINE_IN_ROW: Final = 4_096
 """Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
 
 
+ROWS_KEPT: Final = -2
+"""``Entry.hwm`` of a commit that leaves the row-id high-water mark alone."""
+
+ROWS_OFF: Final = -3
+"""``Entry.hwm`` of a commit that ends row tracking."""
+
+ROWS_UNREAD: Final = MAX_ROW_ID + 1
+"""The mark after a commit that was too large to be read whole: no ticket may assign row ids until one names them."""
+
+MAX_APPS: Final = 16
+"""Streaming applications one commit may name in the row; a commit with more counts as unread."""
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One ratified commit as the row keeps it, packed to a few dozen bytes.
 
@@ -28,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
     in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
-    high-water mark a named commit sets (-2: leaves it); ``ratified`` server clock (ms).
+    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms).
     """
 
     txn: str
@@ -44,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     inline: bool = False
     ticket: bool = False
     rows: int = 0
-    hwm: int = -2
+    hwm: int = ROWS_KEPT
     group: str = ""
     ratified: int = 0
 
@@ -63,7 +77,7 @@ _DECODER = msgspec.msgpack.Decoder(Entry)
 
 def cost(entry: Entry) -> int:
     """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, and DynamoDB's overhead."""
-    return len(entry.pack()) + len(entry.txn) + 8
+    return len(entry.pack()) + len(entry.txn.encode()) + 8
 
 
 class TableHead(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Final
 from turnstile.core.errors import InvalidRequest
 
 MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
+MAX_ROW_ID: Final = 2**53 - 1
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _STAGED: Final = re.compile(r"(\d{20})\.([0-9a-zA-Z_-]{1,80})\.json")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.core.head import Entry, TableHead
+from turnstile.core.head import ROWS_KEPT, ROWS_OFF, Entry, TableHead
 from turnstile.core.names import inline_unique, staged_file
 
 
@@ -27,6 +27,15 @@ class Positioned(msgspec.Struct, frozen=True):
     entry: Entry
 
 
+def mark_after(mark: int | None, entry: Entry) -> int | None:
+    """Row-id high-water mark after ``entry`` (None without row tracking)."""
+    if entry.hwm == ROWS_OFF:
+        return None
+    if entry.hwm != ROWS_KEPT:
+        return entry.hwm
+    return mark + entry.rows if entry.ticket and mark is not None else mark
+
+
 def positioned(head: TableHead) -> tuple[Positioned, ...]:
     """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
     placed = []
@@ -34,12 +43,8 @@ def positioned(head: TableHead) -> tuple[Positioned, ...]:
     hwm = head.tail_hwm
     for version, entry in enumerate(head.tail, start=head.tail_from):
         ict = max(entry.ict, ict + 1) if entry.ticket else entry.ict
-        first_row = None
-        if entry.ticket and hwm is not None:
-            first_row = hwm + 1
-            hwm += entry.rows
-        elif entry.hwm != -2:
-            hwm = entry.hwm
+        first_row = hwm + 1 if entry.ticket and hwm is not None else None
+        hwm = mark_after(hwm, entry)
         name = entry.name or staged_file(version, entry.unique or inline_unique(entry.txn))
         placed.append(
             Positioned(

@@ -36,6 +36,9 @@ class Proposal(msgspec.Struct, frozen=True):
         The identity index can stand in for evicted transaction ids, but nothing remembers evicted streaming
         applications: a ticket with a ``txn`` needs every entry since its base.
         """
-        if self.version is None and self.apps:
-            return self.base + 1
+        return self.base + 1 if self.version is None and self.apps else self.identities_needed
+
+    @property
+    def identities_needed(self) -> int:
+        """The tail must still carry identities from this version on; older ones were looked up in the index (I3)."""
         return max(self.base + 1, self.recalled or 0)

@@ -6,7 +6,8 @@ exactly when ``decide`` says a fresh Ratified (a property test holds them togeth
 
 from __future__ import annotations
 
-from turnstile.core.head import ACTIVE, ROW_BUDGET, cost
+from turnstile.core.head import ACTIVE, ROW_BUDGET, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, cost
+from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import (
     Absent,
     Action,
@@ -16,11 +17,11 @@ from turnstile.core.plan import (
     Below,
     Change,
     Clause,
+    Drop,
     Either,
     Equals,
     Include,
     Lacks,
-    Present,
     Set,
     SetSum,
 )
@@ -74,7 +75,17 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
         actions.append(Set(("metadata",), proposal.metadata))
     if entry.changed in ("metadata", "unread"):
         actions.append(Set(("epoch",), version))
-    if entry.hwm != -2:
+    if entry.hwm == ROWS_OFF:
+        actions.append(Drop(("row_hwm",)))
+    elif entry.hwm != ROWS_KEPT:
+        clauses.append(
+            Clause(
+                "fresh rows",
+                "I2",
+                "no row id is assigned twice",
+                Either((Absent(("row_hwm",)), AtMost(("row_hwm",), entry.hwm), AtLeast(("row_hwm",), ROWS_UNREAD))),
+            )
+        )
         actions.append(Set(("row_hwm",), entry.hwm))
     actions.extend(Set(("apps", app), version) for app in proposal.apps)
     return Change(key, tuple(clauses), tuple(actions))
@@ -118,7 +129,9 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
         clauses.append(Clause("later", "I7", "own timestamp is later than the last", Below(("last_ict",), entry.ict)))
         actions.append(Set(("last_ict",), entry.ict))
     if entry.rows >= 0:
-        clauses.append(Clause("row tracking on", "I2", "row ids are assigned", Present(("row_hwm",))))
+        clauses.append(
+            Clause("row tracking on", "I2", "row ids can follow", AtMost(("row_hwm",), MAX_ROW_ID - entry.rows))
+        )
         actions.append(SetSum(("row_hwm",), ("row_hwm",), entry.rows))
     else:
         clauses.append(Clause("row tracking off", "I2", "no row ids are assigned", Absent(("row_hwm",))))

@@ -18,7 +18,7 @@ from turnstile.core.content import Content, read_content
 from turnstile.core.decide import decide, find_identity
 from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
 from turnstile.core.errors import InvalidCommit, InvalidRequest, NotFound, TooLarge, TurnstileError
-from turnstile.core.head import INLINE_IN_ROW, Entry, TableHead
+from turnstile.core.head import INLINE_IN_ROW, MAX_APPS, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead
 from turnstile.core.keys import app_key, content_obj
 from turnstile.core.metadata import apply
 from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
@@ -85,11 +85,16 @@ class Ratifier:
         if isinstance(found, Ratified):
             return found
         content, raw = found
-        self._check_clock(content)
         proposal = self._proposal(request, content, raw)
-        if not content.changes_metadata:
+        ahead = self._ahead(content)
+        if ahead is None and content.whole and not content.changes_metadata:
             return self._attempt(request.table_id, proposal)
         head = self._head(request.table_id)
+        if ahead is not None:  # a replay is answered whatever the clock says by now (I3)
+            answer = self._attempt(request.table_id, proposal, only_judge=head)
+            if isinstance(answer, Ratified):
+                return answer
+            raise ahead
         if request.version != head.latest + 1:  # judged from this row: without a snapshot it must never be written
             return self._attempt(request.table_id, proposal, only_judge=head)
         return self._attempt(request.table_id, self._with_metadata(head, proposal, content, request))
@@ -123,34 +128,35 @@ class Ratifier:
 
     def _replayed_content(self, request: CommitRequest) -> Ratified:
         """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
-        about = self._about(request.table_id)
-        version = self._identities.recall(about.catalog, request.table_id, [request.staged])
-        head = self._head(request.table_id)
+        head = self._head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
         mine = find_identity(positioned(head), "", request.staged)
-        if mine is None and version is None:
+        if mine is not None:
+            return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata, replayed=True)
+        version = self._identities.recall(head.catalog, request.table_id, [request.staged])
+        if version is None:
             raise NotFound(
                 "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
             )
-        became = mine.version if mine is not None else version or 0
-        return Ratified(mine, became, latest=head.latest, metadata=head.metadata, replayed=True)
+        return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
 
-    def _check_clock(self, content: Content) -> None:
+    def _ahead(self, content: Content) -> TimestampAhead | None:
         now = self._clock.now_ms()
-        if content.ict > now + self._limits.clock_skew_ms:
-            raise TimestampAhead(
-                f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
-                field="commitInfo.inCommitTimestamp",
-                remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
-                server=now,
-            )
+        if content.ict <= now + self._limits.clock_skew_ms:
+            return None
+        return TimestampAhead(
+            f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
+            field="commitInfo.inCommitTimestamp",
+            remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
+            server=now,
+        )
 
     def _proposal(self, request: CommitRequest, content: Content, raw: bytes | None) -> Proposal:
         ticket = request.version is None
-        if ticket and (raw is None or not content.blind):
+        if ticket and (raw is None or not content.blind or len(content.apps) > MAX_APPS):
             raise InvalidCommit(
                 "only an inline blind append may ask for the next version",
                 field="version",
-                remedy="blind append: commitInfo, add with dataChange, txn, the delta.rowTracking domain; "
+                remedy=f"blind append: commitInfo, add with dataChange, up to {MAX_APPS} txn, the row-tracking domain; "
                 "name the version for anything else",
             )
         base = request.base
@@ -180,7 +186,7 @@ class Ratifier:
                 txn=content.txn,
                 ict=content.ict,
                 size=len(raw) if raw is not None else request.size,
-                changed=content.changed,
+                changed=content.changed if len(content.apps) <= MAX_APPS else "unread",
                 operation=content.operation,
                 unique=staged[1] if staged else unique,
                 name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
@@ -189,25 +195,27 @@ class Ratifier:
                 inline=raw is not None,
                 ticket=ticket,
                 rows=rows,
-                hwm=-2 if ticket or content.hwm is None else content.hwm,
+                hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
                 ratified=self._clock.now_ms(),
             ),
-            apps=tuple(app_key(app) for app in content.apps),
+            apps=tuple(sorted({app_key(app) for app in content.apps})) if len(content.apps) <= MAX_APPS else (),
             asserts=request.etag,
         )
 
     def _with_metadata(self, head: TableHead, proposal: Proposal, content: Content, request: CommitRequest) -> Proposal:
         """Write the snapshot that the commit makes, and assert the one it was made from."""
+        if not content.changes_metadata:  # not read whole: it may have assigned any row ids
+            return _with_mark(proposal, ROWS_UNREAD) if head.row_hwm is not None and content.hwm is None else proposal
         version = request.version or 0
         before = self._snapshots.get(head.catalog, head.metadata)
         after = apply(before, content, version)
         metadata = self._snapshots.put(head.catalog, head.table_id, after, self._clock.now_ms())
-        entry = proposal.entry
-        if after.row_tracking and head.row_hwm is None and entry.hwm == -2:
-            entry = msgspec.structs.replace(entry, hwm=-1)
+        if not after.row_tracking:
+            proposal = _with_mark(proposal, ROWS_KEPT if head.row_hwm is None else ROWS_OFF)
+        elif proposal.entry.hwm == ROWS_KEPT and (head.row_hwm is None or not content.whole):
+            proposal = _with_mark(proposal, -1 if content.whole else ROWS_UNREAD)
         return msgspec.structs.replace(
             proposal,
-            entry=entry,
             metadata=metadata,
             asserts=request.etag if request.etag is not None else head.metadata,
         )
@@ -237,6 +245,8 @@ class Ratifier:
                     version = self._identities.recall(head.catalog, table_id, identities)
                     if version is not None:
                         return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
+                    if proposal.entry.ict < self._clock.now_ms() - (self._limits.identity_days - 1) * 86_400_000:
+                        return _forgotten(head)
                     proposal = msgspec.structs.replace(proposal, recalled=tail_from)
                 case Spill():
                     proposal = self._spill(table_id, proposal)
@@ -297,6 +307,21 @@ def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
     if mine is None:
         raise TurnstileError("an accepted commit is missing from its HEAD")
     return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata)
+
+
+def _with_mark(proposal: Proposal, hwm: int) -> Proposal:
+    return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(proposal.entry, hwm=hwm))
+
+
+def _forgotten(head: TableHead) -> Refused:
+    """The index keeps identities for so many days: whether this one was ratified before cannot be told (I3)."""
+    return Refused(
+        kind="ReloadRequired",
+        message="the proposal is older than the memory of past transactions",
+        remedy="load the table, look for this transaction in its history, and build the commit anew",
+        field="commitInfo.inCommitTimestamp",
+        details={"latest": head.latest},
+    )
 
 
 def _staged_name(proposal: Proposal) -> str:

@@ -1,0 +1,100 @@
+"""refs rows of the catalog: its HEAD and staging tables, and the conditional writes on them.
+
+    catalog    {key, kind, name, head, seq, recent, created, changed_at}
+    staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
+
+Owners of storage locations are in ``location_rows``; HEADs of Delta tables in ``head`` and ``catalog_heads``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from turnstile.core.plan import Change, Clause, Equals, Erase, Insert, Row, Set, new_row
+
+RECENT: Final = 20
+"""How many HEADs a catalog's row remembers, the present one included: about 1 kB, for recovery by hand and for writers
+who must learn whether a lost answer was a success."""
+
+OPEN: Final = "open"
+
+
+class CatalogHead(msgspec.Struct, frozen=True):
+    """A parsed catalog row; ``recent`` newest first, ``recent[0]`` is ``head``; times in ms."""
+
+    key: str
+    name: str
+    head: str
+    seq: int
+    recent: tuple[str, ...]
+    created: int
+    changed_at: int
+
+    @classmethod
+    def from_row(cls, row: Row) -> CatalogHead:
+        """Parse a refs row of kind ``catalog``."""
+        return cls(
+            key=row["key"],
+            name=row["name"],
+            head=row["head"],
+            seq=row["seq"],
+            recent=tuple(row["recent"]),
+            created=row["created"],
+            changed_at=row["changed_at"],
+        )
+
+
+def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
+    """The first write of a catalog whose first commit is ``head``."""
+    row: Row = {
+        "key": key,
+        "kind": "catalog",
+        "name": name,
+        "head": head,
+        "seq": 0,
+        "recent": [head],
+        "created": now,
+        "changed_at": now,
+    }
+    return Insert(row, (new_row("I9"),))
+
+
+def swap_head(at: CatalogHead, head: str, now: int) -> Change:
+    """Make ``head`` the catalog's HEAD, if it is still ``at``. HEAD ids are never used twice, so once the row has moved
+    on this write can never apply any more."""
+    return Change(
+        at.key,
+        (Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),),
+        (
+            Set(("head",), head),
+            Set(("seq",), at.seq + 1),
+            Set(("recent",), [head, *at.recent[: RECENT - 1]]),
+            Set(("changed_at",), now),
+        ),
+    )
+
+
+def new_staging(
+    *, key: str, table_id: str, catalog: str, namespace: str, name: str, location: str, creator: str, now: int
+) -> Insert:
+    """A staging table: a fresh uuid and a place for version 0. The name is not reserved."""
+    row: Row = {
+        "key": key,
+        "kind": "staging",
+        "table_id": table_id,
+        "catalog": catalog,
+        "namespace": namespace,
+        "name": name,
+        "location": location,
+        "creator": creator,
+        "created": now,
+        "state": OPEN,
+    }
+    return Insert(row, (new_row("I2"),))
+
+
+def use_staging(key: str) -> Erase:
+    """Consume a staging table: once, and not while gc is removing it (I10)."""
+    return Erase(key, (Clause("open", "I10", "nobody used or collected the staging table", Equals(("state",), OPEN)),))

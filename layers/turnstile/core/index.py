@@ -1,0 +1,147 @@
+"""An ordered, immutable index from key to entry (Polaris, "Object Indexes").
+
+Keys are compared as they are; ``catalog_paths`` makes them from names. An index is a layer: one layer is embedded in
+the commit obj, older layers may be spilled into segment objs that the commit names, and the embedded entry wins. A key
+removed from a layer that lies over others is marked ``GONE`` there instead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+GONE: Final = "gone"
+
+
+class IndexEntry(msgspec.Struct, frozen=True):
+    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty: not a table)."""
+
+    kind: str
+    obj: str
+    table_id: str = ""
+
+
+class Index:
+    """Sorted keys with their entries. Never changes; ``with_changes`` makes another."""
+
+    __slots__ = ("_entries", "_keys")
+
+    def __init__(self, keys: tuple[str, ...] = (), entries: tuple[IndexEntry, ...] = ()) -> None:
+        self._keys, self._entries = keys, entries
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Index) and self._keys == other._keys and self._entries == other._entries
+
+    def __hash__(self) -> int:
+        return hash((self._keys, self._entries))
+
+    def get(self, key: str) -> IndexEntry | None:
+        """The entry under exactly ``key``."""
+        at = bisect_left(self._keys, key)
+        return self._entries[at] if at < len(self._keys) and self._keys[at] == key else None
+
+    def iterate(
+        self, start: str = "", stop: str | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[str, IndexEntry]]:
+        """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
+        low = bisect_left(self._keys, start)
+        high = len(self._keys) if stop is None else bisect_left(self._keys, stop)
+        positions = range(high - 1, low - 1, -1) if reverse else range(low, high)
+        return ((self._keys[at], self._entries[at]) for at in positions)
+
+    def first(self, start: str) -> tuple[str, IndexEntry] | None:
+        """The first entry with ``key >= start``."""
+        return next(self.iterate(start), None)
+
+    def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
+        """The index after ``put`` and then ``remove``; keys to remove need not be there."""
+        merged = dict(zip(self._keys, self._entries, strict=True))
+        merged.update(put)
+        for key in remove:
+            merged.pop(key, None)
+        keys = tuple(sorted(merged))
+        return Index(keys, tuple(merged[key] for key in keys))
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+#
+# [1, kinds, rows]; a row is flat: characters shared with the key before, rest of the key, position in kinds, characters
+# shared with the obj id before, rest of the obj id, table uuid as 16 bytes (or empty, or the text if it is no uuid).
+
+_FORMAT: Final = 1
+_Row = tuple[int, str, int, int, str, bytes | str]
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[_Row]])
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both start with."""
+    shared = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        shared += 1
+    return shared
+
+
+def _short_uuid(value: str) -> bytes | str:
+    try:
+        packed = bytes.fromhex(value.replace("-", ""))
+    except ValueError:
+        return value
+    return packed if _long_uuid(packed) == value else value
+
+
+def _long_uuid(value: bytes | str) -> str:
+    if isinstance(value, str):
+        return value
+    digits = value.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])) if digits else ""
+
+
+def pack(index: Index) -> bytes:
+    """The index as bytes; prefixes shared with the row before are left out."""
+    kinds: list[str] = []
+    rows: list[_Row] = []
+    last_key = last_obj = ""
+    for key, entry in index.iterate():
+        if entry.kind not in kinds:
+            kinds.append(entry.kind)
+        shared, shared_obj = _shared(last_key, key), _shared(last_obj, entry.obj)
+        rows.append(
+            (
+                shared,
+                key[shared:],
+                kinds.index(entry.kind),
+                shared_obj,
+                entry.obj[shared_obj:],
+                _short_uuid(entry.table_id),
+            )
+        )
+        last_key, last_obj = key, entry.obj
+    return _ENCODER.encode((_FORMAT, kinds, rows))
+
+
+def unpack(packed: bytes) -> Index:
+    """The index that ``pack`` was given.
+
+    Raises:
+        ValueError: bytes of a format this version does not know.
+    """
+    found, kinds, rows = _DECODER.decode(packed)
+    if found != _FORMAT:
+        raise ValueError(f"index format {found} is not known here")
+    keys: list[str] = []
+    entries: list[IndexEntry] = []
+    key = obj = ""
+    for shared, suffix, kind, shared_obj, obj_suffix, table_id in rows:
+        key, obj = key[:shared] + suffix, obj[:shared_obj] + obj_suffix
+        keys.append(key)
+        entries.append(IndexEntry(kinds[kind], obj, _long_uuid(table_id)))
+    return Index(tuple(keys), tuple(entries))

@@ -1,0 +1,117 @@
+"""A catalog at one HEAD: the commit obj, and the tree it describes (design 2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree
+from turnstile.core.entities import NAMESPACE, TABLE
+from turnstile.core.errors import NotFound
+from turnstile.core.index import GONE, Index, IndexEntry, unpack
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A spilled part of the index: its obj, the range of keys it covers, how many there are."""
+
+    obj: str
+    first: str
+    last: str
+    count: int = 0
+
+
+class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The obj that a catalog's HEAD names.
+
+    Attributes:
+        seq: position in the catalog's history, from 0, without gaps.
+        parents: ids of the commits it follows, the direct one first (none for the first commit).
+        message: what changed, for people.
+        at: microseconds since the epoch.
+        embedded: the packed index layer that wins.
+        segments: older layers, newest first.
+    """
+
+    seq: int
+    parents: tuple[str, ...]
+    message: str
+    at: int
+    embedded: bytes
+    segments: tuple[Segment, ...] = ()
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(CatalogCommit)
+
+
+def encode_commit(commit: CatalogCommit) -> bytes:
+    """The payload of the commit's obj."""
+    return _ENCODER.encode(commit)
+
+
+def decode_commit(payload: bytes) -> CatalogCommit:
+    """The commit that ``encode_commit`` was given. Members that later versions add are skipped."""
+    return _DECODER.decode(payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything a name can lead to, as of one HEAD. Immutable, so it may be cached for ever."""
+
+    catalog: str
+    head: str
+    commit: CatalogCommit
+    index: Index
+
+    @classmethod
+    def of(cls, catalog: str, head: str, commit: CatalogCommit) -> Tree:
+        """The tree of a commit obj.
+
+        Raises:
+            ValueError: the commit has spilled segments, which this version cannot read yet.
+        """
+        if commit.segments:
+            raise ValueError("spilled index segments are not known here")
+        return cls(catalog, head, commit, unpack(commit.embedded))
+
+    def find(self, path: Path) -> IndexEntry | None:
+        """What the full name ``path`` leads to, if anything (I9: at most one entry)."""
+        entry = self.index.get(key_of(path))
+        return None if entry is None or entry.kind == GONE else entry
+
+    def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
+        """The namespace ``path``; raises NotFound."""
+        entry = self.find(path)
+        if entry is None or entry.kind != NAMESPACE:
+            raise NotFound("namespace", dotted(self.catalog, *path), field=field, remedy="create it first")
+        return entry
+
+    def table(self, namespace: Path, name: str) -> IndexEntry:
+        """The table ``name`` in ``namespace``; raises NotFound that says which of the two is missing."""
+        entry = self.find((*namespace, name))
+        if entry is None or entry.kind != TABLE:
+            self.namespace(namespace)
+            raise NotFound("table", dotted(self.catalog, *namespace, name), field="table", remedy="check the name")
+        return entry
+
+    def children(self, path: Path, kind: str, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
+        """Direct children of a kind in key order, with their keys, from the first key greater than ``after``.
+
+        Subtrees of children are jumped over, not walked through.
+        """
+        parent = key_of(path)
+        start, stop = below(parent)
+        at = max(start, past_subtree(after)) if after else start
+        while (found := self.index.first(at)) and (stop is None or found[0] < stop):
+            child = child_key(parent, found[0])
+            if child == found[0] and found[1].kind == kind:
+                yield found
+            at = past_subtree(child)
+
+    def subtree(self, path: Path) -> Iterator[tuple[str, IndexEntry]]:
+        """Everything strictly below ``path``, in key order."""
+        start, stop = below(key_of(path))
+        return ((key, entry) for key, entry in self.index.iterate(start, stop) if entry.kind != GONE)
