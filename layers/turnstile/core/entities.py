@@ -54,7 +54,7 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 Entity = Namespace | Table | Catalog
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Entity)
+_DECODER: Final[msgspec.msgpack.Decoder[Entity]] = msgspec.msgpack.Decoder(Entity)
 
 
 def encode(entity: Entity) -> bytes:
