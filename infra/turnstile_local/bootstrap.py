@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Final
 
@@ -21,9 +22,11 @@ def ensure(url: str, token: str) -> None:
     """
     headers = {"authorization": f"Bearer {token}"} if token else {}
     with httpx.Client(base_url=url, headers=headers, timeout=_SECONDS, trust_env=False) as api:
+        warm = threading.Thread(target=api.get, args=("/v1",), daemon=True)
+        warm.start()
         _create(api, "/v1/catalogs", CATALOG)
         _create(api, f"/v1/catalogs/{CATALOG}/namespaces", NAMESPACE)
-        api.get("/v1")
+        warm.join()
 
 
 def _create(api: httpx.Client, path: str, name: str) -> None:

@@ -24,7 +24,7 @@ def client(service: str, url: str) -> Any:
         proxies={}, retries={"mode": "standard", "max_attempts": 2}, read_timeout=DEPLOY_SECONDS,
         s3={"addressing_style": "path"},
     )  # fmt: skip
-    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION).client(
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION).client(  # noqa: S106
         service, endpoint_url=url, config=config
     )
 
@@ -53,14 +53,6 @@ def deploy(url: str, package: Package, parameters: dict[str, str]) -> dict[str, 
             if "No updates are to be performed" not in str(error):
                 raise
     return _wait(formation)
-
-
-def outputs(url: str) -> dict[str, str] | None:
-    """Outputs of the deployed stack, None if there is none that is complete."""
-    found = _describe(client("cloudformation", url))
-    if found is None or not found["StackStatus"].endswith("_COMPLETE") or "ROLLBACK" in found["StackStatus"]:
-        return None
-    return {item["OutputKey"]: item["OutputValue"] for item in found.get("Outputs", [])}
 
 
 def _describe(formation: Any) -> dict[str, Any] | None:

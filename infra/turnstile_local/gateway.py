@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
 import os
 import resource
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from turnstile_local.layout import Layout
 
 
 def main() -> None:
@@ -23,16 +27,23 @@ def main() -> None:
     parser.add_argument("--home", required=True)
     parser.add_argument("--socket", required=True, type=int, help="descriptor of the listening socket")
     parser.add_argument("--lock", required=True, type=int, help="descriptor that holds the stack's lock")
+    parser.add_argument("--deploys", action="store_true", help="a template will be deployed at once")
     options = parser.parse_args()
     # Functions inherit what is inheritable, and the lock must not outlive this process.
     os.set_inheritable(options.lock, False)
     os.set_inheritable(options.socket, False)
     _empty(Path(os.environ["TMPDIR"]))
     _raise_open_files()
-    asyncio.run(_serve(options.home, options.socket))
+    if options.deploys:
+        threading.Thread(target=_load_transform, daemon=True).start()
+    layout = Layout.at(options.home)
+    layout.deployed.unlink(missing_ok=True)
+    asyncio.run(_serve(options))
+    if layout.deployed.exists():
+        layout.deployed.replace(layout.saved)
 
 
-async def _serve(home: str, socket: int) -> None:
+async def _serve(options: argparse.Namespace) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
     from ministack.app import app
@@ -40,9 +51,9 @@ async def _serve(home: str, socket: int) -> None:
     from turnstile_local import patches
     from turnstile_local.asgi import Gateway
 
-    patches.apply()
+    patches.apply(deploys=options.deploys)
     config = Config()
-    config.bind = [f"fd://{socket}"]
+    config.bind = [f"fd://{options.socket}"]
     config.keep_alive_timeout = 75
     config.keep_alive_max_requests = 1_000_000
     config.graceful_timeout = 5
@@ -52,10 +63,16 @@ async def _serve(home: str, socket: int) -> None:
         "service": "turnstile-stack",
         "development": True,
         "pid": os.getpid(),
-        "home": home,
+        "home": options.home,
         "started": int(time.time() * 1000),
     }
     await serve(Gateway(app, identity), config)  # type: ignore[arg-type]
+
+
+def _load_transform() -> None:
+    """Import what a deployment needs, which takes a second, while the launcher gets its own clients ready."""
+    for module in ("samtranslator.translator.transform", "ministack.services.cloudformation"):
+        importlib.import_module(module)
 
 
 def _empty(folder: Path) -> None:

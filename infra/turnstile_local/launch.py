@@ -24,10 +24,11 @@ READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 
 
-def launch(layout: Layout, port: int) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the gateway on ``port`` (0: any free one) and wait until it answers.
+def launch(layout: Layout, port: int, *, deploys: bool = True) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the gateway on ``port`` (0: any free one). It listens when this returns; :func:`wait_ready` comes next.
 
-    Returns the process and the port. Raises PortTaken, AlreadyRunning, or StackError with the end of the log.
+    ``deploys`` says that a template follows at once. Returns the process and the port. Raises PortTaken or
+    AlreadyRunning.
     """
     layout.create()
     listener = _listen(port)
@@ -39,7 +40,8 @@ def launch(layout: Layout, port: int) -> tuple[subprocess.Popen[bytes], int]:
     with layout.log.open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "turnstile_local.gateway",
-             "--home", str(layout.home), "--socket", str(listener.fileno()), "--lock", str(lock)],
+             "--home", str(layout.home), "--socket", str(listener.fileno()), "--lock", str(lock),
+             *(["--deploys"] if deploys else [])],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=layout.home,
             # A session of its own: it outlives the terminal and hears no Ctrl-C meant for others.
             start_new_session=True,
@@ -50,7 +52,6 @@ def launch(layout: Layout, port: int) -> tuple[subprocess.Popen[bytes], int]:
         )  # fmt: skip
     listener.close()
     os.close(lock)
-    _wait_ready(process, layout, port)
     return process, port
 
 
@@ -102,7 +103,8 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _wait_ready(process: subprocess.Popen[bytes], layout: Layout, port: int) -> None:
+def wait_ready(process: subprocess.Popen[bytes], layout: Layout, port: int) -> None:
+    """Wait until the gateway answers. Raises StackError with the end of its log."""
     deadline = time.monotonic() + READY_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         # The socket listens already: the first request waits in its queue until the emulator is up.

@@ -56,6 +56,16 @@ class Layout:
         """Unpacked functions; emptied at each start."""
         return self.home / "tmp"
 
+    @property
+    def deployed(self) -> Path:
+        """Digest of what the running stack has deployed."""
+        return self.state / "deployed.digest"
+
+    @property
+    def saved(self) -> Path:
+        """Digest of what the emulator's state on disk has deployed: a stack that was killed leaves an older one."""
+        return self.state / "saved.digest"
+
     def create(self) -> None:
         """Make the folders."""
         for folder in (self.home, self.lake, self.log.parent, self.state, self.s3, self.tmp):

@@ -9,10 +9,11 @@ import os
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from turnstile_local.errors import StackError
 from turnstile_local.settings import CODE_BUCKET
+from turnstile_local.template import read
 
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The same sources must give the same archive, whenever and wherever they are packed."""
@@ -52,9 +53,7 @@ def package(root: Path, functions: Path | None = None) -> Package:
     ``functions`` replaces the folder of the functions, for tests that bring their own. The layer is left out: locally
     the functions import from the environment that the stack runs in.
     """
-    from samtranslator.yaml_helper import yaml_parse
-
-    template: dict[str, Any] = yaml_parse((root / "template.yaml").read_text())
+    template = read(root / "template.yaml")
     archives: dict[str, bytes] = {}
     for resource in template["Resources"].values():
         member = _CODE.get(resource["Type"])

@@ -7,16 +7,23 @@ that a new version that no longer needs or no longer fits a patch is noticed.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Final
 
 from turnstile_local.settings import CONCURRENCY
 
+KEPT_SERVICES: Final = frozenset({
+    "apigateway", "cloudformation", "cloudwatch_logs", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs",
+})  # fmt: skip
+"""Services whose state outlives a restart."""
 
-def apply() -> None:
-    """Apply every patch. Call it before the emulator's app is served."""
+
+def apply(*, deploys: bool) -> None:
+    """Apply every patch. Call it before the emulator's app is served; ``deploys`` as in the launcher."""
     no_wait_for_log_lines()
     queue_for_a_worker()
     ignore_h2c_upgrade()
+    restart_stream_at_its_start()
+    keep_only_what_is_used(deploys=deploys)
 
 
 def no_wait_for_log_lines() -> None:
@@ -70,4 +77,33 @@ def ignore_h2c_upgrade() -> None:
         if not offered:
             await check(protocol, event)
 
-    h11.H11Protocol._check_protocol = without_upgrade  # type: ignore[method-assign]  # noqa: SLF001
+    h11.H11Protocol._check_protocol = without_upgrade  # type: ignore[assignment]  # noqa: SLF001
+
+
+def restart_stream_at_its_start() -> None:
+    """Forget how far a stream was read when the emulator stopped.
+
+    It keeps that position over a restart, but not the records, which are numbered from nought again: the consumer
+    would be deaf until as many records have come as before.
+    """
+    from ministack.services import lambda_svc
+
+    load = lambda_svc.load_persisted_state
+
+    def load_without_positions(data: dict[str, Any]) -> None:
+        load({name: value for name, value in data.items() if name != "dynamodb_stream_positions"})
+
+    lambda_svc.load_persisted_state = load_without_positions
+
+
+def keep_only_what_is_used(*, deploys: bool) -> None:
+    """Save and load the state of the services that template.yaml uses.
+
+    The emulator writes a file for each of the fifty services that deploying a template happens to import, and imports
+    them all again at the next start, which takes longer than everything else. CloudFormation itself is left alone,
+    its file as it is, unless something is to be deployed: it is what imports them.
+    """
+    from ministack import app
+
+    kept = KEPT_SERVICES if deploys else KEPT_SERVICES - {"cloudformation"}
+    app._state_map = {name: module for name, module in app._state_map.items() if name in kept}  # noqa: SLF001

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from turnstile_local import bootstrap, deploy, launch, locks, package, state
+from turnstile_local import bootstrap, deploy, launch, locks, state
 from turnstile_local.errors import AlreadyRunning, NotRunning
 from turnstile_local.layout import Layout
+from turnstile_local.plan import Plan
 from turnstile_local.settings import HOST, client_environment
 
 if TYPE_CHECKING:
@@ -25,9 +26,7 @@ class Stack:
     ``url`` is the one base URL: the API below ``/v1``, the emulated AWS everywhere else.
     """
 
-    def __init__(
-        self, layout: Layout, known: state.StackState, process: subprocess.Popen[bytes] | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, known: state.StackState, process: subprocess.Popen[bytes] | None = None) -> None:
         self._layout = layout
         self._state = known
         self._process = process
@@ -59,17 +58,21 @@ class Stack:
                 return cls._found(layout, known, port, token, lake)
             # A home keeps its lake: the tables' locations are written in it.
             root = lake.rstrip("/") or (known.lake_root if known else "") or layout.lake.as_uri()
-            process, port = launch.launch(layout, port)
-            known = state.StackState(
-                pid=process.pid, port=port, url=f"http://{HOST}:{port}", token=token, lake_root=root,
-                digest=known.digest if known else "", started=int(time.time() * 1000),
-            )  # fmt: skip
+            plan = Plan.make(root, token, functions, parameters or {})
+            kept = known.outputs if known and _read(layout.saved) == plan.digest else None
+            process, port = launch.launch(layout, port, deploys=kept is None)
+            url = f"http://{HOST}:{port}"
             try:
-                known = _deployed(known, functions, parameters or {})
-                bootstrap.ensure(known.url, token)
+                outputs = plan.carry_out(url, kept, lambda: launch.wait_ready(process, layout, port))
+                layout.deployed.write_text(plan.digest)
+                bootstrap.ensure(url, token)
             except BaseException:
                 launch.stop(layout, process.pid, process)
                 raise
+            known = state.StackState(
+                pid=process.pid, port=port, url=url, token=token, lake_root=root,
+                started=int(time.time() * 1000), outputs=outputs,
+            )  # fmt: skip
             state.write(layout, known)
             return cls(layout, known, process)
 
@@ -157,23 +160,8 @@ class Stack:
         return deploy.client(service, self._state.url)
 
 
-def _deployed(known: state.StackState, functions: Path | None, more: dict[str, str]) -> state.StackState:
-    """Deploy unless the emulator kept exactly this from the last time; returns the state with the outputs."""
-    parameters = {
-        "LakeRoot": known.lake_root,
-        "CreateLakeBucket": "true" if known.lake_root.startswith("s3://") else "false",
-        "StaticToken": known.token,
-        "LayerMode": "none",
-        "DeletionProtection": "false",
-        **more,
-    }
-    packed = package.package(package.project_root(), functions)
-    digest = packed.digest(parameters)
-    found = deploy.outputs(known.url) if digest == known.digest else None
-    return state.StackState(
-        **{
-            **vars(known),
-            "digest": digest,
-            "outputs": found if found is not None else deploy.deploy(known.url, packed, parameters),
-        }
-    )
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

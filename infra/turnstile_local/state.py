@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StackState:
-    """The contents of ``stack.json``. ``digest`` names the deployed template, code and parameters; ``started`` is
-    in milliseconds since the epoch; ``token`` is empty when the API is open."""
+    """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is empty when the API
+    is open; ``outputs`` are those of template.yaml."""
 
     pid: int
     port: int
     url: str
     token: str
     lake_root: str
-    digest: str = ""
     started: int = 0
     outputs: dict[str, str] = field(default_factory=dict)
 
