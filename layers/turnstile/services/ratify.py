@@ -112,7 +112,7 @@ class Ratifier:
                     size=len(request.content),
                 )
             return read_content(request.content), request.content
-        storage = self._storages.open(self._about(request.table_id).location)
+        storage = self._storages.open(self.about(request.table_id).location)
         path = staged_path(request.staged)
         found = storage.read(path, limit=self._limits.staged_bytes)
         if found is None:
@@ -269,7 +269,7 @@ class Ratifier:
 
     def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
         """Move inline bytes to an obj, written before the row refers to it."""
-        about = self._about(table_id)
+        about = self.about(table_id)
         entry = proposal.entry
         obj = content_obj("inline", table_id, entry.data)
         created = self._clock.now_ms() * 1000
@@ -288,7 +288,8 @@ class Ratifier:
         self._known[head.table_id] = Known(catalog=head.catalog, location=head.location)
         return head
 
-    def _about(self, table_id: str) -> Known:
+    def about(self, table_id: str) -> Known:
+        """What never changes about a table: no request once it was seen. Raises NotFound."""
         known = self._known.get(table_id)
         if known is None:
             self._head(table_id)
