@@ -1,0 +1,163 @@
+"""Sending requests: counted one by one, retried with full jitter inside a deadline, and never guessed about.
+
+A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request is sent again. So
+is one whose answer was lost: conditional writes are their own guard (if the first one was applied, the second is
+refused and the returned row holds its identity), and a transaction is sent again under the same token. When time is
+up a writer hears ``Throttled`` only if *no* attempt can have had effect, else ``OutcomeUnknown``.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
+
+from turnstile.adapters.dynamo.faults import Fault, fault_of
+from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+
+OnRequest = Callable[[str, float | None], None]
+"""Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""
+
+ITEM_LIMIT: Final = 400 * 1024
+"""Bytes of an item, names included. Source: DynamoDB service quotas."""
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How long a call goes on: no attempt starts ``deadline`` seconds after the first one; pauses are random, up to
+    ``first`` seconds, then twice that, and so on up to ``longest``."""
+
+    deadline: float = 4.0
+    first: float = 0.025
+    longest: float = 0.5
+
+
+class Refusal(Exception):
+    """A condition did not hold; ``response`` is the service's parsed answer."""
+
+    def __init__(self, response: dict[str, Any]) -> None:
+        super().__init__("refused")
+        self.response = response
+
+
+class Caller:
+    """Sends operations of one client.
+
+    Args:
+        client: a botocore DynamoDB client without retries of its own.
+        on_request: see ``OnRequest``; capacity is asked for only when it is given.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        patience: Patience | None = None,
+        on_request: OnRequest | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client, self._patience, self._on_request = client, patience or Patience(), on_request
+        self._sleep, self._now = sleep, now
+
+    def read(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Answer of a read.
+
+        Raises:
+            Throttled: the service asked to slow down until the deadline.
+            StorageFault: no answer until the deadline.
+        """
+        return self._call(operation, asked, writes=False)
+
+    def write(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+        """Answer of a write.
+
+        Raises:
+            Refusal: a condition did not hold.
+            Throttled: nothing was applied and the deadline passed.
+            OutcomeUnknown: at least one answer was lost and none came until the deadline.
+            TooLarge: an item over the limit; nothing was applied.
+        """
+        return self._call(operation, asked, writes=True)
+
+    def pauses(self) -> Callable[[], bool]:
+        """For batches that come back unfinished: each call waits a little; False when the deadline has passed."""
+        end = self._now() + self._patience.deadline
+        tries = 0
+
+        def pause() -> bool:
+            nonlocal tries
+            wait = self._pause(tries)
+            tries += 1
+            if self._now() + wait >= end:
+                return False
+            self._sleep(wait)
+            return True
+
+        return pause
+
+    def _call(self, operation: str, asked: dict[str, Any], *, writes: bool) -> dict[str, Any]:
+        if self._on_request is not None:
+            asked = {**asked, "ReturnConsumedCapacity": "TOTAL"}
+        send = getattr(self._client, operation)
+        end = self._now() + self._patience.deadline
+        lost, tries = False, 0
+        while True:
+            try:
+                answer: dict[str, Any] = send(**asked)
+            except (BotoCoreError, ClientError, ResponseParserError) as error:
+                self._count(operation, None)
+                fault = fault_of(error)
+                if fault is Fault.REFUSED and isinstance(error, ClientError):
+                    raise Refusal(dict(error.response)) from error
+                if fault is Fault.BROKEN and not lost:
+                    raise _broken(operation, error) from error
+                lost = lost or fault is Fault.LOST
+                wait = self._pause(tries)
+                if fault is Fault.BROKEN or self._now() + wait >= end:
+                    raise _gave_up(operation, error, lost=lost, writes=writes) from error
+            else:
+                self._count(operation, _capacity(answer))
+                return answer
+            tries += 1
+            self._sleep(wait)
+
+    def _pause(self, tries: int) -> float:
+        longest = min(self._patience.longest, self._patience.first * 2 ** min(tries, 16))
+        return random.uniform(0, longest)  # noqa: S311 - jitter, not a secret
+
+    def _count(self, operation: str, capacity: float | None) -> None:
+        if self._on_request is not None:
+            self._on_request(operation, capacity)
+
+
+def _gave_up(operation: str, error: Exception, *, lost: bool, writes: bool) -> TurnstileError:
+    if lost and writes:
+        return OutcomeUnknown(f"the answer to {operation} was lost: {error}")
+    if lost:
+        return StorageFault(f"{operation} was not answered: {error}", remedy="try again later")
+    return Throttled(f"{operation} was put off until the deadline: {error}")
+
+
+def _broken(operation: str, error: Exception) -> Exception:
+    said = str(error)
+    if isinstance(error, ClientError):
+        said = str(error.response.get("Error", {}).get("Message", said))
+        code = error.response.get("Error", {}).get("Code")
+        details = " ".join(str(one.get("Message")) for one in error.response.get("CancellationReasons") or ())
+        if "size" in f"{said} {details}".lower() and "exceed" in f"{said} {details}".lower():
+            return TooLarge(f"{operation}: {said} {details}".strip(), limit=ITEM_LIMIT)
+        if code in ("ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"):
+            return ValueError(f"{operation}: {said} {details}".strip())
+    return TurnstileError(f"{operation} failed: {said}", remedy="check the function's permissions and table names")
+
+
+def _capacity(answer: dict[str, Any]) -> float | None:
+    consumed = answer.get("ConsumedCapacity")
+    if isinstance(consumed, list):
+        return float(sum(one["CapacityUnits"] for one in consumed))
+    return float(consumed["CapacityUnits"]) if consumed else None

@@ -1,0 +1,137 @@
+"""What the two tables hold, as PynamoDB models. Every attribute of every row is declared here; writing another fails.
+
+The models serialise and name things; they never talk to DynamoDB themselves, since PynamoDB's single writes cannot ask
+for the old item when a condition fails (``refs.py`` does).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pynamodb.attributes import (
+    Attribute,
+    BinaryAttribute,
+    BooleanAttribute,
+    ListAttribute,
+    NumberAttribute,
+    UnicodeAttribute,
+    UnicodeSetAttribute,
+)
+from pynamodb.constants import MAP
+from pynamodb.models import Model
+
+
+class Names(UnicodeSetAttribute):
+    """A set of strings, serialised in order: a transaction that is sent again must be the same to the byte."""
+
+    def serialize(self, value: Any) -> Any:
+        return sorted(value) or None
+
+
+class Counts(Attribute[dict[str, int]]):
+    """A map of names to whole numbers."""
+
+    attr_type = MAP
+    _number: Final = NumberAttribute()
+
+    def serialize(self, value: Any) -> Any:
+        return {name: {"N": self._number.serialize(count)} for name, count in value.items()}
+
+    def deserialize(self, value: Any) -> Any:
+        return {name: self._number.deserialize(count["N"]) for name, count in value.items()}
+
+
+
+class RefRow(Model):
+    """What every row of ``refs`` has: ``<realm>/<kind>/<rest>`` and its kind."""
+
+    key = UnicodeAttribute(hash_key=True)
+    kind = UnicodeAttribute()
+
+
+class TableRow(RefRow):
+    """HEAD of a Delta table (``core/head.py``)."""
+
+    table_id = UnicodeAttribute()
+    catalog = UnicodeAttribute()
+    name = UnicodeAttribute()
+    location = UnicodeAttribute()
+    state = UnicodeAttribute()
+    reason = UnicodeAttribute(null=True)
+    latest = NumberAttribute()
+    floor = NumberAttribute()
+    tail_from = NumberAttribute()
+    tail = ListAttribute(of=BinaryAttribute)
+    tail_ict = NumberAttribute()
+    tail_hwm = NumberAttribute(null=True)
+    ids = Names(null=True)
+    apps = Counts()
+    epoch = NumberAttribute()
+    last_ict = NumberAttribute()
+    row_hwm = NumberAttribute(null=True)
+    bytes = NumberAttribute()
+    metadata = UnicodeAttribute()
+    pending = NumberAttribute(null=True)
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+    managed = BooleanAttribute()
+
+
+class CatalogRow(RefRow):
+    """HEAD of a catalog: id of the current commit obj, and a bounded list of recent ones."""
+
+    head = UnicodeAttribute()
+    recent = ListAttribute(of=UnicodeAttribute)
+    seq = NumberAttribute()
+    created = NumberAttribute()
+
+
+class LocationRow(RefRow):
+    """Owner of a storage location, or a marker that something ``below`` it is owned."""
+
+    table_id = UnicodeAttribute(null=True)
+    catalog = UnicodeAttribute(null=True)
+    below = NumberAttribute(null=True)
+    created = NumberAttribute()
+
+
+class StagingRow(RefRow):
+    """A table between the first and the third phase of its creation."""
+
+    table_id = UnicodeAttribute()
+    catalog = UnicodeAttribute()
+    namespace = UnicodeAttribute()
+    name = UnicodeAttribute()
+    location = UnicodeAttribute()
+    creator = UnicodeAttribute()
+    created = NumberAttribute()
+    state = UnicodeAttribute()
+
+
+class LeaseRow(RefRow):
+    """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
+
+    holder = UnicodeAttribute()
+    until = NumberAttribute()
+    fence = NumberAttribute()
+    created = NumberAttribute()
+
+
+class ObjRow(Model):
+    """An immutable obj. ``created`` microseconds; ``expires`` seconds, the table's time-to-live attribute."""
+
+    space = UnicodeAttribute(hash_key=True)
+    id = UnicodeAttribute(range_key=True)
+    type = UnicodeAttribute()
+    payload = BinaryAttribute(legacy_encoding=False)
+    created = NumberAttribute()
+    expires = NumberAttribute(null=True)
+
+
+KINDS: Final[dict[str, type[RefRow]]] = {
+    "table": TableRow,
+    "catalog": CatalogRow,
+    "location": LocationRow,
+    "staging": StagingRow,
+    "lease": LeaseRow,
+}

@@ -1,0 +1,147 @@
+"""Log storage on a local file system: for development and tests, with the guarantees of the real thing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat as modes
+from collections.abc import Iterator
+from contextlib import suppress
+
+from turnstile.adapters.paths import check_path, check_prefix
+from turnstile.core.errors import StorageFault
+from turnstile.ports import Stat
+
+_TEMPORARY = ".turnstile-"
+_GONE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class FileStorage:
+    """``turnstile.ports.LogStorage`` below one directory.
+
+    Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
+    under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
+    listed; a checksum leaves together with its file.
+
+    Args:
+        root: absolute directory; need not exist.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        try:
+            with open(self._full(path), "rb") as file:  # noqa: PTH123 - str paths throughout: this is a hot path
+                info = os.fstat(file.fileno())
+                return file.read(-1 if limit is None else limit), _stat(path, info)
+        except _GONE:
+            return None
+        except OSError as error:
+            raise _fault("read", path, error) from error
+
+    def stat(self, path: str) -> Stat | None:
+        try:
+            info = os.stat(self._full(path))
+        except _GONE:
+            return None
+        except OSError as error:
+            raise _fault("look at", path, error) from error
+        return _stat(path, info) if modes.S_ISREG(info.st_mode) else None
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        target = self._full(path)
+        folder = os.path.dirname(target)
+        temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
+        try:
+            _write_durably(folder, temporary, content)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(temporary)
+            _sync(folder)
+        except OSError as error:
+            raise _fault("write", path, error) from error
+        return True
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        folder, _, start = check_prefix(prefix).rpartition("/")
+        found = []
+        for entry in _entries(os.path.join(self._root, folder)):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith(start) and path > after and entry.is_file():
+                found.append((path, entry))
+        for path, entry in sorted(found, key=lambda pair: pair[0]):
+            with suppress(FileNotFoundError):  # deleted since it was listed
+                yield _stat(path, entry.stat())
+
+    def list_all(self) -> Iterator[Stat]:
+        found = []
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            for entry in _entries(os.path.join(self._root, folder)):
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                elif entry.is_file():
+                    found.append((path, entry))
+        for path, entry in sorted(found, key=lambda pair: pair[0]):
+            with suppress(FileNotFoundError):
+                yield _stat(path, entry.stat())
+
+    def delete(self, path: str) -> None:
+        target = self._full(path)
+        folder, name = os.path.split(target)
+        try:
+            for victim in (target, os.path.join(folder, f".{name}.crc")):
+                with suppress(*_GONE):
+                    os.unlink(victim)
+        except OSError as error:
+            raise _fault("delete", path, error) from error
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, check_path(path))
+
+
+def _write_durably(folder: str, temporary: str, content: bytes) -> None:
+    os.makedirs(folder, exist_ok=True)
+    with open(temporary, "xb") as file:  # noqa: PTH123
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.unlink(temporary)
+            raise
+
+
+def _sync(folder: str) -> None:
+    """Make a new name durable: a crash of the machine must not take back what was answered (I5)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except _GONE:
+        return []
+    except OSError as error:
+        raise _fault("list", folder, error) from error
+
+
+def _stat(path: str, info: os.stat_result) -> Stat:
+    return Stat(path=path, size=info.st_size, modified=info.st_mtime_ns // 1_000_000)
+
+
+def _fault(verb: str, path: str, error: OSError) -> StorageFault:
+    return StorageFault(
+        f"could not {verb} {path}: {error.strerror}", remedy="check the disk and its permissions, then try again"
+    )

@@ -1,0 +1,113 @@
+"""Log storage on S3 (and whatever enforces ``If-None-Match: *`` on PutObject)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from turnstile.adapters.paths import check_path, check_prefix
+from turnstile.adapters.s3_calls import code_of, patiently, status_of
+from turnstile.core.errors import StorageFault
+from turnstile.ports import Stat
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_ABSENT = ("NoSuchKey", "404", "NotFound")
+
+
+class S3Storage:
+    """``turnstile.ports.LogStorage`` below one prefix of a bucket.
+
+    Args:
+        client: without retries of its own.
+        prefix: without slashes at either end; may be empty.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
+        self._client, self._bucket = client, bucket
+        self._root = f"{prefix}/" if prefix else ""
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        key = self._key(path)
+        ranged: dict[str, Any] = {} if limit is None else {"Range": f"bytes=0-{max(limit, 1) - 1}"}
+
+        def attempt() -> tuple[bytes, Stat] | None:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=key, **ranged)
+            except ClientError as error:
+                if code_of(error) in _ABSENT:
+                    return None
+                if ranged and code_of(error) == "InvalidRange":  # what S3 says to any range of an empty file
+                    found = self._stat(path)
+                    return None if found is None else (b"", found)
+                raise
+            total = int(answer["ContentRange"].rpartition("/")[2]) if "ContentRange" in answer else None
+            content = answer["Body"].read()
+            size = answer["ContentLength"] if total is None else total
+            return content[:limit], Stat(path, size, _ms(answer["LastModified"]))
+
+        return patiently(f"read {path}", attempt)
+
+    def stat(self, path: str) -> Stat | None:
+        self._key(path)
+        return patiently(f"look at {path}", lambda: self._stat(path))
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        key = self._key(path)
+
+        def attempt() -> bool:
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=key, Body=content, IfNoneMatch="*")
+            except ClientError as error:
+                if status_of(error) == 412:
+                    return False
+                raise
+            return True
+
+        return patiently(f"write {path}", attempt)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        yield from self._list(check_prefix(prefix), after=after, Delimiter="/")
+
+    def list_all(self) -> Iterator[Stat]:
+        yield from self._list("")
+
+    def delete(self, path: str) -> None:
+        key = self._key(path)
+        patiently(f"delete {path}", lambda: self._client.delete_object(Bucket=self._bucket, Key=key))
+
+    def _stat(self, path: str) -> Stat | None:
+        try:
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
+        except ClientError as error:
+            if code_of(error) in _ABSENT:
+                return None
+            raise
+        return Stat(path, answer["ContentLength"], _ms(answer["LastModified"]))
+
+    def _list(self, prefix: str, *, after: str = "", **more: Any) -> Iterator[Stat]:
+        asked = {"Bucket": self._bucket, "Prefix": self._root + prefix, **more}
+        if after:
+            asked["StartAfter"] = self._root + after
+        while True:
+            page = patiently(f"list {prefix}", lambda: self._client.list_objects_v2(**asked))
+            for found in page.get("Contents", ()):
+                path = found["Key"][len(self._root) :]
+                if not path.endswith("/"):  # consoles make such empty objects to show folders
+                    yield Stat(path, found["Size"], _ms(found["LastModified"]))
+            if not page.get("IsTruncated"):
+                return
+            if not page.get("NextContinuationToken"):
+                raise StorageFault(f"the listing of {prefix} was cut off")
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _key(self, path: str) -> str:
+        return self._root + check_path(path)
+
+
+def _ms(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
