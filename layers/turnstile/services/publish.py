@@ -107,9 +107,9 @@ class Publisher:
             NotFound: no such table.
             TableUnread: the store did not give us the HEAD.
         """
+        run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
         self._faults("publish.read")
-        run = _Run(self._clock.now_ms(), until_ms)
         problem = None
         try:
             while head.state != "dropped":
@@ -121,8 +121,8 @@ class Publisher:
                 if (head.floor == head.latest and head.pending is None) or run.over(self._clock.now_ms()):
                     break
                 if self._clock.now_ms() - run.read_ms > FRESH_MS:
-                    head = self._read(table_id)
                     run.read_ms = self._clock.now_ms()
+                    head = self._read(table_id)
             head = self._resume(head)
         except TurnstileError as error:
             if isinstance(error, TableUnread | NotFound):
