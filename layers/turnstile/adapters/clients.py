@@ -28,7 +28,7 @@ _DEFAULT_REGION = "us-east-1"  # emulators serve any; on AWS the function's envi
 def _create(service: str, endpoint_url: str | None, config: Config) -> Any:
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or _DEFAULT_REGION
-    return session.create_client(service, region, endpoint_url=endpoint_url, config=config)  # type: ignore[call-overload]
+    return session.create_client(service, region, endpoint_url=endpoint_url, config=config)
 
 
 @cache

@@ -45,10 +45,9 @@ class S3Storage:
                     found = self._stat(path)
                     return None if found is None else (b"", found)
                 raise
-            total = int(answer["ContentRange"].rpartition("/")[2]) if "ContentRange" in answer else None
-            content = answer["Body"].read()
-            size = answer["ContentLength"] if total is None else total
-            return content[:limit], Stat(path, size, _ms(answer["LastModified"]))
+            total = answer.get("ContentRange", "").rpartition("/")[2]  # "bytes 0-9/1234"
+            size = int(total) if total else answer["ContentLength"]
+            return answer["Body"].read()[:limit], Stat(path, size, _ms(answer["LastModified"]))
 
         return patiently(f"read {path}", attempt)
 

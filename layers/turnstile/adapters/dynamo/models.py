@@ -32,14 +32,12 @@ class Counts(Attribute[dict[str, int]]):
     """A map of names to whole numbers."""
 
     attr_type = MAP
-    _number: Final = NumberAttribute()
 
     def serialize(self, value: Any) -> Any:
-        return {name: {"N": self._number.serialize(count)} for name, count in value.items()}
+        return {name: {"N": str(count)} for name, count in value.items()}
 
     def deserialize(self, value: Any) -> Any:
-        return {name: self._number.deserialize(count["N"]) for name, count in value.items()}
-
+        return {name: int(count["N"]) for name, count in value.items()}
 
 
 class RefRow(Model):

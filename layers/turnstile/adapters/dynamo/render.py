@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-from pynamodb.expressions.condition import Comparison, Condition, Contains, Exists, Not, NotExists, Or
+from pynamodb.expressions.condition import Condition, Or
 from pynamodb.expressions.operand import Path as DocumentPath
 from pynamodb.expressions.operand import Value
 from pynamodb.expressions.update import Action as UpdateAction
@@ -36,20 +36,20 @@ def condition(model: type[Model], test: plan.Test) -> Condition:
     """The condition that holds exactly when ``test`` does. A comparison with an absent attribute is false."""
     match test:
         case plan.Equals(path, value):
-            return Comparison("=", _path(model, path), _value(model, path, value))
+            return _path(model, path) == _value(model, path, value)
         case plan.Below(path, value):
-            return Comparison("<", _path(model, path), _value(model, path, value))
+            return _path(model, path) < _value(model, path, value)
         case plan.AtMost(path, value):
-            return Comparison("<=", _path(model, path), _value(model, path, value))
+            return _path(model, path) <= _value(model, path, value)
         case plan.AtLeast(path, value):
-            return Comparison(">=", _path(model, path), _value(model, path, value))
+            return _path(model, path) >= _value(model, path, value)
         case plan.Absent(path):
-            return NotExists(_path(model, path))
+            return _path(model, path).does_not_exist()
         case plan.Present(path):
-            return Exists(_path(model, path))
+            return _path(model, path).exists()
         case plan.Lacks(path, value):
             stored = _path(model, path)
-            return Or(NotExists(stored), Not(Contains(stored, Value({"S": value}))))
+            return Or(stored.does_not_exist(), ~stored.contains(Value({"S": value})))
         case plan.Either(tests):
             return reduce(Or, (condition(model, one) for one in tests))
 
