@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +12,8 @@ from turnstile.core.head import TableHead
 from turnstile.core.names import inline_unique, staged_file
 from turnstile.core.positions import Positioned
 from turnstile.services.commits import Listing
+from turnstile.services.load import Loaded
+from turnstile.services.outcome import Outcome
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -65,6 +66,35 @@ class Head(msgspec.Struct, frozen=True):
     bytes: int
     row_id_high_water_mark: int | None
     reason: str | UnsetType = UNSET
+
+
+class TableMetadata(msgspec.Struct, frozen=True):
+    """A table's protocol, schema and properties as of ``version``, the last one that changed them."""
+
+    id: str
+    protocol: dict[str, Any]
+    schema: msgspec.Raw
+    partition_columns: list[str]
+    properties: dict[str, str]
+    comment: str | None
+    domains: dict[str, Any]
+    version: int
+
+
+class LoadedTable(msgspec.Struct, frozen=True):
+    """Everything a reader needs of a table, in one consistent view."""
+
+    name: str
+    table_id: str
+    location: str
+    format: str
+    state: str
+    etag: str
+    created: int
+    metadata: TableMetadata
+    latest: int
+    floor: int
+    commits: list[Commit]
 
 
 class OutcomeAnswer(msgspec.Struct, frozen=True):
@@ -147,6 +177,35 @@ def head(row: TableHead, tail: list[Commit]) -> Head:
     )
 
 
-def properties_of(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """A metaData action's configuration, never null."""
-    return dict(metadata.get("configuration") or {})
+def outcome(found: Outcome) -> OutcomeAnswer:
+    """The answer of the outcome operation."""
+    version = UNSET if found.version is None else found.version
+    return OutcomeAnswer(outcome=found.outcome, latest=found.latest, version=version)
+
+
+def loaded_table(loaded: Loaded) -> LoadedTable:
+    """The answer of load by name; also of whatever answers "as load"."""
+    row, snapshot = loaded.head, loaded.snapshot
+    said = snapshot.metadata
+    return LoadedTable(
+        name=row.name,
+        table_id=row.table_id,
+        location=row.location,
+        format="delta",
+        state=row.state,
+        etag=row.metadata,
+        created=row.created,
+        metadata=TableMetadata(
+            id=str(said.get("id") or ""),
+            protocol=snapshot.protocol,
+            schema=msgspec.Raw(said["schemaString"].encode()),
+            partition_columns=list(said.get("partitionColumns") or []),
+            properties=dict(said.get("configuration") or {}),
+            comment=said.get("description"),
+            domains=snapshot.domains,
+            version=snapshot.version,
+        ),
+        latest=row.latest,
+        floor=row.floor,
+        commits=commits(loaded.listing),
+    )

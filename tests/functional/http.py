@@ -1,15 +1,61 @@
-"""Calls a Lambda handler the way an HTTP API does (payload 2.0)."""
+"""Calls a Lambda handler the way an HTTP API does (payload 2.0).
+
+app = function("commit")          # functions/commit/app.py, as it is deployed
+app.use_world(fake_world())
+http = Http(app.app)
+http.get("/v1/tables/.../commits", start=3).json
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
 Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
+
+
+_FUNCTIONS = Path(__file__).parents[2] / "functions"
+
+
+@functools.cache
+def function(name: str) -> ModuleType:
+    """The ``app`` module of ``functions/<name>``, loaded once (see ``load_function``)."""
+    return load_function(name)
+
+
+def load_function(name: str, **environment: str) -> ModuleType:
+    """A fresh ``app`` module of ``functions/<name>`` with variables of its own at import.
+
+    Every function is its own import root and has modules of the same names (``app``, ``settings``), so they are taken
+    out of ``sys.modules`` again once they hold each other.
+    """
+    root = _FUNCTIONS / name
+    before, saved = dict(sys.modules), dict(os.environ)
+    sys.path.insert(0, str(root))
+    try:
+        for local in root.glob("*.py"):
+            sys.modules.pop(local.stem, None)
+        os.environ.update(environment)
+        return importlib.import_module("app")
+    finally:
+        sys.path.remove(str(root))
+        os.environ.clear()
+        os.environ.update(saved)
+        for module in list(sys.modules):
+            file = getattr(sys.modules[module], "__file__", None) or ""
+            if file.startswith(str(root)):
+                del sys.modules[module]
+        sys.modules.update({module: found for module, found in before.items() if module not in sys.modules})
 
 
 class Answer(msgspec.Struct, frozen=True):

@@ -1,0 +1,112 @@
+"""The hot path over HTTP: ratify, list ratified commits, load a table. Glue only: parse, call one operation, render.
+
+docs/api.md is the contract, openapi/v1.yaml its formal description.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as package_version
+from typing import Any
+
+import preview
+import proposals
+import replies
+import settings
+from chalice.app import Chalice
+from wiring import services, use_world
+
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
+from turnstile.core.positions import positioned
+from turnstile_http import wire
+from turnstile_http.bodies import body
+from turnstile_http.handler import serve
+from turnstile_http.params import Query
+from turnstile_http.request import MAX_BODY
+
+__all__ = ["app", "use_world"]
+
+api = Chalice(app_name="turnstile-commit", configure_logs=False)
+
+
+@api.route("/v1/tables/{table_id}/commits", methods=["POST"])
+def commit(table_id: str) -> wire.Committed:
+    request = proposals.to_request(check_uuid(table_id), body(proposals.Proposed))
+    return replies.reply(services(), request, services().ratifier.commit(request))
+
+
+@api.route("/v1/tables/{table_id}/commits", methods=["GET"])
+def commits(table_id: str) -> wire.CommitList:
+    query = Query("start", "end", "content")
+    start, end = query.integer("start", 0), query.integer("end", MAX_VERSION)
+    if end < start:
+        raise InvalidRequest(f"end {end} is before start {start}", field="end", remedy="leave it out, or raise it")
+    return wire.commit_list(services().commits.listed(check_uuid(table_id), start, end, content=query.flag("content")))
+
+
+@api.route("/v1/tables/{table_id}/head", methods=["GET"])
+def head(table_id: str) -> wire.Head:
+    Query()
+    found = services().commits.head(check_uuid(table_id))
+    return wire.head(found, [wire.commit(place) for place in positioned(found)])
+
+
+@api.route("/v1/tables/{table_id}/outcome", methods=["GET"])
+def outcome(table_id: str) -> wire.OutcomeAnswer:
+    query = Query("txn_id", "name", "version")
+    found = services().outcomes.of(
+        check_uuid(table_id),
+        txn=query.text("txn_id") or "",
+        name=query.text("name") or "",
+        version=query.integer("version", least=1),
+    )
+    return wire.outcome(found)
+
+
+@api.route("/v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}", methods=["GET"])
+def load(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
+    content = Query("content").flag("content")
+    loaded = services().loader.load(
+        check_identifier(catalog, "catalog"),
+        check_namespace(namespace),
+        check_identifier(table, "table"),
+        content=content,
+    )
+    return wire.loaded_table(loaded)
+
+
+@api.route("/api/2.1/unity-catalog/delta/preview/commits", methods=["GET"])
+def preview_commits() -> preview.UnityCommits:
+    asked = preview.asked()
+    end = MAX_VERSION if asked.end_version is None else asked.end_version
+    return preview.rendered(services().commits.listed(asked.table_id, asked.start_version, end))
+
+
+@api.route("/v1", methods=["GET"])
+def about() -> dict[str, Any]:
+    Query()
+    limits = services().limits
+    return {
+        "service": "turnstile",
+        "version": _version(),
+        "limits": {
+            "inline_bytes": limits.inline_bytes,
+            "staged_bytes": limits.staged_bytes,
+            "body_bytes": MAX_BODY,
+            "answer_content_bytes": limits.winners_bytes,
+        },
+    }
+
+
+def _version() -> str:
+    try:
+        return package_version("turnstile")
+    except PackageNotFoundError:  # a layer may hold the packages without their metadata
+        return "unknown"
+
+
+app = serve(api, service="commit", token=settings.token())
+
+if settings.in_lambda():
+    services()

@@ -1,0 +1,85 @@
+"""Decisions as answers."""
+
+from __future__ import annotations
+
+from wiring import Services
+
+from turnstile.core.decision import Conflict, Ratified, Refused
+from turnstile.core.errors import StateConflict, TurnstileError
+from turnstile.core.ticket import final_bytes
+from turnstile.services.ratify import CommitRequest
+from turnstile.services.winners import inline_contents
+from turnstile_http import errors, wire
+from turnstile_http.handler import note
+
+
+def reply(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> wire.Committed:
+    """The answer to a proposal.
+
+    Raises:
+        TurnstileError: the proposal was refused, or lost.
+    """
+    if isinstance(decision, Refused):
+        raise errors.refusal(decision)
+    if isinstance(decision, Conflict):
+        raise _conflict(services, request, decision)
+    outcome = "replayed" if decision.replayed else "ratified"
+    note(outcome=outcome, version=decision.version, table_id=request.table_id)
+    commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
+    return wire.Committed(
+        outcome="replayed" if decision.replayed else "ratified",
+        commit=commit,
+        latest=decision.latest,
+        etag=decision.metadata,
+    )
+
+
+def _fresh(request: CommitRequest, decision: Ratified) -> wire.Commit:
+    place = decision.place
+    if place is None:
+        raise TurnstileError("a fresh commit without its place")
+    if not place.entry.ticket:
+        return wire.commit(place)
+    return wire.commit(place, content=final_bytes(place, request.content or b""))
+
+
+def _replayed(services: Services, request: CommitRequest, decision: Ratified) -> wire.Commit:
+    """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again."""
+    place, ticket = decision.place, request.version is None
+    if place is not None and not (ticket or place.entry.ticket):
+        return wire.commit(place)
+    earlier = services.commits.earlier(request.table_id, decision.version)
+    if earlier.place is not None:
+        return wire.commit(earlier.place, content=earlier.raw if ticket or earlier.place.entry.ticket else None)
+    return wire.published_commit(
+        decision.version,
+        earlier.raw or request.content or b"",
+        whole=earlier.whole,
+        size=earlier.size,
+        staged=request.staged,
+        with_content=ticket,
+    )
+
+
+def _conflict(services: Services, request: CommitRequest, lost: Conflict) -> StateConflict:
+    note(outcome="conflict", because=lost.because, latest=lost.latest, table_id=request.table_id)
+    catalog = services.ratifier.about(request.table_id).catalog
+    contents = inline_contents(services.world, catalog, lost.winners, services.limits.winners_bytes)
+    asked = f"version {request.version}" if request.version is not None else "the next version"
+    return StateConflict(
+        "CommitVersionConflict",
+        f"{asked} is not free: {_REASONS[lost.because]} (latest is {lost.latest})",
+        field="version" if request.version is not None else "base",
+        remedy="read the winners, check for logical conflicts, rebase and propose again",
+        latest=lost.latest,
+        published_to=lost.published,
+        because=lost.because,
+        winners=[wire.commit(place, content=contents.get(place.version)) for place in lost.winners],
+    )
+
+
+_REASONS = {
+    "version": "another commit is that version",
+    "metadata": "the table's metadata changed after the base",
+    "application": "the same streaming application committed after the base",
+}

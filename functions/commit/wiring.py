@@ -1,0 +1,56 @@
+"""The services of this sandbox, built once from one world."""
+
+from __future__ import annotations
+
+import msgspec
+import settings
+
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.commits import Commits
+from turnstile.services.limits import Limits
+from turnstile.services.load import Loader
+from turnstile.services.metadata import Snapshots
+from turnstile.services.outcome import Outcomes
+from turnstile.services.ratify import Ratifier
+from turnstile.world import World
+
+
+class Services(msgspec.Struct, frozen=True):
+    """One of each; they share their caches."""
+
+    world: World
+    limits: Limits
+    ratifier: Ratifier
+    commits: Commits
+    outcomes: Outcomes
+    loader: Loader
+
+
+_built: list[Services] = []
+
+
+def use_world(world: World) -> Services:
+    """Build the services on ``world``; tests pass fakes here and then call the real handler."""
+    limits = Limits()
+    snapshots = Snapshots(world.objs, world.space)
+    commits = Commits(world, limits)
+    made = Services(
+        world=world,
+        limits=limits,
+        ratifier=Ratifier(world, limits, snapshots),
+        commits=commits,
+        outcomes=Outcomes(world, limits),
+        loader=Loader(world, CatalogReader(world), snapshots, commits),
+    )
+    _built[:] = [made]
+    return made
+
+
+def services() -> Services:
+    """The services, opened at first use."""
+    if not _built:
+        from turnstile.adapters import open_world
+
+        found = settings.read()
+        use_world(open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm))
+    return _built[0]
