@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -38,16 +38,22 @@ def note(**members: Any) -> None:
     _notes.get().update(members)
 
 
-def serve(app: Chalice, *, service: str, token: str = "") -> Handler:
-    """The handler of ``app``; call it after the last route is registered.
+def serve(
+    app: Chalice, *, service: str, token: str = "", elsewhere: Mapping[str, Sequence[str]] | None = None
+) -> Handler:
+    """The handler of ``app``; call it after the last route is registered. The template calls it ``app.app``.
 
     Args:
         app: its views take their path parameters, read the rest with ``bodies.body`` and ``params.Query``, return
             what ``answers`` describes, and raise ``TurnstileError``.
         service: name in logs and metrics.
         token: the static bearer token, empty for none.
+        elsewhere: routes that other functions serve. The gateway sends what it has no route for to one function,
+            which can so tell a wrong method (405) from a wrong path (404).
     """
-    router, telemetry, auth = Router(app.routes), Telemetry(service), StaticToken(token)
+    allowed = {route: sorted({*methods, *(elsewhere or {}).get(route, ())}) for route, methods in app.routes.items()}
+    allowed |= {route: sorted(methods) for route, methods in (elsewhere or {}).items() if route not in allowed}
+    router, telemetry, auth = Router(allowed), Telemetry(service), StaticToken(token)
     for methods in app.routes.values():
         for entry in methods.values():
             entry.view_function = _guarded(entry.view_function)
@@ -56,7 +62,7 @@ def serve(app: Chalice, *, service: str, token: str = "") -> Handler:
         auth.check(request.headers.get("authorization", ""))
         if not request.route:
             raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
-        method = _method(app, request)
+        method = _method(request, app.routes.get(request.route, ()), allowed[request.route])
         request = msgspec.structs.replace(request, query=query_of(event), body=body_of(event))
         if request.body and method not in ("GET", "HEAD"):
             _check_media_type(request)
@@ -123,15 +129,15 @@ def _request(event: Event, router: Router) -> tuple[Request, dict[str, str]]:
     return request, params
 
 
-def _method(app: Chalice, request: Request) -> str:
+def _method(request: Request, served: Container[str], allowed: Sequence[str]) -> str:
     """The registered method that serves the request: HEAD is served by GET."""
-    methods = app.routes[request.route]
-    if request.method in methods:
+    if request.method in served:
         return request.method
-    if request.method == "HEAD" and "GET" in methods:
+    if request.method == "HEAD" and "GET" in served:
         return "GET"
-    allowed = sorted(methods)
-    raise MethodNotAllowed(f"{request.method} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed)
+    raise MethodNotAllowed(
+        f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
+    )
 
 
 def _operation(app: Chalice, request: Request) -> str:

@@ -1,0 +1,16 @@
+"""Which function serves which route. Tests hold the apps, template.yaml and openapi/v1.yaml to these."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_TABLES: Final = "/v1/catalogs/{catalog}/namespaces/{namespace}/tables"
+
+COMMIT: Final[dict[str, tuple[str, ...]]] = {
+    "/v1": ("GET",),
+    "/v1/tables/{table_id}/commits": ("GET", "POST"),
+    "/v1/tables/{table_id}/head": ("GET",),
+    "/v1/tables/{table_id}/outcome": ("GET",),
+    f"{_TABLES}/{{table}}": ("GET",),
+    "/api/2.1/unity-catalog/delta/preview/commits": ("GET",),
+}
