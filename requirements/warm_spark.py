@@ -1,35 +1,32 @@
-"""Fetches Delta's packages for Spark into the Ivy cache, so that the first session of a user does not wait for it."""
+"""Fetches the packages of a Spark session into the Ivy cache, so that nobody's first session waits for them."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-PACKAGES = "io.delta:delta-spark_4.2_2.13:4.4.0"
+from turnstile_spark.session import DELTA, S3A, session
 
 
-def fetched() -> bool:
-    """Whether the jars are there; looking is quicker than starting a JVM."""
-    jar = PACKAGES.replace(":", "_", 1).replace(":", "-") + ".jar"
-    return any(jar in {path.name for path in home.glob("jars/*.jar")} for home in Path.home().glob(".ivy2*"))
+def missing() -> list[str]:
+    """The packages whose jar is in no Ivy cache; looking is quicker than starting a JVM."""
+    there = {jar.name for home in Path.home().glob(".ivy2*") for jar in home.glob("jars/*.jar")}
+    return [package for package in (DELTA, *S3A) if _jar(package) not in there]
+
+
+def _jar(package: str) -> str:
+    group, artifact, version = package.split(":")
+    return f"{group}_{artifact}-{version}.jar"
 
 
 def main() -> int:
-    if fetched():
+    """Start and stop a session that needs them all; 0 when they are there."""
+    if not missing():
         return 0
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.jars.packages", PACKAGES)
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.stop()
-    if not fetched():
-        print("warm_spark: the packages are not where they were expected; sessions will fetch them", file=sys.stderr)
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    session("turnstile-setup", s3=True, small=True, master="local[1]", options=local).stop()
+    if missing():
+        print(f"warm_spark: not in the Ivy cache: {', '.join(missing())}; sessions will fetch them", file=sys.stderr)
     return 0
 
 
