@@ -1,0 +1,159 @@
+"""The calls of the HTTP API (``docs/api.md``) that the client makes, one method each.
+
+All raise :class:`turnstile_spark.errors.ApiError`. Reads and idempotent calls are repeated while the failure is
+transient; calls that are not idempotent learn after a doubtful attempt whether it had landed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from turnstile_spark.answers import Head, Outcome, TableState, Tail
+from turnstile_spark.errors import ApiError
+from turnstile_spark.http import Http, path
+
+
+class Api:
+    """The API of one server for one of its catalogs."""
+
+    def __init__(self, http: Http, catalog: str) -> None:
+        self.http, self.catalog = http, catalog
+
+    def _namespaces(self, *parts: str) -> str:
+        return path("v1", "catalogs", self.catalog, "namespaces", *parts)
+
+    def _pages(self, name: str, route: str, member: str) -> Iterator[dict[str, Any]]:
+        token: str | None = None
+        while True:
+            answer = self.http.call(name, "GET", route, query={"page_token": token})
+            yield from answer[member]
+            token = answer.get("next_page_token")
+            if not token:
+                return
+
+    # -- tables by name ---------------------------------------------------------------------------------------------
+
+    def load(self, namespace: str, table: str) -> TableState:
+        """Loads a table by name; 404 ``NoSuchTable`` or ``NoSuchNamespace``."""
+        asked = time.time() * 1000
+        return TableState.read(self.http.call("load", "GET", self._namespaces(namespace, "tables", table)), asked)
+
+    def tables(self, namespace: str) -> list[str]:
+        """The names of the tables in a namespace."""
+        return [t["name"] for t in self._pages("tables", self._namespaces(namespace, "tables"), "tables")]
+
+    def stage(self, namespace: str, table: str) -> dict[str, Any]:
+        """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""
+        route = self._namespaces(namespace, "staging-tables")
+        return self.http.call("stage", "POST", route, {"name": table})  # type: ignore[no-any-return]
+
+    def register(self, namespace: str, table: str, table_id: str) -> TableState:
+        """Gives a staged table, whose version 0 is written, its name."""
+
+        def landed(refused: ApiError) -> Any:
+            if refused.type in ("AlreadyExists", "StagingTableUsed", "NoSuchStagingTable"):
+                found = self.http.call("load", "GET", self._namespaces(namespace, "tables", table))
+                if found["table_id"] == table_id:
+                    return found
+            raise refused
+
+        asked = time.time() * 1000
+        body = {"name": table, "table_id": table_id}
+        route = self._namespaces(namespace, "tables")
+        return TableState.read(self.http.call("register", "POST", route, body, landed=landed), asked)
+
+    def rename(self, namespace: str, table: str, to_namespace: str, to_table: str) -> None:
+        """Renames a table, also into another namespace."""
+        body = {"name": to_table, "namespace": to_namespace}
+        route = self._namespaces(namespace, "tables", table, "rename")
+
+        def landed(refused: ApiError) -> Any:
+            if refused.type == "NoSuchTable":
+                return self.http.call("load", "GET", self._namespaces(to_namespace, "tables", to_table))
+            raise refused
+
+        self.http.call("rename", "POST", route, body, landed=landed)
+
+    def drop(self, namespace: str, table: str) -> bool:
+        """Drops a table; False when there is none."""
+        try:
+            route = self._namespaces(namespace, "tables", table)
+            self.http.call("drop", "DELETE", route, landed=_accept("NoSuchTable"))
+        except ApiError as e:
+            if e.type in ("NoSuchTable", "NoSuchNamespace"):
+                return False
+            raise
+        return True
+
+    # -- namespaces ---------------------------------------------------------------------------------------------------
+
+    def namespaces(self) -> list[str]:
+        """The names of all namespaces, levels joined by dots."""
+        return [n["name"] for n in self._pages("namespaces", self._namespaces(), "namespaces")]
+
+    def namespace(self, name: str) -> dict[str, Any]:
+        """One namespace: ``name``, ``comment``, ``properties``, ``created``."""
+        return self.http.call("namespace", "GET", self._namespaces(name))  # type: ignore[no-any-return]
+
+    def create_namespace(self, name: str, comment: str | None, properties: dict[str, str]) -> None:
+        """Creates a namespace; 409 ``AlreadyExists``."""
+        body: dict[str, Any] = {"name": name, "properties": properties}
+        if comment is not None:
+            body["comment"] = comment
+        self.http.call("create namespace", "POST", self._namespaces(), body, landed=_accept("AlreadyExists"))
+
+    def alter_namespace(self, name: str, comment: str | None, set: dict[str, str], unset: list[str]) -> None:
+        """Changes comment (when not None) and properties. Idempotent."""
+        body: dict[str, Any] = {"set": set, "unset": unset}
+        if comment is not None:
+            body["comment"] = comment
+        self.http.call("alter namespace", "PATCH", self._namespaces(name), body)
+
+    def drop_namespace(self, name: str, cascade: bool) -> bool:
+        """Drops a namespace; False when there is none; 409 ``NamespaceNotEmpty``."""
+        try:
+            query = {"cascade": "true" if cascade else "false"}
+            route = self._namespaces(name)
+            self.http.call("drop namespace", "DELETE", route, query=query, landed=_accept("NoSuchNamespace"))
+        except ApiError as e:
+            if e.type == "NoSuchNamespace":
+                return False
+            raise
+        return True
+
+    # -- tables by id -------------------------------------------------------------------------------------------------
+
+    def commits(self, table_id: str, start: int | None = None, end: int | None = None) -> Tail:
+        """The ratified commits the table still carries; the server materialises inline ones first."""
+        query = {"start": start, "end": end}
+        return Tail.read(self.http.call("commits", "GET", path("v1", "tables", table_id, "commits"), query=query))
+
+    def propose(self, table_id: str, proposal: dict[str, Any]) -> dict[str, Any]:
+        """Proposes one commit: a single attempt (``outcome.ratify`` repeats it)."""
+        return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
+
+    def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
+        """What became of a proposal for ``version``; a single attempt."""
+        query = {"version": version, "txn_id": txn_id, "name": name}
+        answer = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
+        return Outcome(answer["outcome"], answer.get("version"), answer["latest"])
+
+    def head(self, table_id: str) -> Head:
+        """The HEAD of a table."""
+        return Head.read(self.http.call("head", "GET", path("v1", "tables", table_id, "head")))
+
+    def publish(self, table_id: str) -> dict[str, int]:
+        """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
+        return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
+
+
+def _accept(type: str) -> Callable[[ApiError], None]:
+    """After a doubtful attempt this error means that the attempt had landed."""
+
+    def landed(refused: ApiError) -> None:
+        if refused.type != type:
+            raise refused
+
+    return landed

@@ -1,0 +1,128 @@
+"""Errors: what the server says, what the user sees, and the JVM exceptions in between.
+
+A failure travels server -> :class:`ApiError` (Python) -> JVM exception thrown into Spark or Delta -> Python exception
+of the user. Where Spark or Delta has an exception of its own for the case, that one is used. For the rest a JVM
+exception whose message starts with ``[TURNSTILE_...]`` is thrown, and :func:`install_converter` lets PySpark raise
+:class:`TurnstileError` for it, so that a py4j stack trace never reaches the user.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pyspark.errors.exceptions import captured
+from pyspark.errors.exceptions.captured import CapturedException
+
+_MARK = re.compile(r"\[(TURNSTILE_[A-Z_]+)\]")
+
+
+class TurnstileError(CapturedException):
+    """An error of Turnstile that neither Spark nor Delta has an exception for. ``condition`` names it.
+
+    ========================== =========================================================================
+    TURNSTILE_OUTCOME_UNKNOWN   the commit may or may not have happened; the message says how to find out
+    TURNSTILE_UNREACHABLE       the server did not answer before the deadline; nothing was changed
+    TURNSTILE_REFUSED           the server refused for good; the message has its reason and remedy
+    TURNSTILE_NOT_PERMITTED     the token is missing, wrong or has no right to this
+    TURNSTILE_DETACHED          the lake of that name was detached, or never attached in this session
+    TURNSTILE_SELF_TEST         an internal of Spark or Delta is not what this package was built for
+    TURNSTILE_CLIENT_ERROR      a defect of this package
+    ========================== =========================================================================
+    """
+
+    @property
+    def condition(self) -> str:
+        """The name in brackets at the start of the message."""
+        found = _MARK.search(str(self))
+        return found.group(1) if found else "TURNSTILE_CLIENT_ERROR"
+
+    def __str__(self) -> str:
+        return self._desc or ""
+
+
+def turnstile_error(condition: str, text: str) -> TurnstileError:
+    """A :class:`TurnstileError` made in Python (no JVM exception behind it)."""
+    return TurnstileError(desc=f"[{condition}] {text}", stackTrace="")
+
+
+class ApiError(Exception):
+    """An error answer of the HTTP API, or no answer (``status`` 0).
+
+    ``status``: HTTP status; ``type``: the server's error type (``Unreachable`` when there was no answer);
+    ``body``: the whole ``error`` object; ``ambiguous``: the request may have been carried out although it failed.
+    """
+
+    def __init__(self, status: int, type: str, message: str, body: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.type, self.message, self.body = status, type, message, body or {}
+
+    @property
+    def ambiguous(self) -> bool:
+        """True when the request may have been carried out: a 5xx, or a connection lost after sending."""
+        return self.status >= 500 or self.type == "NoAnswer"
+
+    @property
+    def transient(self) -> bool:
+        """True when the same request may succeed a little later."""
+        return self.ambiguous or self.type == "Unreachable" or self.status == 429
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds the server asks to wait; 0 when it does not say."""
+        return float(self.body.get("retry_after_ms") or 0) / 1000
+
+    def __str__(self) -> str:
+        remedy = self.body.get("remedy")
+        return f"{self.type}: {self.message}" + (f" ({remedy})" if remedy else "")
+
+    def as_turnstile_error(self) -> TurnstileError:
+        """The same for a caller of the Python API."""
+        return turnstile_error(self.condition, str(self))
+
+    @property
+    def condition(self) -> str:
+        """The ``TURNSTILE_...`` name of this error."""
+        if self.status in (401, 403):
+            return "TURNSTILE_NOT_PERMITTED"
+        return "TURNSTILE_UNREACHABLE" if self.transient else "TURNSTILE_REFUSED"
+
+
+def _chain(e: Any) -> list[Any]:
+    """A JVM exception and its causes, outermost first."""
+    seen: list[Any] = []
+    while e is not None and len(seen) < 20:
+        seen.append(e)
+        e = e.getCause()
+    return seen
+
+
+def _convert(e: Any, original: Any) -> CapturedException | None:
+    """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
+    for link in _chain(e):
+        message = link.getMessage()
+        if message and (found := _MARK.search(message)):
+            cause = link.getCause()
+            if cause is not None and "org.apache.spark.sql" in cause.getClass().getName():
+                return original(cause)  # type: ignore[no-any-return]
+            return TurnstileError(desc=message[found.start() :], stackTrace="", cause=None)
+    return None
+
+
+def install_converter() -> None:
+    """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent."""
+    import delta.exceptions  # noqa: F401  (its import registers Delta's own conversion)
+
+    original = captured.convert_exception
+    if getattr(original, "turnstile", False):
+        return
+
+    def convert(e: Any) -> CapturedException:
+        # Delta's conflict exceptions may carry ours as a cause: those must stay what they are.
+        first = original(e)
+        if isinstance(first, captured.UnknownException) or type(first).__name__ == "StreamingQueryException":
+            return _convert(e, original) or first
+        return first
+
+    convert.turnstile = True  # type: ignore[attr-defined]
+    captured.convert_exception = convert

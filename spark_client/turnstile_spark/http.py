@@ -1,0 +1,113 @@
+"""HTTP to the Turnstile server: keep-alive, bearer token, retries with full jitter inside a deadline, typed errors."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from turnstile_spark.errors import ApiError
+
+#: Seconds. Longer than the API gateway's 30, so that the server's own verdict arrives before we give up waiting.
+READ_TIMEOUT = 35.0
+_jitter = wait_random_exponential(multiplier=0.05, max=2.0)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Full jitter, but never less than the server asks for."""
+    error = state.outcome.exception() if state.outcome else None
+    return max(float(_jitter(state)), error.retry_after if isinstance(error, ApiError) else 0.0)
+
+
+def path(*parts: str) -> str:
+    """A URL path from parts, each percent-encoded."""
+    return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+class Http:
+    """A client of one server. Thread-safe; connections are kept alive and shared.
+
+    ``url``: base URL, without ``/v1``. ``token``: bearer token or None. ``deadline``: seconds that one call may take
+    with all its retries. ``requests`` counts what was sent, by name of the call.
+    """
+
+    def __init__(self, url: str, token: str | None, deadline: float = 60.0) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.url, self.deadline = url.rstrip("/"), deadline
+        self.requests: Counter[str] = Counter()
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=httpx.Timeout(READ_TIMEOUT, connect=5.0),
+            limits=httpx.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=50.0),
+        )
+
+    def close(self) -> None:
+        """Closes all connections. Idempotent."""
+        self._client.close()
+
+    def once(self, name: str, method: str, route: str, body: Any = None, *, query: dict[str, Any] | None = None) -> Any:
+        """One request, no retry. Returns the JSON answer (None for 204); raises :class:`ApiError`."""
+        self.requests[name] += 1
+        params = {k: v for k, v in (query or {}).items() if v is not None}
+        try:
+            answer = self._client.request(method, self.url + route, json=body, params=params or None)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
+            raise ApiError(0, "Unreachable", f"{self.url} cannot be reached: {str(e) or type(e).__name__}") from e
+        except httpx.HTTPError as e:
+            raise ApiError(0, "NoAnswer", f"{self.url} gave no answer: {str(e) or type(e).__name__}") from e
+        if answer.status_code < 300:
+            return answer.json() if answer.content else None
+        raise _error(answer)
+
+    def call(
+        self,
+        name: str,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        query: dict[str, Any] | None = None,
+        landed: Callable[[ApiError], Any] | None = None,
+    ) -> Any:
+        """A request that is repeated while the failure is transient, until the deadline.
+
+        ``landed``: for requests that are not idempotent. After an attempt that may have been carried out, a refusal
+        of a later attempt is passed to it; what it returns is the answer (it raises the error when that is the truth).
+        """
+        maybe = False
+
+        def attempt() -> Any:
+            nonlocal maybe
+            try:
+                return self.once(name, method, route, body, query=query)
+            except ApiError as e:
+                if maybe and landed is not None and not e.transient:
+                    return landed(e)
+                maybe = maybe or e.ambiguous
+                raise
+
+        return self.retrying(time.monotonic() + self.deadline)(attempt)
+
+    @staticmethod
+    def retrying(until: float) -> Retrying:
+        """Repeats a function while it raises transient :class:`ApiError`, until ``time.monotonic()`` is ``until``."""
+        return Retrying(
+            stop=stop_after_delay(max(until - time.monotonic(), 0.0)),
+            wait=_wait,
+            retry=retry_if_exception(lambda e: isinstance(e, ApiError) and e.transient),
+            reraise=True,
+        )
+
+
+def _error(answer: httpx.Response) -> ApiError:
+    try:
+        body = answer.json()["error"]
+        return ApiError(answer.status_code, str(body["type"]), str(body.get("message", "")), body)
+    except (ValueError, KeyError, TypeError):
+        # Not our server's words: a proxy or gateway in between (502, 503, 504 ...).
+        return ApiError(answer.status_code, f"Http{answer.status_code}", answer.text[:200])

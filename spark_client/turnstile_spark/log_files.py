@@ -1,0 +1,92 @@
+"""Commit files in ``_delta_log/_staged_commits``: writing their content, and describing them to Delta.
+
+Files are written through Hadoop, so that ``file:``, ``s3a:`` and any other scheme work with the credentials and
+settings that Spark itself uses. Delta gets a ``FileStatus`` made of what the server reported: one name, one size and
+one modification time for a version, whoever asks (log segments are compared by them).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from turnstile_spark.answers import Commit, Tail
+from turnstile_spark.jvm import JavaObject, Jvm
+
+STAGED = "_staged_commits"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A commit file to write: where (log store, Hadoop configuration, log path), its name and whole content."""
+
+    log_store: JavaObject
+    conf: JavaObject
+    log_path: str
+    name: str
+    content: str
+
+
+class LogFiles:
+    """Writes and describes commit files. Thread-safe."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self.jvm = jvm
+        # Threads are kept: each owns a py4j connection and a JVM thread.
+        self._pool = ThreadPoolExecutor(8, thread_name_prefix="turnstile-materialise")
+        self._described: OrderedDict[tuple[str, str], JavaObject] = OrderedDict()
+
+    def close(self) -> None:
+        """Waits for writes under way and ends the threads. Idempotent."""
+        self._pool.shutdown(wait=True)
+
+    def write(self, file: Write) -> None:
+        """Writes a commit file; an existing file of that name is left alone (it can only have the same content).
+
+        Whole files only: where a half-written file could be seen, Delta's LogStore writes beside and renames; where
+        a write appears at once when it is closed (object stores), one plain write is one request.
+        """
+        path = self.jvm.new("org.apache.hadoop.fs.Path", f"{file.log_path}/{STAGED}/{file.name}")
+        if file.log_store.isPartialWriteVisible(path, file.conf):
+            reader = self.jvm.new("java.io.BufferedReader", self.jvm.new("java.io.StringReader", file.content))
+            try:
+                file.log_store.write(path, reader.lines().iterator(), False, file.conf)
+            except Exception as e:
+                if "FileAlreadyExists" not in str(e):
+                    raise
+        else:
+            stream = path.getFileSystem(file.conf).create(path, True)
+            try:
+                stream.write(file.content.encode())
+            finally:
+                stream.close()
+
+    def write_later(self, file: Write) -> Future[None]:
+        """:meth:`write` in a thread of its own, in parallel with the caller's request to the server."""
+        return self._pool.submit(self.write, file)
+
+    def describe(self, log_path: str, commit: Commit) -> JavaObject:
+        """The commit as ``io.delta.storage.commit.Commit``."""
+        key = (log_path, commit.name)
+        found = self._described.get(key)
+        if found is None:
+            path = self.jvm.new("org.apache.hadoop.fs.Path", f"{log_path}/{STAGED}/{commit.name}")
+            status = self.jvm.new("org.apache.hadoop.fs.FileStatus", commit.size, False, 1, 0, commit.modified, path)
+            found = self.jvm.new("io.delta.storage.commit.Commit", commit.version, status, commit.timestamp)
+            self._described[key] = found
+            while len(self._described) > 256:
+                self._described.popitem(last=False)
+        return found
+
+    def describe_all(self, log_path: str, tail: Tail, start: int | None, end: int | None) -> JavaObject:
+        """``io.delta.storage.commit.GetCommitsResponse`` for the unpublished commits from ``start`` to ``end``.
+
+        Published ones are left out: ``_delta_log`` has them, durably (I5), and Delta lists that itself.
+        """
+        commits = self.jvm.new("java.util.ArrayList")
+        for commit in tail.commits:
+            wanted = (start is None or commit.version >= start) and (end is None or commit.version <= end)
+            if wanted and commit.version > tail.floor:
+                commits.add(self.describe(log_path, commit))
+        return self.jvm.new("io.delta.storage.commit.GetCommitsResponse", commits, tail.latest)

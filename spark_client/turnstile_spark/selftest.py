@@ -1,0 +1,114 @@
+"""What this package leans on inside Spark and Delta, checked when a lake is attached.
+
+Each entry is a private or undocumented thing, with what it is needed for. A release that changes one of them is
+reported by name at once, not by a strange failure in the middle of somebody's job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from turnstile_spark.errors import turnstile_error
+from turnstile_spark.jvm import Jvm
+from turnstile_spark.native_create import IS_UNITY
+
+_DELTA = "org.apache.spark.sql.delta."
+
+
+def _method(jvm: Jvm, owner: str, name: str, arguments: int) -> bool:
+    methods = jvm.class_for_name(owner).getMethods()
+    return any(m.getName() == name and m.getParameterCount() == arguments for m in methods)
+
+
+def _field(jvm: Jvm, owner: str, name: str, type_name: str | None = None) -> bool:
+    for field in jvm.class_for_name(owner).getDeclaredFields():
+        if field.getName() == name:
+            return type_name is None or field.getType().getName() == type_name
+    return False
+
+
+#: name -> (what it is for, check). The check returns False or raises when the thing is not as expected.
+CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
+    "classic session": (
+        "Spark Connect has no JVM gateway; connect through the Unity Catalog API instead",
+        lambda jvm, spark: spark._jsparkSession.getClass().getName() == "org.apache.spark.sql.classic.SparkSession",
+    ),
+    "DefaultCatalogManager.catalogs": (
+        "putting a Python catalog into a session",
+        lambda jvm, spark: (
+            _field(jvm, "org.apache.spark.sql.connector.catalog.DefaultCatalogManager", "catalogs")
+            and spark._jsparkSession.sessionState().catalogManager().getClass().getSimpleName()
+            == "DefaultCatalogManager"
+        ),
+    ),
+    "AbstractDeltaCatalog.isUnityCatalog": (
+        "Delta's own CREATE and REPLACE for catalog-managed tables",
+        lambda jvm, spark: (
+            _field(jvm, _DELTA + "catalog.AbstractDeltaCatalog", IS_UNITY, "boolean")
+            and _method(jvm, _DELTA + "catalog.AbstractDeltaCatalog", IS_UNITY, 0)
+        ),
+    ),
+    "AbstractDeltaCatalog.deltaCatalogClient": (
+        "keeping Delta from making a Unity Catalog REST client",
+        lambda jvm, spark: _method(jvm, _DELTA + "catalog.AbstractDeltaCatalog", "deltaCatalogClient", 0),
+    ),
+    "CatalogOwnedCommitCoordinatorProvider.registerBuilder": (
+        "commits going to the server",
+        lambda jvm, spark: _method(
+            jvm, _DELTA + "coordinatedcommits.CatalogOwnedCommitCoordinatorProvider", "registerBuilder", 2
+        ),
+    ),
+    "CommitCoordinatorClient": (
+        "the five methods of a commit coordinator",
+        lambda jvm, spark: (
+            {m.getName() for m in jvm.class_for_name("io.delta.storage.commit.CommitCoordinatorClient").getMethods()}
+            == {"registerTable", "commit", "getCommits", "backfillToVersion", "semanticEquals"}
+        ),
+    ),
+    "CatalogTable": (
+        "describing a table to Delta (a case class of 22 members)",
+        lambda jvm, spark: _method(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogTable", "copy", 22),
+    ),
+    "SQLExecution.getQueryExecution": (
+        "answering an INSERT's second look from its first",
+        lambda jvm, spark: (
+            _method(jvm, "org.apache.spark.sql.execution.SQLExecution", "getQueryExecution", 1)
+            and bool(jvm.class_for_name("org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand"))
+        ),
+    ),
+    "PythonStreamingQueryListenerWrapper": (
+        "streams keeping the catalog",
+        lambda jvm, spark: (
+            bool(jvm.class_for_name("org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper"))
+            and _method(
+                jvm, "org.apache.spark.sql.execution.streaming.runtime.StreamExecution", "sparkSessionForStream", 0
+            )
+        ),
+    ),
+    "StringUtils.join": (
+        "fetching a commit's content in one round trip",
+        lambda jvm, spark: bool(jvm.class_for_name("org.apache.commons.lang3.StringUtils")),
+    ),
+}
+
+
+def failures(jvm: Jvm, spark: Any) -> list[str]:
+    """The names of the checks that do not hold, each with what it is for."""
+    found = []
+    for name, (purpose, holds) in CHECKS.items():
+        try:
+            if holds(jvm, spark):
+                continue
+            reason = "not as expected"
+        except Exception as e:
+            reason = str(e).splitlines()[0][:200] if str(e) else type(e).__name__
+        found.append(f"{name} ({purpose}): {reason}")
+    return found
+
+
+def check(jvm: Jvm, spark: Any) -> None:
+    """Raises ``TURNSTILE_SELF_TEST`` naming every internal that is not as expected."""
+    if found := failures(jvm, spark):
+        text = "this package is built for Spark 4.2 and Delta 4.4.0; not as expected here: " + "; ".join(found)
+        raise turnstile_error("TURNSTILE_SELF_TEST", text)

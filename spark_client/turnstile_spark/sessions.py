@@ -1,0 +1,142 @@
+"""Putting a lake's catalog into Spark sessions, and keeping it there.
+
+Spark finds catalogs in the session's ``CatalogManager``, which makes them from class names in the configuration. A
+Python object has none, so it is put straight into the manager's map. Three kinds of session start with an empty map:
+
+* ``spark.newSession()``: the method is replaced, on the session object, by one that puts the catalogs in;
+* sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a listener is told of the
+  query synchronously, on its thread and before it is planned, and puts the catalogs in there;
+* anything else that clones sessions in the JVM: not covered (``CACHE TABLE``, unless
+  ``spark.sql.sources.bucketing.autoBucketedScan.enabled`` is false, as :func:`turnstile_spark.session` sets it).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from turnstile_spark.jvm import JavaObject, Jvm, Proxy
+from turnstile_spark.outer import Outer
+
+if TYPE_CHECKING:
+    from turnstile_spark.lake import Lake
+
+log = logging.getLogger("turnstile_spark")
+_CONF = "spark.sql.catalog."
+#: Delta's streaming source reads catalog-managed tables only of a catalog declared with this class. The class is never
+#: loaded (and need not exist): the catalog of that name is in the map already.
+_UNITY = "io.unitycatalog.spark.UCSingleCatalog"
+#: Set in every session with a lake, unless the user has set it.
+DEFAULTS = {
+    # Delta holds a lock per table around commit() on file systems without atomic rename; the server decides, not a lock.
+    "spark.databricks.delta.commitLock.enabled": "false",
+    # Default 10,000,000: a writer that always loses would never say so.
+    "spark.databricks.delta.maxCommitAttempts": "20",
+    # The marks that the streaming source needs also switch on a report to Unity Catalog after every commit.
+    "spark.databricks.delta.uc.commitMetrics.enabled": "false",
+}
+
+
+def catalogs_of(jvm: Jvm, session: JavaObject) -> JavaObject:
+    """The private map of a session's catalogs (name to catalog)."""
+    manager = session.sessionState().catalogManager()
+    field = jvm.class_for_name("org.apache.spark.sql.connector.catalog.DefaultCatalogManager").getDeclaredField(
+        "catalogs"
+    )
+    field.setAccessible(True)
+    return field.get(manager)
+
+
+class Sessions:
+    """The sessions that one lake is in."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake, self.jvm = lake, lake.jvm
+        self._joined: list[tuple[JavaObject, JavaObject]] = []  # JVM session, its streaming listener
+        self._python: list[Any] = []
+
+    def join(self, spark: Any) -> None:
+        """Puts the lake into a PySpark session, into its future streams, and into sessions made from it."""
+        session = spark._jsparkSession
+        conf, name = session.conf(), self.lake.name
+        for key, value in DEFAULTS.items():
+            if not conf.contains(key):
+                conf.set(key, value)
+        for key, value in self._catalog_conf().items():
+            conf.set(_CONF + name + key, value)
+        self.put(session)
+        listener = self.jvm.new(
+            "org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper", _Listener(self, session)
+        )
+        session.streams().addListener(listener)
+        self._joined.append((session, listener))
+        self._python.append(spark)
+        self._follow_new_sessions(spark)
+
+    def put(self, session: JavaObject) -> None:
+        """Puts a catalog made for this JVM session into it."""
+        catalogs_of(self.jvm, session).put(self.lake.name, Outer(self.lake, session))
+
+    def leave(self) -> None:
+        """Takes the lake out of all sessions it joined. Never fails: the sessions may be stopped already."""
+        for spark in self._python:
+            getattr(spark, "_turnstile_lakes", {}).pop(self.lake.name, None)
+        for session, listener in self._joined:
+            try:
+                session.streams().removeListener(listener)
+                catalogs_of(self.jvm, session).remove(self.lake.name)
+                for key in self._catalog_conf():
+                    session.conf().unset(_CONF + self.lake.name + key)
+            except Exception as e:
+                log.debug("turnstile_spark: leaving a session: %s", e)
+        self._joined.clear()
+        self._python.clear()
+
+    def _catalog_conf(self) -> dict[str, str]:
+        return {
+            "": _UNITY,
+            ".uri": self.lake.api.http.url,
+            ".token": self.lake.token or "none",
+            ".deltaRestApi.enabled": "false",
+        }
+
+    def _follow_new_sessions(self, spark: Any) -> None:
+        lakes = spark.__dict__.setdefault("_turnstile_lakes", {})
+        first = not lakes
+        lakes[self.lake.name] = self.lake
+        if not first or getattr(spark.newSession, "turnstile", False):
+            return
+        original = type(spark).newSession
+
+        def new_session() -> Any:
+            made = original(spark)
+            for lake in list(lakes.values()):
+                lake.sessions.join(made)
+            return made
+
+        new_session.turnstile = True  # type: ignore[attr-defined]
+        spark.newSession = new_session
+
+
+class _Listener(Proxy):
+    """Puts the lake into the session that Spark cloned for a streaming query."""
+
+    def __init__(self, sessions: Sessions, session: JavaObject) -> None:
+        self.jvm, self._sessions, self._session = sessions.jvm, sessions, session
+
+    def onQueryStarted(self, event: JavaObject) -> None:
+        query = self._session.streams().get(event.id())
+        if query is not None:
+            self._sessions.put(query.streamingQuery().sparkSessionForStream())
+
+    def onQueryProgress(self, event: JavaObject) -> None:
+        """Nothing to do."""
+
+    def onQueryIdle(self, event: JavaObject) -> None:
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: JavaObject) -> None:
+        """Nothing to do."""
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]
