@@ -38,9 +38,13 @@ def identity_obj(table_id: str, identity: str) -> str:
     return f"identity/{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
 
 
-def content_obj(kind: str, table_id: str, payload: bytes) -> str:
-    """objs id of something addressed by its content, so that writing it twice is harmless."""
-    return f"{kind}/{table_id}/{hashlib.sha256(payload).hexdigest()[:40]}"
+def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
+    """objs id of inline content: addressed by its bytes, so that writing it twice is harmless, and by the day.
+
+    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again long afterwards would find
+    its old obj, write nothing, and be ratified while gc removes it (I10).
+    """
+    return f"inline/{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}"
 
 
 def metadata_obj(table_id: str, version: int, payload: bytes) -> str:

@@ -19,7 +19,7 @@ from turnstile.core.decide import decide, find_identity
 from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
 from turnstile.core.errors import InvalidCommit, InvalidRequest, NotFound, TooLarge, TurnstileError
 from turnstile.core.head import INLINE_IN_ROW, MAX_APPS, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead
-from turnstile.core.keys import app_key, content_obj
+from turnstile.core.keys import app_key, inline_obj
 from turnstile.core.metadata import apply
 from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
 from turnstile.core.plan import Change
@@ -271,9 +271,9 @@ class Ratifier:
         """Move inline bytes to an obj, written before the row refers to it."""
         about = self.about(table_id)
         entry = proposal.entry
-        obj = content_obj("inline", table_id, entry.data)
-        created = self._clock.now_ms() * 1000
-        self._objs.put(Obj(self._space.objs(about.catalog), obj, "inline", entry.data, created=created))
+        now = self._clock.now_ms()
+        obj = inline_obj(table_id, now, entry.data)
+        self._objs.put(Obj(self._space.objs(about.catalog), obj, "inline", entry.data, created=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=obj))
 
     # -- facts ----------------------------------------------------------------------------------------------------
