@@ -1,0 +1,16 @@
+"""The ``turnstile`` command: run the embedded stack, look at tables, operate them. It speaks HTTP like any client.
+
+Exit codes, the same for every command:
+
+==== =====================================================================================
+code meaning
+==== =====================================================================================
+0    done
+1    failure: a fault of the service or of the stack
+2    usage: an option or a name that cannot be right
+3    not found: catalog, namespace, table, file
+4    refused: conflict, permission, or a request the service turns down; nothing changed
+5    the stack is not running or cannot be reached
+6    unknown outcome: it may or may not have happened; the same command again finds out
+==== =====================================================================================
+"""

@@ -71,6 +71,8 @@ def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = Non
     ``pid`` must come from a live holder of the stack's lock. After STOP_SECONDS it is killed, and StackError says so:
     what the emulated tables took since the start is lost then.
     """
+    if process is not None and process.poll() is not None:
+        return
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS

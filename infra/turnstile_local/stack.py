@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from turnstile_local import bootstrap, deploy, launch, locks, state
-from turnstile_local.errors import AlreadyRunning, NotRunning
+from turnstile_local import deploy, launch, locks, starting, state
+from turnstile_local.errors import NotRunning
 from turnstile_local.layout import Layout
-from turnstile_local.plan import Plan
-from turnstile_local.settings import HOST, client_environment
+from turnstile_local.settings import client_environment
 
 if TYPE_CHECKING:
     import subprocess
     from types import TracebackType
 
-DEFAULT_PORT = 8750
 DEFAULT_HOME = ".turnstile"
 
 
@@ -30,64 +27,33 @@ class Stack:
         self._layout = layout
         self._state = known
         self._process = process
-        self.fresh = process is not None
-        """Whether this call started it, rather than finding it running."""
 
     @classmethod
     def start(
         cls,
         home: str | Path = DEFAULT_HOME,
-        port: int = DEFAULT_PORT,
-        token: str = "",
-        lake: str = "",
+        port: int | None = None,
+        token: str | None = None,
+        lake: str | None = None,
         *,
         functions: Path | None = None,
         parameters: dict[str, str] | None = None,
     ) -> Self:
-        """Start a stack in ``home``, or find the one that runs there with the same settings.
+        """Start a stack in ``home``, or find the one that runs there.
 
-        ``port`` 0 takes any free one. ``token`` makes every request of the API carry it. ``lake`` is the root of the
-        tables: empty for ``<home>/lake``, ``s3://bucket/prefix`` for a bucket of the emulated S3. ``functions`` and
-        ``parameters`` replace the functions' folder and template parameters, for tests. Raises StackError.
+        What is None stays as it is or was in this home, and is port 8750, no token and ``<home>/lake`` in a new one.
+        ``port`` 0 takes any free one. ``token`` makes every request of the API carry it; empty opens it. ``lake`` is
+        the root of new tables, ``s3://bucket/prefix`` for a bucket of the emulated S3. ``functions`` and
+        ``parameters`` replace the functions' folder and template parameters, for tests.
+
+        Raises:
+            PortTaken: another program listens there.
+            AlreadyRunning: the stack of this home runs with other settings.
+            StackError: it could not be started or deployed; the message has the end of the log.
         """
         layout = Layout.at(home)
-        layout.create()
-        with locks.hold(layout.starting):
-            known = state.read(layout)
-            if locks.held(layout.lock):
-                return cls._found(layout, known, port, token, lake)
-            # A home keeps its lake: the tables' locations are written in it.
-            root = lake.rstrip("/") or (known.lake_root if known else "") or layout.lake.as_uri()
-            plan = Plan.make(root, token, functions, parameters or {})
-            kept = known.outputs if known and _read(layout.saved) == plan.digest else None
-            process, port = launch.launch(layout, port, deploys=kept is None)
-            url = f"http://{HOST}:{port}"
-            try:
-                outputs = plan.carry_out(url, kept, lambda: launch.wait_ready(process, layout, port))
-                layout.deployed.write_text(plan.digest)
-                bootstrap.ensure(url, token)
-            except BaseException:
-                launch.stop(layout, process.pid, process)
-                raise
-            known = state.StackState(
-                pid=process.pid, port=port, url=url, token=token, lake_root=root,
-                started=int(time.time() * 1000), outputs=outputs,
-            )  # fmt: skip
-            state.write(layout, known)
-            return cls(layout, known, process)
-
-    @classmethod
-    def _found(cls, layout: Layout, known: state.StackState | None, port: int, token: str, lake: str) -> Self:
-        remedy = f"stop it with 'turnstile down --home {layout.home}' first"
-        if known is None:
-            raise AlreadyRunning(f"a stack runs in {layout.home} but its stack.json is gone", remedy)
-        if port not in (0, known.port):
-            raise AlreadyRunning(f"the stack in {layout.home} runs on port {known.port}, not {port}", remedy)
-        if token != known.token:
-            raise AlreadyRunning(f"the stack in {layout.home} runs with another token", remedy)
-        if lake and lake.rstrip("/") != known.lake_root:
-            raise AlreadyRunning(f"the stack in {layout.home} has its tables in {known.lake_root}", remedy)
-        return cls(layout, known)
+        wanted = starting.Wanted(port, token, lake, functions, parameters or {})
+        return cls(layout, *starting.start(layout, wanted))
 
     @classmethod
     def attach(cls, home: str | Path = DEFAULT_HOME) -> Self:
@@ -111,6 +77,11 @@ class Stack:
         self.stop()
 
     @property
+    def fresh(self) -> bool:
+        """Whether this object started the stack, rather than finding it running."""
+        return self._process is not None
+
+    @property
     def url(self) -> str:
         return self._state.url
 
@@ -126,6 +97,11 @@ class Stack:
     @property
     def home(self) -> Path:
         return self._layout.home
+
+    @property
+    def log(self) -> Path:
+        """Output of the gateway and of the functions."""
+        return self._layout.log
 
     @property
     def lake_root(self) -> str:
@@ -158,10 +134,3 @@ class Stack:
     def aws(self, service: str) -> Any:
         """A boto3 client of the emulated service."""
         return deploy.client(service, self._state.url)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

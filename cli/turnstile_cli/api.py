@@ -1,0 +1,104 @@
+"""HTTP requests to the service, with its refusals turned into exit codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+from turnstile_cli.codes import Exit
+from turnstile_cli.errors import CliError
+
+TIMEOUT: Final = httpx.Timeout(35.0, connect=5.0)
+"""Seconds; longer than the gateway's own limit, so that the service gives up first and says what it knows."""
+
+_EXITS: Final = {404: Exit.NOT_FOUND}
+
+
+class Api:
+    """The service at ``url``. ``home`` is the folder of the embedded stack, if it is one of this machine."""
+
+    def __init__(self, url: str, token: str, *, home: Path | None = None, local: bool = True) -> None:
+        self.url = url.rstrip("/")
+        self.home = home
+        self.local = local
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(base_url=self.url, headers=headers, timeout=TIMEOUT, trust_env=not local)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._http.close()
+
+    def get(self, path: str, **query: Any) -> dict[str, Any]:
+        """The answer's JSON object; raises CliError."""
+        return self._ask("GET", path, query=query)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer's JSON object; raises CliError."""
+        return self._ask("POST", path, body=body)
+
+    def pages(self, path: str, member: str) -> Iterator[dict[str, Any]]:
+        """The items of every page."""
+        query: dict[str, Any] = {}
+        while True:
+            page = self.get(path, **query)
+            yield from page[member]
+            following = page.get("next_page_token")
+            if not following:
+                return
+            query = {"page_token": following}
+
+    def _ask(
+        self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        try:
+            answer = self._http.request(method, path, params=query or None, json=body)
+        except httpx.ConnectError as error:
+            raise self._unreachable(error) from error
+        except httpx.HTTPError as error:
+            if method == "GET":
+                raise self._unreachable(error) from error
+            raise CliError(
+                Exit.UNKNOWN,
+                f"{method} {self.url}{path}: no answer ({type(error).__name__}); it may or may not have happened",
+                remedy="run the same command again, it finds out",
+                type="NoAnswer",
+            ) from error
+        return self._judge(answer)
+
+    def _unreachable(self, error: Exception) -> CliError:
+        remedy = "start it with 'turnstile up'" if self.local else "check --url and the network"
+        return CliError(Exit.UNREACHABLE, f"{self.url} cannot be reached: {error}", remedy=remedy, type="Unreachable")
+
+    def _judge(self, answer: httpx.Response) -> dict[str, Any]:
+        told = _json(answer)
+        if answer.is_success:
+            return told
+        error = told.get("error")
+        error = error if isinstance(error, dict) else {"message": answer.text[:500] or "empty answer"}
+        kind = str(error.get("type", "HttpError"))
+        refused = Exit.REFUSED if answer.status_code < 500 else Exit.FAILURE
+        exit_code = Exit.UNKNOWN if kind == "CommitStateUnknown" else _EXITS.get(answer.status_code, refused)
+        request = answer.request
+        raise CliError(
+            exit_code,
+            f"{kind}: {error.get('message', '')} ({request.method} {request.url.path}, status {answer.status_code})",
+            remedy=str(error.get("remedy", "")),
+            type=kind,
+            details={name: value for name, value in error.items() if name not in ("type", "message", "remedy")},
+        )
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    if not answer.content:
+        return {}
+    try:
+        told = answer.json()
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}

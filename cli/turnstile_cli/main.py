@@ -1,0 +1,52 @@
+"""The ``turnstile`` command. ``turnstile --help`` lists the commands and the exit codes."""
+
+from __future__ import annotations
+
+import typer
+
+from turnstile_cli import commands_catalog, commands_operate, commands_stack, commands_tables
+from turnstile_cli.codes import EPILOG
+
+app = typer.Typer(
+    name="turnstile",
+    help=(
+        "Turnstile, a commit coordinator for Delta Lake: run the embedded stack, look at tables, operate them.\n\n"
+        "TABLE is catalog.namespace.table, or namespace.table in catalog 'main'."
+    ),
+    epilog=EPILOG,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+_COMMANDS = (
+    ("Stack", (commands_stack.up, commands_stack.down, commands_stack.status, commands_stack.demo)),
+    (
+        "Tables",
+        (
+            commands_tables.tables,
+            commands_tables.head,
+            commands_tables.log,
+            commands_catalog.namespaces,
+            commands_catalog.import_,
+            commands_catalog.export,
+        ),
+    ),
+    ("Operation", (commands_operate.publish, commands_operate.gc, commands_operate.outcome)),
+)
+
+for panel, members in _COMMANDS:
+    for command in members:
+        app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog="Exit codes: see turnstile --help.")(
+            command
+        )
+
+
+def main() -> None:
+    """Entry point of the ``turnstile`` script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Print answers: tables and sentences for people, one JSON object for programs."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from turnstile_cli.errors import CliError
+from turnstile_cli.options import Format
+
+P = ParamSpec("P")
+
+_PIPE_WIDTH = 200
+"""Columns when nobody watches: rich would fold everything to 80."""
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console for people, on standard output or standard error."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else _PIPE_WIDTH)
+
+
+def emit_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+
+
+def say(text: str) -> None:
+    """A sentence for people; rich markup is understood, so escape what users named."""
+    console().print(text)
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
+    """A table for people. A column whose name starts with ``#`` is right-aligned; ``empty`` replaces no rows."""
+    shown = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+    if shown.row_count:
+        console().print(shown)
+    else:
+        say(f"[dim]{empty}[/dim]")
+
+
+def when(ms: int | None) -> str:
+    """Milliseconds since the epoch as local time."""
+    if not ms:
+        return ""
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def size(count: int) -> str:
+    """Bytes with a unit."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} TB"
+
+
+def span(ms: float) -> str:
+    """A duration in the unit that suits it."""
+    seconds = ms / 1000
+    for limit, divisor, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if seconds < limit:
+            return f"{seconds / divisor:.0f} {unit}"
+    return f"{seconds / 86_400:.0f} days"
+
+
+def reporting(command: Callable[P, None]) -> Callable[P, None]:
+    """A command whose errors are printed as ``--output`` asks and end in the documented exit code."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except CliError as error:
+            if kwargs.get("output") is Format.JSON:
+                sys.stderr.write(json.dumps(error.document(), ensure_ascii=False) + "\n")
+            else:
+                on = console(stderr=True)
+                on.print(f"[bold red]error:[/bold red] {escape(error.message)}", soft_wrap=True)
+                if error.remedy:
+                    on.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", soft_wrap=True)
+            raise typer.Exit(int(error.exit)) from error
+
+    return run
