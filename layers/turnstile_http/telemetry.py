@@ -19,7 +19,7 @@ class Telemetry:
 
     def __init__(self, service: str) -> None:
         self._service = service
-        self._logger = Logger(service=service)
+        self._logger = Logger(service=service, location=None)  # always this line
         self._cold = True
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:

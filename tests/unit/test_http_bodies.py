@@ -1,0 +1,115 @@
+"""JSON bodies and query members: what is refused, and that the refusal names the member."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from turnstile.core.errors import InvalidRequest
+from turnstile_http.bodies import decode
+from turnstile_http.params import Query
+from turnstile_http.request import Request, activate
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    size: int
+    tags: list[str] = []
+
+
+class Outer(msgspec.Struct, forbid_unknown_fields=True):
+    version: int | None
+    inner: Inner | None = None
+    names: dict[str, str] = {}
+
+
+def refused(raw: bytes) -> InvalidRequest:
+    with pytest.raises(InvalidRequest) as caught:
+        decode(raw, Outer)
+    assert caught.value.remedy
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("raw", "field"),
+    [
+        (b"", "body"),
+        (b"{", "body"),
+        (b"[]", "body"),
+        (b"null", "body"),
+        (b'"text"', "body"),
+        (b"\xff\xfe", "body"),
+        (b"\xef\xbb\xbf{}", "body"),
+        (b'{"version": NaN}', "body"),
+        (b'{"version": 1} {"version": 2}', "body"),
+        (b'{"version": 1, "names": {"a": "\xff"}}', "body"),
+        (b'{"version": 1, "names": {"a": "\\ud800"}}', "body"),
+        (b"[" * 100_000, "body"),
+        (b'{"version": ' + b"[" * 100_000, "version"),
+        (b'{"version": 1, "x": ' + b'{"a":' * 100_000, "x"),
+        (b"{}", "version"),
+        (b'{"version": "1"}', "version"),
+        (b'{"version": 1.0}', "version"),
+        (b'{"version": 1e400}', "version"),
+        (b'{"version": true}', "version"),
+        (b'{"version": 1, "vresion": 2}', "vresion"),
+        (b'{"version": 1, "inner": {}}', "inner.size"),
+        (b'{"version": 1, "inner": {"size": 1, "sise": 2}}', "inner.sise"),
+        (b'{"version": 1, "inner": {"size": null}}', "inner.size"),
+        (b'{"version": 1, "inner": {"size": 1, "tags": ["a", 2]}}', "inner.tags[1]"),
+        (b'{"version": 1, "inner": []}', "inner"),
+        (b'{"version": 1, "names": {"a": 5}}', "names[...]"),
+    ],
+)
+def test_a_body_of_another_shape_is_refused_and_the_member_is_named(raw: bytes, field: str) -> None:
+    assert refused(raw).field == field
+
+
+def test_of_a_member_given_twice_the_last_counts() -> None:
+    assert decode(b'{"version": 1, "version": 2}', Outer).version == 2
+
+
+def test_null_is_a_value_where_the_api_says_so() -> None:
+    assert decode(b'{"version": null}', Outer) == Outer(None)
+
+
+def query(text: dict[str, list[str]], *allowed: str) -> Query:
+    activate(Request("GET", "/", "/", {}, text, b"", "c"))
+    return Query(*allowed)
+
+
+@pytest.mark.parametrize("value", ["-1", "11", "1.0", "1e3", "x", " 1", "١", "0x1", "9" * 5000, "+1", "1_0"])
+def test_a_number_out_of_range_or_form_is_refused_and_named(value: str) -> None:
+    with pytest.raises(InvalidRequest, match="between 0 and 10") as caught:
+        query({"n": [value]}, "n").integer("n", most=10)
+    assert caught.value.field == "n"
+    assert len(caught.value.message) < 200
+
+
+def test_query_members_are_read_with_their_types() -> None:
+    found = query(
+        {"n": ["10"], "yes": ["True"], "no": ["false"], "empty": [""], "t": ["x"]}, "n", "yes", "no", "empty", "t"
+    )
+    values: list[Any] = [
+        found.integer("n", most=10),
+        found.flag("yes"),
+        found.flag("no", default=True),
+        found.text("t"),
+    ]
+    assert values == [10, True, False, "x"]
+    assert found.text("empty") is None
+    assert found.integer("empty", 7) == found.integer("absent", 7) == 7
+    assert found.flag("absent", default=True) is True
+
+
+@pytest.mark.parametrize("text", [{"typo": ["1"]}, {"n": ["1", "2"]}])
+def test_an_unknown_or_repeated_query_member_is_refused(text: dict[str, list[str]]) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        query(text, "n")
+    assert caught.value.field == next(iter(text))
+
+
+def test_a_flag_is_true_or_false() -> None:
+    with pytest.raises(InvalidRequest, match="true or false"):
+        query({"f": ["1"]}, "f").flag("f")
