@@ -1,4 +1,4 @@
-"""The summary at the end."""
+"""The summary at the end: as data for programs, as tables for people."""
 
 from __future__ import annotations
 
@@ -8,58 +8,69 @@ from turnstile_cli.demo.meter import quantile
 from turnstile_cli.demo.stage import SCHEMA, Stage
 
 
-def show(stage: Stage) -> None:
-    """Print what happened to each table, how long everything took, and the verdict."""
-    stage.console.print()
-    stage.console.print(_tables(stage))
-    stage.console.print(_times(stage))
-    for note in stage.notes:
-        stage.console.print(f" * {note}")
-    commits = [attempt.ms for attempt in stage.attempts]
-    stage.console.print(
-        f" * {len(commits)} proposals answered in {quantile(commits, 0.5):.0f} ms (median),"
-        f" {quantile(commits, 0.95):.0f} ms (95 %)"
-    )
-    stage.console.print()
-    for problem in stage.problems:
-        stage.console.print(f"[red]{problem}[/red]")
-    if stage.problems:
-        stage.console.print(f"[bold red]{len(stage.problems)} checks failed[/bold red]")
-    else:
-        stage.console.print("[bold green]All checks passed: rows and sums, versions, and every published byte[/]")
+def summary(stage: Stage) -> dict[str, Any]:
+    """What happened: ``ok``, ``problems``, ``tables``, ``seconds`` by scene, ``commit_ms``, ``notes``."""
+    ms = [attempt.ms for attempt in stage.attempts]
+    return {
+        "ok": not stage.problems,
+        "problems": stage.problems,
+        "tables": [_table(stage, name) for name in stage.ledgers],
+        "seconds": {title: round(seconds, 1) for title, seconds in stage.seconds.items()},
+        "proposals": len(ms),
+        "commit_ms": {"p50": round(quantile(ms, 0.5), 1), "p95": round(quantile(ms, 0.95), 1)},
+        "notes": stage.notes,
+    }
 
 
-def _tables(stage: Stage) -> Any:
+def _table(stage: Stage, name: str) -> dict[str, Any]:
+    found = stage.ledgers[name]
+    table_id = stage.lake.table(f"{SCHEMA}.{name}").id
+    mine = [attempt for attempt in stage.attempts if attempt.table_id == table_id]
+    return {
+        "table": f"{SCHEMA}.{name}",
+        "rows": stage.rows[name],
+        "versions": found.latest + 1,
+        "inline": sum(attempt.won and attempt.kind == "inline" for attempt in mine),
+        "staged": sum(attempt.won and attempt.kind == "staged" for attempt in mine),
+        "conflicts": sum(not attempt.won for attempt in mine),
+        "bytes_equal": found.equal,
+        "lag_ms": {"p50": round(quantile(found.lags, 0.5)), "max": round(max(found.lags, default=0))},
+    }
+
+
+def show(console: Any, told: dict[str, Any]) -> None:
+    """Print a summary."""
     from rich.table import Table
 
-    table = Table(title=f"lake.{SCHEMA}")
-    table.add_column("table")
-    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag ms p50", "lag ms max"):
-        table.add_column(title, justify="right")
-    for name, found in stage.ledgers.items():
-        table_id = stage.lake.table(f"{SCHEMA}.{name}").id
-        mine = [attempt for attempt in stage.attempts if attempt.table_id == table_id]
-        table.add_row(
-            name,
-            f"{stage.rows[name]:,}",
-            str(found.latest + 1),
-            str(sum(attempt.won and attempt.kind == "inline" for attempt in mine)),
-            str(sum(attempt.won and attempt.kind == "staged" for attempt in mine)),
-            str(sum(not attempt.won for attempt in mine)),
-            f"{found.equal} of {found.latest}",
-            f"{quantile(found.lags, 0.5):.0f}",
-            f"{max(found.lags, default=0):.0f}",
+    tables = Table(title=f"lake.{SCHEMA}", title_justify="left")
+    tables.add_column("table")
+    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50", "lag max"):
+        tables.add_column(title, justify="right")
+    for row in told["tables"]:
+        tables.add_row(
+            row["table"],
+            f"{row['rows']:,}",
+            *(str(row[column]) for column in ("versions", "inline", "staged", "conflicts")),
+            f"{row['bytes_equal']} of {row['versions'] - 1}",
+            f"{row['lag_ms']['p50']} ms",
+            f"{row['lag_ms']['max']} ms",
         )
-    return table
-
-
-def _times(stage: Stage) -> Any:
-    from rich.table import Table
-
-    table = Table(title="times")
-    table.add_column("scene")
-    table.add_column("seconds", justify="right")
-    for title, seconds in stage.seconds.items():
-        table.add_row(title, f"{seconds:.1f}")
-    table.add_row("[bold]all[/bold]", f"[bold]{sum(stage.seconds.values()):.1f}[/bold]")
-    return table
+    times = Table(title="times", title_justify="left")
+    times.add_column("scene")
+    times.add_column("seconds", justify="right")
+    for title, seconds in told["seconds"].items():
+        times.add_row(title, f"{seconds:.1f}")
+    times.add_row("[bold]all[/bold]", f"[bold]{sum(told['seconds'].values()):.1f}[/bold]")
+    console.print()
+    console.print(tables)
+    console.print(times)
+    for note in told["notes"]:
+        console.print(f" * {note}", highlight=False)
+    ms = told["commit_ms"]
+    console.print(f" * {told['proposals']} proposals, answered in {ms['p50']} ms (median), {ms['p95']} ms (95 %)\n")
+    for problem in told["problems"]:
+        console.print(f"[red]{problem}[/red]", highlight=False)
+    if told["ok"]:
+        console.print("[bold green]All checks passed: rows and sums, versions, and every published byte.[/]")
+    else:
+        console.print(f"[bold red]{len(told['problems'])} checks failed.[/]")

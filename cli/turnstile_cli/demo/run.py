@@ -13,44 +13,40 @@ from turnstile_cli.demo.stage import Stage
 
 
 def run(
-    url: str,
-    token: str | None,
-    home: str | Path,
-    console: Any,
-    *,
-    writers: int = 4,
-    batches: int = 10,
-) -> int:
+    url: str, token: str | None, home: str | Path, quiet: bool = False, *, writers: int = 4, batches: int = 10
+) -> dict[str, Any]:
     """Play the demo against a running stack.
 
     Args:
         url: base URL of the stack.
         token: its bearer token, if it has one.
         home: data folder of the stack; the demo keeps its files in ``demo`` below it.
-        console: a ``rich`` console.
+        quiet: print nothing; the summary is for a program.
         writers: processes that write to one table at once.
         batches: appends of each.
 
     Returns:
-        0 when every check passed, 1 otherwise.
+        The summary of ``report.summary``; ``ok`` is False when a check failed.
     """
     import turnstile_spark
+    from rich.console import Console
 
+    console = Console(quiet=quiet)
     folder = Path(home).absolute() / "demo"
     began = time.perf_counter()
     console.print("[bold]A Spark session with unmodified Delta, attached to the stack[/bold]")
     frames = data.load()
     spark = start(folder, "session", cores=2, memory="2g")
-    lake = turnstile_spark.attach(spark, name="lake", uri=url, token=token)
     try:
-        stage = Stage(spark, lake, console, url, token, folder, frames, writers, batches, watch(lake))
-        stage.seconds["session"] = time.perf_counter() - began
-        console.print(f"   [green]done[/green] in {stage.seconds['session']:.1f} s (log: {folder / 'session.log'})")
-        play(stage)
-        report.show(stage)
-        return 1 if stage.problems else 0
+        with turnstile_spark.attach(spark, name="lake", uri=url, token=token) as lake:
+            stage = Stage(spark, lake, console, url, token, folder, frames, writers, batches, watch(lake))
+            stage.seconds["session"] = time.perf_counter() - began
+            console.print(f"   [green]done[/green] in {stage.seconds['session']:.1f} s (log: {folder / 'session.log'})")
+            play(stage)
+            told = report.summary(stage)
+            report.show(console, told)
+            return told
     finally:
-        lake.detach()
         spark.stop()
 
 
