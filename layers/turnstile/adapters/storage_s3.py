@@ -109,4 +109,6 @@ class S3Storage:
 
 
 def _ms(moment: datetime) -> int:
-    return round(moment.timestamp() * 1000)
+    """Whole seconds, whatever a listing says: a file's time must be the same from every operation, and GET and HEAD
+    answer with an HTTP date."""
+    return int(moment.timestamp()) * 1000

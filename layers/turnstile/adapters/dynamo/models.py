@@ -78,14 +78,16 @@ class TableRow(RefRow):
 class CatalogRow(RefRow):
     """HEAD of a catalog: id of the current commit obj, and a bounded list of recent ones."""
 
+    name = UnicodeAttribute()
     head = UnicodeAttribute()
     recent = ListAttribute(of=UnicodeAttribute)
     seq = NumberAttribute()
     created = NumberAttribute()
+    changed_at = NumberAttribute()
 
 
 class LocationRow(RefRow):
-    """Owner of a storage location, or a marker that something ``below`` it is owned."""
+    """Owner of a storage location, a lake root, or a marker that something ``below`` it is owned."""
 
     table_id = UnicodeAttribute(null=True)
     catalog = UnicodeAttribute(null=True)
