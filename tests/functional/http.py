@@ -8,6 +8,7 @@ http.get("/v1/tables/.../commits", start=3).json
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -46,7 +47,9 @@ def load_function(name: str, **environment: str) -> ModuleType:
         for local in root.glob("*.py"):
             sys.modules.pop(local.stem, None)
         os.environ.update(environment)
-        return importlib.import_module("app")
+        app = importlib.import_module("app")
+        _resolve_structs(root)
+        return app
     finally:
         sys.path.remove(str(root))
         os.environ.clear()
@@ -56,6 +59,16 @@ def load_function(name: str, **environment: str) -> ModuleType:
             if file.startswith(str(root)):
                 del sys.modules[module]
         sys.modules.update({module: found for module, found in before.items() if module not in sys.modules})
+
+
+def _resolve_structs(root: Path) -> None:
+    """Let msgspec read the annotations of the folder's Structs while their modules can still be found by name."""
+    for module in list(sys.modules.values()):
+        if (getattr(module, "__file__", None) or "").startswith(str(root)):
+            for value in vars(module).values():
+                if isinstance(value, type) and issubclass(value, msgspec.Struct):
+                    with contextlib.suppress(TypeError):  # members that only the program itself ever sets
+                        msgspec.json.Decoder(value)
 
 
 class Answer(msgspec.Struct, frozen=True):
