@@ -30,7 +30,7 @@ POINTS: Final[dict[str, str]] = {
     "collect.marked": "an item was marked for collection, nothing of it is gone",
     "collect.deleted": "one file or obj of an item is gone",
     "collect.emptied": "all files of an item are gone, its rows are not",
-    "collect.released": "the location has no owner any more, the HEAD does not say purged yet",
+    "collect.released": "the location has no owner any more and the HEAD says purged",
 }
 
 

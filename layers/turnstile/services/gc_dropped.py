@@ -1,0 +1,66 @@
+"""Dropped tables past their grace period: announced in the HEAD, then the files, then the location's owner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnstile.core.gc_plan import due
+from turnstile.core.gc_rows import PURGED, PURGING, mark_purged, mark_purging
+from turnstile.core.head import TableHead
+from turnstile.core.location_rows import Location, keys_above, release
+from turnstile.core.locations import normalise
+from turnstile.core.plan import Row
+from turnstile.ports import Rejected, SomeRejected
+from turnstile.services.gc_files import NotNow, empty, size_of
+from turnstile.services.gc_kinds import Batch, Means, Trouble
+
+
+class DroppedTables:
+    """Purges only while the location's owner row names the purged uuid, and never what was imported unless its id was
+    given: those files were there before the catalog. The HEAD stays as a tombstone."""
+
+    rows = "table"
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
+        head = TableHead.from_row(row)
+        if head.state != "dropped" or head.reason == PURGED:
+            return
+        if not head.managed and head.table_id not in self._means.imported:
+            return
+        if now - head.changed_at < self._means.grace.dropped and head.reason != PURGING:
+            return
+        if not self._owns(head):
+            yield Trouble("dropped", head.table_id, f"{head.location} is not this table's, nothing is purged")
+            return
+        size = size_of(self._means.world.storages.open(head.location))
+        item = due("dropped", head.table_id, size, since=head.changed_at, now=now, grace=0)
+        if item is not None:
+            yield Batch((item,), lambda: self._remove(head))
+
+    def _remove(self, head: TableHead) -> None:
+        means, world = self._means, self._means.world
+        if isinstance(world.refs.write(mark_purging(head)), Rejected):
+            raise NotNow("it is not dropped any more")
+        means.faults("collect.marked")
+        storage = world.storages.open(head.location)
+        empty(storage, lambda: self._stop(head), workers=means.workers, faults=means.faults)
+        means.faults("collect.emptied")
+        location = normalise(head.location)
+        rows = world.refs.read_many(keys_above(world.space, location))
+        writes = [*release(world.space, location, head.table_id, rows), mark_purged(head)]
+        if isinstance(world.refs.transact(writes, world.ids.uuid()), SomeRejected):
+            raise NotNow("the location's owner changed")
+        means.faults("collect.released")
+
+    def _stop(self, head: TableHead) -> str | None:
+        if self._means.over():
+            return "the time is up"
+        return None if self._owns(head) else "the location is another table's by now"
+
+    def _owns(self, head: TableHead) -> bool:
+        space = self._means.world.space
+        row = self._means.world.refs.read(space.location(normalise(head.location)))
+        return row is not None and Location.from_row(row).table_id == head.table_id

@@ -1,0 +1,49 @@
+"""Staging tables that nobody registered: announced in the row, then the files, then the row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from turnstile.core.gc_plan import due
+from turnstile.core.gc_rows import COLLECTING, erase_collected, mark_collecting
+from turnstile.core.plan import Row
+from turnstile.ports import Rejected
+from turnstile.services.gc_files import NotNow, empty, size_of
+from turnstile.services.gc_kinds import Batch, Means, Trouble
+
+
+class StagingTables:
+    """Registration needs the row to be open and consumes it in its own transaction. So whichever comes first decides:
+    a registration before the announcement leaves no row to announce on, one after it is refused."""
+
+    rows = "staging"
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
+        grace = self._means.grace.staging
+        if now - row["created"] < grace and row["state"] != COLLECTING:
+            return
+        size = size_of(self._means.world.storages.open(row["location"]))
+        item = due("staging", row["table_id"], size, since=row["created"], now=now, grace=0)
+        if item is not None:
+            yield Batch((item,), lambda: self._remove(row))
+
+    def _remove(self, row: Row) -> None:
+        means, world = self._means, self._means.world
+        if isinstance(world.refs.write(mark_collecting(row)), Rejected):
+            raise NotNow("it was registered meanwhile")
+        means.faults("collect.marked")
+        storage = world.storages.open(row["location"])
+        empty(storage, lambda: self._stop(row), workers=means.workers, faults=means.faults)
+        means.faults("collect.emptied")
+        world.refs.write(erase_collected(row))
+
+    def _stop(self, row: Row) -> str | None:
+        """Why not to go on. No table is known under this uuid and nothing owns its location, or somebody else does."""
+        if self._means.over():
+            return "the time is up"
+        world = self._means.world
+        others = world.refs.read_many([world.space.location(row["location"]), world.space.table(row["table_id"])])
+        return f"{', '.join(others)} exists" if others else None
