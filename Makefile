@@ -85,4 +85,4 @@ simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000
 	SIMULATION_SEEDS=$(SEEDS) $(PYTEST) tests/simulation
 
 bench: setup ## Benchmarks on the embedded stack
-	$(BIN)/python benchmarks/race.py
+	$(BIN)/python -m benchmarks.race

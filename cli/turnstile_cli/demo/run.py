@@ -28,8 +28,9 @@ def run(
     Returns:
         The summary of ``report.summary``; ``ok`` is False when a check failed.
     """
-    import turnstile_spark
     from rich.console import Console
+
+    import turnstile_spark
 
     console = Console(quiet=quiet)
     folder = Path(home).absolute() / "demo"

@@ -1,0 +1,41 @@
+"""Many processes race for one table over HTTP on the embedded stack (I1, I2, I3, I4, I7, I11)."""
+
+import json
+
+import pytest
+
+from benchmarks.racing import content, heats, racers, table
+from turnstile_local import Stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    with Stack.start(home=tmp_path_factory.mktemp("race"), port=0) as running:
+        yield running
+
+
+def test_800_racing_commits_are_acknowledged_once_each_and_published_as_acknowledged(stack):
+    raced = table.create(stack.url, stack.token, "race")
+    heat = heats.run(raced, racers.named, 8, 100)
+    assert heat.violations == []
+    assert heat.commits == 800
+    assert heat.conflicts > 0, "nobody raced"
+
+
+def test_32_blind_appenders_never_see_a_conflict(stack):
+    appended = table.create(stack.url, stack.token, "appends", row_tracking=True)
+    heat = heats.run(appended, racers.tickets, 4, 50, appenders=8)
+    assert heat.violations == []
+    assert heat.commits == 1600
+    assert heat.conflicts == 0
+
+    first_row, last = 0, 0
+    for version in range(1, 1601):
+        actions = [json.loads(line) for line in appended.published(version).splitlines()]
+        info = actions[0]["commitInfo"]
+        add = next(action["add"] for action in actions if "add" in action)
+        assert info["inCommitTimestamp"] > last, "I7: timestamps increase"
+        assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (first_row, version), "row ids follow the order"
+        first_row, last = first_row + content.ROWS, info["inCommitTimestamp"]
