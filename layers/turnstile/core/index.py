@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -77,7 +77,8 @@ class Index:
 _FORMAT: Final = 1
 _Row = tuple[int, str, int, int, str, bytes | str]
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[_Row]])
+# The last member is Any: msgspec has no union of text and bytes, though msgpack tells them apart.
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, str, int, int, str, Any]]])
 
 
 def _shared(one: str, other: str) -> int:
