@@ -9,7 +9,10 @@ from typing import Any
 
 import httpx
 
-UNKNOWN = "CommitStateUnknown"
+SEND_AGAIN = {
+    *("CommitStateUnknown", "InternalError", "NoAnswer"),  # it may have been ratified
+    *("Throttled", "BacklogFull", "ConcurrentChange", "StorageFault"),  # it was not, and still may be
+}
 
 
 class Proposer:
@@ -31,7 +34,7 @@ class Proposer:
             answer = self._once(body)
             kind = answer.get("error", {}).get("type", "ok")
             self.told[kind] += 1
-            if kind not in (UNKNOWN, "Throttled", "BacklogFull", "InternalError", "NoAnswer", "ConcurrentChange"):
+            if kind not in SEND_AGAIN:
                 return answer
             if time.monotonic() > until:
                 raise TimeoutError(f"no final answer in {deadline:.0f} s, the last was {answer}")
@@ -42,6 +45,9 @@ class Proposer:
         try:
             answer = self._http.post(self._route, json=body)
             self.ms.append((time.perf_counter() - started) * 1000)
-            return answer.json()
+            told = answer.json()
+            if answer.is_error and "type" not in told.get("error", {}):
+                return {"error": {"type": "NoAnswer", "message": f"the gateway: {answer.text[:200]}"}}
+            return told
         except (httpx.HTTPError, ValueError) as fault:
             return {"error": {"type": "NoAnswer", "message": str(fault)}}

@@ -35,7 +35,7 @@ def run(table: RaceTable, racer: Callable[..., Report], processes: int, commits:
     report = Report()
     began = time.perf_counter()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for found in [pool.submit(racer, table, number, commits, **options) for number in range(processes)]:
+        for found in [pool.submit(racer, table, commits, **options) for _ in range(processes)]:
             report.add(found.result())
     seconds = time.perf_counter() - began
     violations = _acknowledged(report)

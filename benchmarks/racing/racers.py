@@ -34,7 +34,7 @@ def digest(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
-def named(table: RaceTable, racer: int, commits: int) -> Report:
+def named(table: RaceTable, commits: int) -> Report:
     """Propose the version after the latest one known; on a conflict take ``latest`` from the answer and rebase.
 
     Every other commit is staged as a file, the rest travel inline.
@@ -61,7 +61,7 @@ def named(table: RaceTable, racer: int, commits: int) -> Report:
     return report
 
 
-def tickets(table: RaceTable, racer: int, commits: int, appenders: int = 1) -> Report:
+def tickets(table: RaceTable, commits: int, appenders: int = 1) -> Report:
     """Blind appends that ask for the next version, from ``appenders`` threads of this process."""
     report, lock = Report(), threading.Lock()
 
