@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import httpx
@@ -21,12 +21,13 @@ def ensure(url: str, token: str) -> None:
     Raises StackError when the API refuses for another reason than that they are there already.
     """
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    with httpx.Client(base_url=url, headers=headers, timeout=_SECONDS, trust_env=False) as api:
-        warm = threading.Thread(target=api.get, args=("/v1",), daemon=True)
-        warm.start()
+    client = httpx.Client(base_url=url, headers=headers, timeout=_SECONDS, trust_env=False)
+    with client as api, ThreadPoolExecutor(1) as pool:
+        about = pool.submit(api.get, "/v1")
         _create(api, "/v1/catalogs", CATALOG)
         _create(api, f"/v1/catalogs/{CATALOG}/namespaces", NAMESPACE)
-        warm.join()
+        if about.result().status_code != 200:
+            raise _failed("GET /v1", about.result())
 
 
 def _create(api: httpx.Client, path: str, name: str) -> None:
@@ -38,8 +39,12 @@ def _create(api: httpx.Client, path: str, name: str) -> None:
         if answer.status_code not in (429, 502, 503) or time.monotonic() > deadline:
             break
         time.sleep(0.2)
-    raise StackError(
-        f"POST {path} of the new stack answered {answer.status_code}: {answer.text[:500]}",
+    raise _failed(f"POST {path}", answer)
+
+
+def _failed(request: str, answer: httpx.Response) -> StackError:
+    return StackError(
+        f"{request} of the new stack answered {answer.status_code}: {answer.text[:500]}",
         remedy="look at the stack's log",
         kind="BootstrapFailed",
     )
