@@ -14,6 +14,8 @@ from typing import Any
 from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.captured import CapturedException
 
+#: Delta's words when the catalog of a table it still knows is gone from the session.
+_NO_COORDINATOR = "Couldn't locate commit coordinator for:"
 _MARK = re.compile(r"\[(TURNSTILE_[A-Z_]+)\]")
 
 
@@ -99,11 +101,17 @@ def _chain(e: Any) -> list[Any]:
 
 def _convert(e: Any, original: Any) -> CapturedException | None:
     """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
-    for link in _chain(e):
+    # Wrapping exceptions repeat the message of their cause: the innermost one that has it is ours.
+    for link in reversed(_chain(e)):
         message = link.getMessage()
-        if message and (found := _MARK.search(message)):
+        if not message:
+            continue
+        if message.startswith(_NO_COORDINATOR):
+            name = message.removeprefix(_NO_COORDINATOR).strip()
+            return turnstile_error("TURNSTILE_DETACHED", f"the lake of {name} is not attached in this session any more")
+        if found := _MARK.search(message):
             cause = link.getCause()
-            if cause is not None and "org.apache.spark.sql" in cause.getClass().getName():
+            if cause is not None:
                 return original(cause)  # type: ignore[no-any-return]
             return TurnstileError(desc=message[found.start() :], stackTrace="", cause=None)
     return None

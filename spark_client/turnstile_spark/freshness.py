@@ -25,10 +25,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from turnstile_spark.answers import Tail
 from turnstile_spark.jvm import JavaObject, Jvm
 
+T = TypeVar("T")
 _EXECUTION = "spark.sql.execution.id"
 _TRACKER = "org.apache.spark.sql.catalyst.QueryPlanningTracker"
 _WRITE = "org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand"
@@ -43,6 +45,14 @@ class _Ticket:
     tail: Tail
     analysis: JavaObject | None
     generation: int
+
+
+@dataclass(slots=True)
+class _Memo:
+    """What was found in one run of the analyzer."""
+
+    analysis: JavaObject
+    found: dict[str, Any]
 
 
 #: Tickets that the coordinator made for one request may use, by table id.
@@ -84,6 +94,18 @@ class Freshness:
         if ticket is None or ticket.generation != self._generations[table_id]:
             return None
         return ticket.tail
+
+    def once_per_analysis(self, what: str, find: Callable[[], T]) -> T:
+        """``find()``, called once in one run of Spark's analyzer, whose rules ask the same thing several times."""
+        analysis = self._analysis()
+        if analysis is None or analysis.phases().contains("analysis"):
+            return find()
+        memo: _Memo | None = self._mine.__dict__.get("memo")
+        if memo is None or not memo.analysis.equals(analysis):
+            memo = self._mine.memo = _Memo(analysis, {})
+        if what not in memo.found:
+            memo.found[what] = find()
+        return memo.found[what]  # type: ignore[no-any-return]
 
     def void(self, table_id: str) -> None:
         """Voids all answers for a table: it has, or may have, a newer version now."""

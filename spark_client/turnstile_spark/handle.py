@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors.exceptions import captured
+
 from turnstile_spark.answers import Commit, Head, Outcome
 from turnstile_spark.errors import ApiError
 
@@ -78,10 +80,8 @@ class Table:
 
     def _error(self, e: ApiError) -> Exception:
         if e.type in ("NoSuchTable", "NoSuchNamespace"):
-            from pyspark.errors import AnalysisException
-
-            parameters = {"relationName": self.sql_name}
-            return AnalysisException(errorClass="TABLE_OR_VIEW_NOT_FOUND", messageParameters=parameters)
+            name = (self._lake.name, *self.namespace.split("."), self.name)
+            return captured.convert_exception(self._lake.throw.no_such_table(*name).java_exception)
         return e.as_turnstile_error()
 
     def __repr__(self) -> str:

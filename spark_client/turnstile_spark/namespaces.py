@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnstile_spark.errors import ApiError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of
@@ -50,8 +50,9 @@ class Namespaces(Proxy):
 
     def loadNamespaceMetadata(self, levels: JavaObject) -> JavaObject:
         names = names_of(levels)
+        name = ".".join(names)
         try:
-            found = self.lake.api.namespace(".".join(names))
+            found = self.lake.freshness.once_per_analysis("namespace " + name, lambda: self.lake.api.namespace(name))
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
         values = {str(k): str(v) for k, v in (found.get("properties") or {}).items()}
@@ -88,7 +89,3 @@ class Namespaces(Proxy):
             return self.lake.api.drop_namespace(".".join(names), bool(cascade))
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
-
-
-def unused(*_: Any) -> None:
-    """A method the JVM must find and that has nothing to do."""

@@ -31,8 +31,11 @@ OPTIONS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.commitLock.enabled": "false",
     "spark.databricks.delta.maxCommitAttempts": "20",
-    # Off: CACHE TABLE would otherwise work in a clone of the session, which has no lake.
+    # All tables of a lake are Delta tables: saveAsTable("lake...") then needs no format("delta").
+    "spark.sql.sources.default": "delta",
+    # These two keep CACHE TABLE in the session: it would otherwise work in a clone of it, which has no lake.
     "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 #: For a few cores and small tables: about ten times faster than Spark's defaults, which are for clusters.
 SMALL = {

@@ -6,8 +6,8 @@ Python object has none, so it is put straight into the manager's map. Three kind
 * ``spark.newSession()``: the method is replaced, on the session object, by one that puts the catalogs in;
 * sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a listener is told of the
   query synchronously, on its thread and before it is planned, and puts the catalogs in there;
-* anything else that clones sessions in the JVM: not covered (``CACHE TABLE``, unless
-  ``spark.sql.sources.bucketing.autoBucketedScan.enabled`` is false, as :func:`turnstile_spark.session` sets it).
+* anything else that clones sessions in the JVM: not covered. ``CACHE TABLE`` does, unless the two options are set
+  with which :func:`turnstile_spark.session` keeps it from cloning.
 """
 
 from __future__ import annotations
