@@ -27,6 +27,11 @@ def key_of(path: Iterable[str]) -> str:
     return _NUL.join(fold(level) for level in path)
 
 
+def path_of(key: str) -> Path:
+    """The full name of a key, folded."""
+    return tuple(key.split(_NUL)) if key else ()
+
+
 def below(key: str) -> tuple[str, str | None]:
     """The range ``[start, stop)`` of keys strictly below ``key``."""
     return (key + _NUL, key + _AFTER_NUL) if key else ("\x02", None)

@@ -1,0 +1,84 @@
+"""Storage locations in one spelling, so that two spellings cannot be two owners (I10).
+
+Paths are taken literally. What could mean another path than it says (``..``, escapes, queries) is refused; nobody can
+see here whether a file system folds case or follows links, so those are the operator's to avoid.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.errors import InvalidRequest
+
+MAX_LENGTH: Final = 1024
+"""Characters: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
+
+MAX_DEPTH: Final = 40
+"""Path components: an import writes one row for each of them in one transaction of at most 100."""
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+_FORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/]*)?(/.*)?")
+_UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
+
+
+def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
+    shown = location if len(location) <= 200 else location[:200] + "..."
+    return InvalidRequest(f"location {shown!r} {why}", field="location", remedy=remedy)
+
+
+def normalise(location: str) -> str:
+    """``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
+
+    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go.
+
+    Raises:
+        InvalidRequest: no scheme, or a path that may mean something else than it says.
+    """
+    match = _FORM.fullmatch(location)
+    if match is None:
+        raise _refused(location, "is not an absolute URL", "write s3://bucket/path or file:///path")
+    scheme = match[1].lower()
+    scheme = _SCHEMES.get(scheme, scheme)
+    authority = (match[2] or "//")[2:]
+    if scheme == "file" and authority not in {"", "localhost"}:
+        raise _refused(location, f"names a host ({authority})", "write file:///path with three slashes")
+    if scheme != "file" and not authority:
+        raise _refused(location, "names no bucket", f"write {scheme}://bucket/path")
+    path = match[3] or ""
+    if _UNCLEAR.search(location):
+        raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
+    components = [component for component in path.split("/") if component]
+    if any(component in {".", ".."} for component in components):
+        raise _refused(location, "holds '.' or '..'", "write the path without them")
+    if len(components) > MAX_DEPTH:
+        raise _refused(location, f"is more than {MAX_DEPTH} folders deep", "use a shorter path")
+    normal = f"{scheme}://{'' if scheme == 'file' else authority}" + "".join(
+        f"/{component}" for component in components
+    )
+    if len(normal) > MAX_LENGTH:
+        raise _refused(location, f"is longer than {MAX_LENGTH} characters", "use a shorter path")
+    return normal
+
+
+def ancestors(location: str) -> tuple[str, ...]:
+    """Everything a normalised location lies strictly below, outermost first: ``s3://b``, ``s3://b/x`` for
+    ``s3://b/x/y``; ``file://`` is the root of a file system."""
+    scheme, _, rest = location.partition("://")
+    parts = rest.split("/")
+    return tuple(f"{scheme}://" + "/".join(parts[:end]) for end in range(1, len(parts)))
+
+
+def is_root(location: str) -> bool:
+    """Whether a normalised location is a whole bucket or file system."""
+    return not ancestors(location)
+
+
+def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
+    """Where a managed table lives: ``<root>/<catalog>/<namespace>/<uuid>``.
+
+    The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
+    depth under a uuid of its own: no two are equal, none lies below another (I10).
+    """
+    return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"

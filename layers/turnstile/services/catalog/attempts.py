@@ -1,0 +1,124 @@
+"""The attempts of one catalog change: what was written, what may be used again, what may be deleted.
+
+HEAD ids are used once. So as soon as the row has moved past the id that an attempt expected, that attempt can never
+land any more, whatever became of its answer: only then are its objs deleted here. In every other case gc does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from turnstile.core.catalog_paths import key_of
+from turnstile.core.catalog_rows import CatalogHead, swap_head
+from turnstile.core.entities import Entity, Table, kind_of
+from turnstile.core.errors import OutcomeUnknown
+from turnstile.core.index import IndexEntry, pack
+from turnstile.core.plan import Row, Write
+from turnstile.core.tree import CatalogCommit, Tree
+from turnstile.ports import Accepted, AllAccepted, Rejected
+from turnstile.services.catalog.backoff import Backoff
+from turnstile.services.catalog.change import Edit
+from turnstile.services.catalog.store import CatalogStore
+from turnstile.world import World
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The swap was refused: the catalog's row now, and the other rows that refused by position in ``Edit.writes``."""
+
+    row: Row | None
+    failed: Mapping[int, Row | None] = {}
+
+
+class Attempts:
+    """One change, attempt by attempt."""
+
+    def __init__(self, world: World, store: CatalogStore, backoff: Backoff) -> None:
+        self._world, self._store, self._backoff = world, store, backoff
+        self._memo: dict[tuple[str, str], tuple[Entity, str]] = {}
+        self._stored: set[str] = set()
+        self._dead: set[str] = set()
+        self._catalog = ""
+
+    def swap(self, at: CatalogHead, tree: Tree, edit: Edit) -> Tree | Lost:
+        """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``.
+
+        Raises:
+            OutcomeUnknown: the answer was lost until the deadline.
+        """
+        self._catalog = at.name
+        placed = self._place(tree, edit)
+        index = tree.index.with_changes(
+            {key: entry for key, (_, entry) in placed.items()}, [key_of(path) for path in edit.remove]
+        )
+        id, now = self._store.new_commit_id(), self._world.clock.now_ms()
+        commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, at=now * 1000, embedded=pack(index))
+        entities = {entry.obj: entity for entity, entry in placed.values()}
+        self._store.write(at.name, id, commit, {obj: one for obj, one in entities.items() if obj not in self._stored})
+        self._stored |= entities.keys()
+        answer = self._send(at, id, [swap_head(at, id, now), *edit.writes])
+        if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
+            new = Tree(at.name, id, commit, index)
+            self._store.adopt(new)
+            self._dead -= entities.keys()
+            return new
+        if answer.row is not None and answer.row["head"] != at.head:
+            self._dead |= {id, *entities}
+        return answer
+
+    def tidy(self) -> None:
+        """Delete what can never be reached."""
+        for id in self._dead:
+            try:
+                self._store.delete(self._catalog, id)
+            except Exception:  # the change's own outcome is what the caller must hear; gc finds what stays behind
+                return
+
+    def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
+        """Index entries of the entities; under the id of an earlier attempt when that wrote the same entity over the
+        same obj."""
+        placed: dict[str, tuple[Entity, IndexEntry]] = {}
+        for path, entity in edit.put.items():
+            before = tree.find(path)
+            slot = (key_of(path), before.obj if before else "")
+            known = self._memo.get(slot)
+            id = known[1] if known is not None and known[0] == entity else self._store.new_entity_id()
+            self._memo[slot] = (entity, id)
+            table_id = entity.table_id if isinstance(entity, Table) else ""
+            placed[slot[0]] = (entity, IndexEntry(kind_of(entity), id, table_id))
+        return placed
+
+    def _send(self, at: CatalogHead, id: str, writes: list[Write]) -> Accepted | AllAccepted | Lost:
+        """Send until there is an answer. Sending the same swap again is harmless: it is applied now, or refused by a
+        row that tells whether it was applied before."""
+        while True:
+            try:
+                if len(writes) == 1:
+                    answer = self._world.refs.write(writes[0])
+                    return Lost(answer.row) if isinstance(answer, Rejected) else answer
+                several = self._world.refs.transact(writes, id)
+            except OutcomeUnknown:
+                if not self._backoff.again():
+                    raise
+                continue
+            if isinstance(several, AllAccepted):
+                return several
+            failed = {position - 1: row for position, row in several.failed.items() if position}
+            return Lost(several.failed[0] if 0 in several.failed else self._world.refs.read(at.key), failed)
+
+    def _landed(self, row: Row | None, id: str, seq: int) -> bool:
+        """Whether commit ``id`` became the HEAD some time ago (I3: an answer lost and found is a success)."""
+        if row is None:
+            return False
+        head = CatalogHead.from_row(row)
+        if id in head.recent or head.seq - len(head.recent) < seq:
+            return id in head.recent
+        parent = head.recent[-1]
+        while True:  # more commits came in between than the row remembers: walk back
+            tree = self._store.find_tree(head.name, parent)
+            if tree is None:
+                raise OutcomeUnknown(f"the answer to catalog commit {id} was lost, and its successors are gone")
+            if tree.commit.seq <= seq or not tree.commit.parents:
+                return parent == id
+            parent = tree.commit.parents[0]

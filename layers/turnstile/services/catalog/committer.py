@@ -1,0 +1,82 @@
+"""Changing a catalog: write objs, then swap one HEAD (design 2.4).
+
+    1  the catalog's row          read, or given by the caller's batch, or by the refusal of the attempt before
+    2  its tree                   cached, or one read
+    3  the change, computed       a function without side effects; refusals are raised here
+    4  objs                       the new commit, and entities that no earlier attempt wrote: one batch
+    5  the swap                   one conditional write; one transaction if other rows change with it
+    6  refused                    the returned row says whether this very commit landed before its answer was lost;
+                                  otherwise 2 again, from that row
+
+A crash before 5 leaves unreachable objs; at 5 the change is there entirely or not at all (I9).
+"""
+
+from __future__ import annotations
+
+from turnstile.core.catalog_rows import CatalogHead
+from turnstile.core.errors import NotFound
+from turnstile.core.plan import Row
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.attempts import Attempts
+from turnstile.services.catalog.backoff import Backoff, Pause, no_pause
+from turnstile.services.catalog.change import ChangeFunction, Judge, View
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.world import World
+
+DEADLINE_MS = 10_000
+
+
+class Committer:
+    """Applies changes to catalogs. One per sandbox; safe for threads.
+
+    Args:
+        reader: the sandbox's reader; its store is written through.
+        pause: how to wait between attempts.
+        deadline_ms: time for all attempts of one change.
+    """
+
+    def __init__(
+        self, world: World, reader: CatalogReader, *, pause: Pause = no_pause, deadline_ms: int = DEADLINE_MS
+    ) -> None:
+        self._world, self._reader = world, reader
+        self._pause, self._deadline_ms = pause, deadline_ms
+
+    def commit(
+        self, catalog: str, change: ChangeFunction, *, row: Row | None = None, judge: Judge | None = None
+    ) -> Tree:
+        """Apply ``change`` and return the tree that has it.
+
+        Args:
+            catalog: its name.
+            row: the catalog's row, if the caller just read it.
+            judge: what to do when other rows of the change refuse.
+
+        Raises:
+            NotFound: no such catalog.
+            StateConflict: ``ConcurrentChange``: others were faster until the deadline; nothing was applied.
+            TooLarge: the catalog's index does not fit into one obj; nothing was applied.
+            OutcomeUnknown: the swap's answer was lost until the deadline.
+            TurnstileError: whatever ``change`` and ``judge`` raise; nothing was applied.
+        """
+        world = self._world
+        backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms)
+        attempts = Attempts(world, self._reader.store, backoff)
+        row = row or world.refs.read(self._reader.key(catalog))
+        try:
+            while True:
+                if row is None:
+                    raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
+                tree = self._reader.at(catalog, row)
+                edit = change(View(tree, self._reader.store))
+                if edit is None:
+                    return tree
+                answer = attempts.swap(CatalogHead.from_row(row), tree, edit)
+                if isinstance(answer, Tree):
+                    return answer
+                row = answer.row
+                if answer.failed and judge is not None:
+                    judge(answer.failed)
+                if not backoff.again():
+                    raise backoff.gave_up(catalog)
+        finally:
+            attempts.tidy()

@@ -1,0 +1,105 @@
+"""Dropping a namespace: empty, or with everything below it.
+
+A namespace with up to ``AT_ONCE`` managed tables goes in one change. A larger one is emptied first, so many tables a
+change, because one transaction holds at most a hundred rows; imported tables go one by one, since each is published
+before. A crash or a refusal in between leaves a smaller namespace, and dropping it again goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from turnstile.core.catalog_heads import drop_head
+from turnstile.core.catalog_paths import Path, dotted, path_of
+from turnstile.core.entities import TABLE, Table
+from turnstile.core.errors import StateConflict
+from turnstile.core.index import IndexEntry
+from turnstile.core.plan import Row
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.drop import Dropper
+from turnstile.services.catalog.heads import not_active
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.world import World
+
+_Named = tuple[Path, IndexEntry]
+
+AT_ONCE: Final = 90
+"""Tables dropped in one transaction, which holds at most 100 rows."""
+
+
+class NamespaceDropper:
+    """Drops namespaces.
+
+    Args:
+        dropper: drops the imported tables below them.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader, committer: Committer, dropper: Dropper) -> None:
+        self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
+
+    def drop(self, catalog: str, path: Path, *, cascade: bool = False) -> None:
+        """Drop a namespace; with ``cascade`` also what is below it.
+
+        Raises:
+            NotFound: no such catalog or namespace.
+            StateConflict: ``NamespaceNotEmpty``: something is below it and ``cascade`` is not set;
+                ``TableNotActive``: a table below it cannot be dropped now.
+        """
+        while not self._step(catalog, path, cascade=cascade):
+            pass
+
+    def _step(self, catalog: str, path: Path, *, cascade: bool) -> bool:
+        """One change; whether the namespace is gone with it."""
+        row = self._world.refs.read(self._reader.key(catalog))
+        if cascade:
+            view = View(self._reader.at(catalog, row), self._reader.store)
+            for imported, _ in _tables(view, _below(view, path))[1]:
+                self._dropper.drop(catalog, imported[:-1], imported[-1])
+                row = None
+        going: list[_Named] = []
+        done = [False]
+
+        def change(view: View) -> Edit | None:
+            below = _below(view, path)
+            if below and not cascade:
+                raise StateConflict(
+                    "NamespaceNotEmpty",
+                    f"namespace '{dotted(view.tree.catalog, *path)}' is not empty",
+                    field="namespace",
+                    remedy="drop what is in it first, or ask for cascade",
+                )
+            managed, imported = _tables(view, below)
+            going[:] = managed[:AT_ONCE]
+            done[0] = not imported and len(going) == len(managed)
+            if imported and not going:
+                return None
+            gone = [name for name, _ in (below if done[0] else going)]
+            now = self._world.clock.now_ms()
+            return Edit(
+                f"drop namespace {dotted(*path)}" + ("" if done[0] else f": {len(going)} tables first"),
+                remove=(*gone, path) if done[0] else tuple(gone),
+                writes=tuple(drop_head(self._world.space.table(entry.table_id), now) for _, entry in going),
+            )
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            for position, found in failed.items():
+                raise not_active(dotted(catalog, *going[position][0]), found)
+
+        self._committer.commit(catalog, change, row=row, judge=judge)
+        return done[0]
+
+
+def _below(view: View, path: Path) -> list[_Named]:
+    """Everything below a namespace; raises NotFound."""
+    view.tree.namespace(path)
+    return [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
+
+
+def _tables(view: View, below: list[_Named]) -> tuple[list[_Named], list[_Named]]:
+    """The managed and the imported tables among ``below``."""
+    tables = [(name, entry) for name, entry in below if entry.kind == TABLE]
+    found = view.entities([entry.obj for _, entry in tables])
+    managed = {obj for obj, entity in found.items() if isinstance(entity, Table) and entity.managed}
+    return [one for one in tables if one[1].obj in managed], [one for one in tables if one[1].obj not in managed]

@@ -1,0 +1,124 @@
+"""Namespaces: create (with what is missing above), get, update. Dropping is in ``drop``, listing in ``listing``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.entities import Entity, Namespace
+from turnstile.core.errors import AlreadyExists, InvalidRequest
+from turnstile.core.names import check_identifier
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.world import World
+
+MAX_LEVELS: Final = 10
+
+
+class NamedNamespace(msgspec.Struct, frozen=True):
+    """A namespace with its full name as written."""
+
+    name: Path
+    entity: Namespace
+
+
+class Namespaces:
+    """Creates, reads and updates namespaces."""
+
+    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+
+    def create(
+        self, catalog: str, path: Path, *, comment: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> NamedNamespace:
+        """A new namespace; levels above it that do not exist are created with it, in the same change.
+
+        Raises:
+            NotFound: no such catalog.
+            InvalidRequest: not a name, or more than ``MAX_LEVELS`` levels.
+            AlreadyExists: the name is taken by a namespace or a table, perhaps in another case.
+        """
+        check_path(path)
+        now = self._world.clock.now_ms()
+        ids = [self._world.ids.uuid() for _ in path]
+
+        def change(view: View) -> Edit:
+            put: dict[Path, Entity] = {}
+            for depth, (name, id) in enumerate(zip(path, ids, strict=True), start=1):
+                here = path[:depth]
+                found = view.tree.find(here)
+                if depth == len(path):
+                    require_free(view, here, "name")
+                    put[here] = Namespace(name, id, now, comment, dict(properties or {}))
+                elif found is None:
+                    put[here] = Namespace(name, id, now)
+                else:
+                    view.tree.namespace(here, "name")
+            return Edit(f"create namespace {dotted(*path)}", put=put)
+
+        tree = self._committer.commit(catalog, change)
+        return self._named(View(tree, self._reader.store), path)
+
+    def get(self, catalog: str, path: Path) -> NamedNamespace:
+        """The namespace. Raises NotFound."""
+        return self._named(View(self._reader.current(catalog), self._reader.store), path)
+
+    def update(
+        self,
+        catalog: str,
+        path: Path,
+        *,
+        set: Mapping[str, str] | None = None,
+        unset: Collection[str] = (),
+        comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> NamedNamespace:
+        """The namespace after ``set`` and ``unset`` of properties; a comment of None removes the comment, UNSET keeps
+        it. Updates of different properties at the same time both count.
+
+        Raises:
+            NotFound: no such catalog or namespace.
+            InvalidRequest: a property both set and unset.
+        """
+        both = sorted({*unset} & {*(set or {})})
+        if both:
+            raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
+
+        def change(view: View) -> Edit | None:
+            old = view.entity(view.tree.namespace(path).obj)
+            assert isinstance(old, Namespace)
+            kept = {name: value for name, value in old.properties.items() if name not in unset}
+            said = old.comment if comment is msgspec.UNSET else comment
+            new = msgspec.structs.replace(old, properties={**kept, **(set or {})}, comment=said)
+            return None if new == old else Edit(f"update namespace {dotted(*path)}", put={path: new})
+
+        return self._named(View(self._committer.commit(catalog, change), self._reader.store), path)
+
+    def _named(self, view: View, path: Path) -> NamedNamespace:
+        entity = view.entity(view.tree.namespace(path).obj)
+        assert isinstance(entity, Namespace)
+        return NamedNamespace(view.written(path), entity)
+
+
+def check_path(path: Path, field: str = "namespace") -> Path:
+    """``path`` if it can name a namespace; raises InvalidRequest."""
+    if not 1 <= len(path) <= MAX_LEVELS:
+        raise InvalidRequest(
+            f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
+        )
+    for level in path:
+        check_identifier(level, field)
+    return path
+
+
+def require_free(view: View, path: Path, field: str) -> None:
+    """Raises AlreadyExists when ``path`` leads to anything (I9: a name leads to at most one thing)."""
+    found = view.tree.find(path)
+    if found is not None:
+        name = dotted(view.tree.catalog, *path)
+        raise AlreadyExists(
+            f"{found.kind} '{name}' exists", field=field, remedy="use it, or choose another name", kind=found.kind
+        )

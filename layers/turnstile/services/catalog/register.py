@@ -1,0 +1,161 @@
+"""Create, phase 3 of 3: a staged table becomes a table, in one transaction over four rows (I9).
+
+    1  catalog, staging, HEAD     one batch; a HEAD that is there already: this registration was done before (I3)
+    2  version 0                  read and judged
+    3  objs                       metadata snapshot; entity and catalog commit
+    4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
+
+A crash before 4 leaves the staging table as it was, to be registered again or collected. An answer lost at 4 is found
+out by the committer; one lost on its way to the client by 1 of the repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, dotted, fold
+from turnstile.core.catalog_rows import OPEN, use_staging
+from turnstile.core.entities import Table
+from turnstile.core.errors import NotFound, PermissionDenied, StateConflict
+from turnstile.core.head import new_head_row
+from turnstile.core.location_rows import owner_row
+from turnstile.core.metadata import first_snapshot
+from turnstile.core.names import check_identifier, check_uuid
+from turnstile.core.plan import Insert, Row, new_row
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.namespaces import check_path, require_free
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.version_zero import read_version_zero
+from turnstile.services.limits import Limits
+from turnstile.services.metadata import Snapshots
+from turnstile.world import World
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The table, and whether an earlier request had registered it."""
+
+    table_id: str
+    replayed: bool
+
+
+class Registrar:
+    """Registers staged tables."""
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, snapshots: Snapshots, limits: Limits
+    ) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+        self._snapshots, self._limits = snapshots, limits
+
+    def register(
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        table_id: str,
+        *,
+        comment: str | None = None,
+        principal: str = "",
+    ) -> Registered:
+        """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
+
+        Args:
+            principal: who asks; must be the creator of the staging table if that has one.
+
+        Raises:
+            InvalidRequest: not a name, not a uuid.
+            NotFound: no such catalog, namespace or staging table; no version 0.
+            InvalidCommit: version 0 breaks the contract.
+            AlreadyExists: the name is taken; the staging table can still be registered under another.
+            StateConflict: ``StagingTableUsed``: it is a table of another name already.
+            PermissionDenied: somebody else's staging table (I12).
+            OutcomeUnknown: send the same request again.
+        """
+        check_path(namespace)
+        check_identifier(name, "name")
+        table_id = check_uuid(table_id)
+        path, space = (*namespace, name), self._world.space
+        keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]
+        rows = self._world.refs.read_many(keys)
+        tree = self._reader.at(catalog, rows.get(keys[0]))
+        if keys[2] in rows:
+            found = tree.find(path)
+            if found is None or found.table_id != table_id:
+                raise _used(table_id, rows[keys[2]])
+            return Registered(table_id, replayed=True)
+        staged = _staged(rows.get(keys[1]), tree.catalog, table_id, principal)
+        require_free(View(tree, self._reader.store), path, "name")
+        zero = read_version_zero(self._world, self._limits, staged["location"], table_id)
+        snapshot = first_snapshot(zero.content)
+        metadata = self._snapshots.put(tree.catalog, table_id, snapshot, self._world.clock.now_ms())
+        made = self._made(name, staged, comment)
+        taken: list[Row] = []
+
+        def change(view: View) -> Edit | None:
+            found = view.tree.find(path)
+            if found is not None and found.table_id == table_id:
+                return None
+            if taken:
+                raise _used(table_id, taken[-1])
+            view.tree.namespace(namespace)
+            require_free(view, path, "name")
+            full = dotted(view.tree.catalog, *view.written(namespace), name)
+            head = new_head_row(
+                key=keys[2],
+                table_id=table_id,
+                catalog=view.tree.catalog,
+                name=full,
+                location=made.location,
+                metadata=metadata,
+                version=0,
+                ict=zero.content.ict,
+                row_hwm=zero.row_hwm,
+                created=made.created,
+                managed=True,
+            )
+            owner = owner_row(space, made.location, table_id, view.tree.catalog, made.created)
+            writes = (Insert(head, (new_row("I2"),)), use_staging(keys[1]), owner)
+            return Edit(f"create table {full}", put={path: made}, writes=writes)
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            head = failed.get(0)
+            if head is not None:  # registered meanwhile: the next tree says whether under this name
+                taken.append(head)
+            elif 1 in failed:
+                raise _no_staging(table_id)
+            elif 2 in failed:
+                raise StateConflict("LocationOwned", f"location {made.location} has another owner", field="table_id")
+
+        self._committer.commit(catalog, change, row=rows[keys[0]], judge=judge)
+        return Registered(table_id, replayed=bool(taken))
+
+    def _made(self, name: str, staged: Row, comment: str | None) -> Table:
+        now = self._world.clock.now_ms()
+        return Table(name=name, table_id=staged["table_id"], location=staged["location"], created=now, comment=comment)
+
+
+def _staged(row: Row | None, catalog: str, table_id: str, principal: str) -> Row:
+    """The open staging row, if ``principal`` may use it in ``catalog``."""
+    if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
+        raise _no_staging(table_id)
+    if row["creator"] and row["creator"] != principal:
+        raise PermissionDenied("the staging table was created by somebody else", field="table_id")
+    return row
+
+
+def _no_staging(table_id: str) -> NotFound:
+    return NotFound("staging table", table_id, field="table_id", remedy="create a staging table and write version 0")
+
+
+def _used(table_id: str, head: Row) -> StateConflict:
+    return StateConflict(
+        "StagingTableUsed",
+        f"{table_id} is the table '{head['name']}' ({head['state']}) already",
+        field="table_id",
+        remedy="create another staging table",
+        name=head["name"],
+        state=head["state"],
+    )

@@ -1,0 +1,73 @@
+"""The catalog's services of one sandbox, built from one world and sharing their caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnstile.services.catalog.backoff import Pause, no_pause
+from turnstile.services.catalog.catalogs import Catalogs
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.drop import Dropper
+from turnstile.services.catalog.drop_namespace import NamespaceDropper
+from turnstile.services.catalog.listing import Listings
+from turnstile.services.catalog.namespaces import Namespaces
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.register import Registrar
+from turnstile.services.catalog.rename import Renamer
+from turnstile.services.catalog.staging import Staging
+from turnstile.services.catalog.zones import Zones
+from turnstile.services.limits import Limits
+from turnstile.services.metadata import Snapshots
+from turnstile.services.publish import Publisher
+from turnstile.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogServices:
+    """One of each."""
+
+    world: World
+    limits: Limits
+    reader: CatalogReader
+    snapshots: Snapshots
+    committer: Committer
+    publisher: Publisher
+    zones: Zones
+    catalogs: Catalogs
+    namespaces: Namespaces
+    listings: Listings
+    staging: Staging
+    registrar: Registrar
+    renamer: Renamer
+    dropper: Dropper
+    namespace_dropper: NamespaceDropper
+
+
+def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: Pause = no_pause) -> CatalogServices:
+    """All services of the catalog.
+
+    Args:
+        lake_root: storage location below which managed tables live.
+        pause: how to wait between attempts to swap a HEAD.
+    """
+    limits = limits or Limits()
+    reader, snapshots = CatalogReader(world), Snapshots(world.objs, world.space)
+    committer, publisher, zones = Committer(world, reader, pause=pause), Publisher(world, limits), Zones(world)
+    dropper = Dropper(world, reader, committer, publisher)
+    return CatalogServices(
+        world=world,
+        limits=limits,
+        reader=reader,
+        snapshots=snapshots,
+        committer=committer,
+        publisher=publisher,
+        zones=zones,
+        catalogs=Catalogs(world, reader, committer),
+        namespaces=Namespaces(world, reader, committer),
+        listings=Listings(reader, world.clock),
+        staging=Staging(world, reader, zones, lake_root),
+        registrar=Registrar(world, reader, committer, snapshots, limits),
+        renamer=Renamer(world, reader, committer),
+        dropper=dropper,
+        namespace_dropper=NamespaceDropper(world, reader, committer, dropper),
+    )
