@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
-from turnstile_local.settings import API_ID, HEALTH
+from turnstile_local.checkpoint import Checkpoint
+from turnstile_local.settings import API_ID, HEALTH, SAVE
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,22 +25,32 @@ _PREFIX: Final = f"/_aws/execute-api/{API_ID}/$default"
 class Gateway:
     """ASGI app around the emulator's. ``identity`` is what the health check answers."""
 
-    def __init__(self, emulator: App, identity: dict[str, Any]) -> None:
+    def __init__(self, emulator: App, identity: dict[str, Any], checkpoint: Checkpoint) -> None:
         self._emulator = emulator
         self._identity = json.dumps(identity).encode()
+        self._checkpoint = checkpoint
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            saving = asyncio.create_task(self._checkpoint.keep())
+            await self._emulator(scope, receive, send)
+            saving.cancel()
+            return
         if scope["type"] == "http":
-            if scope["path"] == HEALTH:
-                await self._health(send)
+            if scope["path"] in (HEALTH, SAVE):
+                if scope["path"] == SAVE and scope["method"] == "POST":
+                    self._checkpoint.save_all()
+                await self._answer(send)
                 return
             if is_api(scope):
                 # The raw path goes along: it alone tells an encoded slash from a plain one.
                 raw = scope.get("raw_path") or scope["path"].encode()
                 scope = {**scope, "path": _PREFIX + scope["path"], "raw_path": _PREFIX.encode() + raw}
+            else:
+                self._checkpoint.saw(scope["headers"])
         await self._emulator(scope, receive, send)
 
-    async def _health(self, send: Send) -> None:
+    async def _answer(self, send: Send) -> None:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(self._identity)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": self._identity})

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from turnstile_local.checkpoint import Checkpoint
 from turnstile_local.layout import Layout
 
 
@@ -38,12 +39,12 @@ def main() -> None:
         threading.Thread(target=_load_transform, daemon=True).start()
     layout = Layout.at(options.home)
     layout.deployed.unlink(missing_ok=True)
-    asyncio.run(_serve(options))
-    if layout.deployed.exists():
-        layout.deployed.replace(layout.saved)
+    checkpoint = Checkpoint(layout)
+    asyncio.run(_serve(options, checkpoint))
+    checkpoint.note_deployment()
 
 
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
     from ministack.app import app
@@ -66,7 +67,7 @@ async def _serve(options: argparse.Namespace) -> None:
         "home": options.home,
         "started": int(time.time() * 1000),
     }
-    await serve(Gateway(app, identity), config)  # type: ignore[arg-type]
+    await serve(Gateway(app, identity, checkpoint), config)  # type: ignore[arg-type]
 
 
 def _load_transform() -> None:

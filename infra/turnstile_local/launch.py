@@ -15,7 +15,7 @@ import httpx
 
 from turnstile_local import locks
 from turnstile_local.errors import AlreadyRunning, PortTaken, StackError
-from turnstile_local.settings import HEALTH, HOST, child_environment
+from turnstile_local.settings import HEALTH, HOST, SAVE, child_environment
 
 if TYPE_CHECKING:
     from turnstile_local.layout import Layout
@@ -63,6 +63,11 @@ def healthy(port: int, *, timeout: float = 2.0) -> dict[str, object] | None:
     except (httpx.HTTPError, ValueError):
         return None
     return told if isinstance(told, dict) and told.get("service") == "turnstile-stack" else None
+
+
+def save(url: str) -> None:
+    """Write the emulator's state now, so that a stack that is killed keeps what was deployed."""
+    httpx.post(url + SAVE, timeout=READY_SECONDS, trust_env=False).raise_for_status()
 
 
 def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = None) -> None:

@@ -17,6 +17,8 @@ CODE_BUCKET: Final = "turnstile-code"
 """Bucket of the emulated S3 that holds the functions' code."""
 
 HEALTH: Final = "/_turnstile/health"
+SAVE: Final = "/_turnstile/save"
+"""POST: write everything to disk now."""
 
 CONCURRENCY: Final = 8
 """Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests wait their turn."""

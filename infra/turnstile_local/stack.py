@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import httpx
+
 from turnstile_local import deploy, launch, locks, starting, state
 from turnstile_local.errors import NotRunning
 from turnstile_local.layout import Layout
@@ -130,6 +132,11 @@ class Stack:
     def state(self) -> state.StackState:
         """What ``stack.json`` holds."""
         return self._state
+
+    def client(self, timeout: float = 35.0) -> httpx.Client:
+        """An HTTP client of the API that carries the token; ``timeout`` in seconds. Close it."""
+        headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, trust_env=False)
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the emulated service."""

@@ -62,6 +62,8 @@ def _start(layout: Layout, known: state.StackState | None, wanted: Wanted) -> St
         outputs = plan.carry_out(url, kept, lambda: launch.wait_ready(process, layout, port))
         layout.deployed.write_text(plan.digest)
         bootstrap.ensure(url, token)
+        if kept is None:
+            launch.save(url)
     except BaseException:
         launch.stop(layout, process.pid, process)
         raise
