@@ -27,17 +27,18 @@ class TurnstileError(Exception):
     Args:
         message: what is wrong and where, one sentence.
         field: the request's member at fault, as a dotted path, if there is one.
-        remedy: what the caller can do.
+        remedy: what the caller can do; by default what usually helps with an error of this type.
         details: members a program may want (versions, states), JSON-compatible.
     """
 
     type = "InternalError"
+    usual_remedy: str | None = None
 
     def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
-        self.remedy = remedy
+        self.remedy = remedy or self.usual_remedy
         self.details = details
 
 
@@ -45,12 +46,14 @@ class InvalidRequest(TurnstileError):
     """A member of the request has the wrong shape, type, range or form."""
 
     type = "InvalidRequest"
+    usual_remedy = "correct the named member and send the request again"
 
 
 class InvalidCommit(TurnstileError):
     """The content of a commit breaks the Delta protocol or the catalog-managed contract."""
 
     type = "InvalidCommit"
+    usual_remedy = "write the commit as the Delta protocol describes it and propose it again"
 
 
 class UnsupportedTable(TurnstileError):

@@ -15,7 +15,7 @@ MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
 MAX_ROW_ID: Final = 2**53 - 1
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
-_STAGED: Final = re.compile(r"(\d{20})\.([0-9a-zA-Z_-]{1,80})\.json")
+_STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
 _INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
 
 
