@@ -1,0 +1,154 @@
+"""Server sandboxes and the way to them: a request runs in a process of its own, and its answer may never come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from tests.simulation.faults import SECOND
+from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
+from tests.simulation.scheduler import Crashed, Killed
+from tests.simulation.state import State
+from turnstile.core.errors import OutcomeUnknown
+from turnstile.services import gc_files, load, materialise
+from turnstile.services.catalog.catalogs import Catalogs
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.drop import Dropper
+from turnstile.services.catalog.namespaces import Namespaces
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.register import Registrar
+from turnstile.services.catalog.rename import Renamer
+from turnstile.services.catalog.staging import Staging
+from turnstile.services.catalog.zones import Zones
+from turnstile.services.commits import Commits
+from turnstile.services.limits import Limits
+from turnstile.services.load import Loader
+from turnstile.services.metadata import Snapshots
+from turnstile.services.outcome import Outcomes
+from turnstile.services.publish import Publisher
+from turnstile.services.ratify import Ratifier
+from turnstile.world import World
+
+T = TypeVar("T")
+TIMEOUT = 30 * SECOND
+LAKE = "file:///lake"
+CATALOG, NAMESPACE = "main", ("default",)
+
+
+class _OneByOne:
+    """Stands in for ThreadPoolExecutor: a simulated process has one thread."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __enter__(self) -> _OneByOne:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, function: Callable[..., T], *items: Any) -> list[T]:
+        return [function(*item) for item in zip(*items, strict=True)]
+
+    def submit(self, function: Callable[..., T], *args: Any, **more: Any) -> Future[T]:
+        future: Future[T] = Future()
+        try:
+            future.set_result(function(*args, **more))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+for _module in (materialise, load, gc_files):
+    _module.ThreadPoolExecutor = _OneByOne  # type: ignore[assignment,misc]
+
+
+def world_of(process: Process) -> World:
+    """A world whose every port call is a step of ``process``."""
+    state = process.state
+    return World(
+        refs=SimRefs(process),
+        objs=SimObjs(process),
+        storages=SimStorages(process),
+        clock=process,
+        ids=state,
+        space=state.space,
+    )
+
+
+class Sandbox:
+    """A server process of the commit function, with the caches it fills over its life."""
+
+    def __init__(self, process: Process) -> None:
+        world = world_of(process)
+        self.ratifier = Ratifier(world)
+        self.commits = Commits(world)
+        self.outcomes = Outcomes(world)
+
+
+class CatalogSandbox:
+    """A server process of the catalog function."""
+
+    def __init__(self, process: Process) -> None:
+        world = world_of(process)
+        self.reader = CatalogReader(world)
+        committer = Committer(world, self.reader)
+        self.catalogs = Catalogs(world, self.reader, committer)
+        self.namespaces = Namespaces(world, self.reader, committer)
+        self.staging = Staging(world, self.reader, Zones(world), LAKE)
+        self.registrar = Registrar(world, self.reader, committer, Snapshots(world.objs, world.space), Limits())
+        self.renamer = Renamer(world, self.reader, committer)
+        self.dropper = Dropper(world, self.reader, committer, Publisher(world))
+        self.loader = Loader(world, self.reader, Snapshots(world.objs, world.space), Commits(world))
+
+
+S = TypeVar("S", Sandbox, CatalogSandbox)
+
+
+class Client(Generic[S]):
+    """One client's connection: requests go to its sandbox until that dies or is too busy to answer."""
+
+    def __init__(self, state: State, name: str, make: Callable[[Process], S]) -> None:
+        self.state, self.name, self._make = state, name, make
+        self._count = 0
+        self._sandbox: S | None = None
+
+    def ask(self, question: Callable[[S], T]) -> T:
+        """The server's answer.
+
+        Raises:
+            OutcomeUnknown: the process died or did not answer in time; it may yet do its work.
+        """
+        scheduler = self.state.scheduler
+        if self._sandbox is None:
+            self._count += 1
+            self._sandbox = self._make(Process(self.state, f"{self.name}/{self._count}"))
+        sandbox, box = self._sandbox, []
+        waiting = scheduler.running
+
+        def serve() -> None:
+            try:
+                box.append((question(sandbox), None))
+            except Crashed:
+                box.append((None, OutcomeUnknown("the process died")))
+            except Killed:
+                raise
+            except Exception as error:
+                box.append((None, error))
+            waiting.wake_ms = 0
+
+        scheduler.add(f"{self.name}/{self._count}", serve)
+        scheduler.sleep(TIMEOUT)
+        if not box:
+            self._sandbox = None
+            raise OutcomeUnknown("no answer in time")
+        answer, error = box[0]
+        if isinstance(error, OutcomeUnknown) and "died" in error.message:
+            self._sandbox = None
+        if error is not None:
+            raise error
+        return answer  # type: ignore[return-value]

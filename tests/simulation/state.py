@@ -1,0 +1,137 @@
+"""What is shared by all simulated processes: the stores, the time, the stream, and effects still on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.fakes.objs import FakeObjs
+from tests.fakes.refs import FakeRefs, clone, holds
+from tests.fakes.storage import FakeStorages
+from tests.simulation.auditor import Auditor
+from tests.simulation.faults import Faults
+from tests.simulation.tree_auditor import TreeAuditor
+from tests.simulation.scheduler import Scheduler, Task
+from turnstile.core.keys import Space
+from turnstile.core.plan import Write
+from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
+
+
+class _Time:
+    """The stores' own clock: true time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def now_ms(self) -> int:
+        return self._scheduler.now
+
+
+class State:
+    """The outside of every process. Each change passes the auditor before anybody sees it."""
+
+    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
+        self.scheduler, self.faults = scheduler, faults
+        self.space = Space("sim")
+        self.refs, self.objs = FakeRefs(), FakeObjs()
+        self.storages = FakeStorages(_Time(scheduler))  # type: ignore[arg-type]
+        self.auditor = Auditor(self)
+        self.trees = TreeAuditor(self)
+        self.stream: list[str] = []
+        self.pumps: list[Task] = []
+        self.ids = 0
+        self._tokens: dict[str, int] = {}
+        self._late: list[tuple[int, str, Callable[[], Any]]] = []
+
+    # -- refs -----------------------------------------------------------------------------------------------------
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        before = self.refs.rows.get(write.key)
+        answer = self.refs.write(write)
+        if isinstance(answer, Accepted):
+            self._changed(write.key, before)
+        elif self.scheduler.tracing:
+            failed = [clause.name for clause in write.clauses if not _held(before, clause)]
+            self.scheduler.note(f"refused {write.key[-12:]}: {', '.join(failed)}")
+        return answer
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        before = {write.key: self.refs.rows.get(write.key) for write in writes}
+        started = self._tokens.setdefault(token, self.scheduler.now)
+        stale = self.scheduler.now - started > 600_000  # the store forgets a token after ten minutes
+        answer = self.refs.transact(writes, f"{token}/{self.scheduler.now}" if stale else token)
+        if isinstance(answer, AllAccepted):
+            moved = [key for key, row in before.items() if self.refs.rows.get(key) is not row]
+            for key in sorted(moved, key=lambda key: "/catalog/" in key):
+                self._changed(key, before[key])
+        return answer
+
+    def _changed(self, key: str, before: dict[str, Any] | None) -> None:
+        after = self.refs.rows.get(key)
+        if after is not None and after["kind"] == "catalog":
+            self.trees.changed(after)
+        if after is not None and after["kind"] == "table":
+            self.auditor.head_changed(before, after)
+            if "pending" in after:
+                self.stream.append(after["table_id"])
+                for pump in self.pumps:
+                    pump.wake_ms = min(pump.wake_ms, self.scheduler.now + 5)
+
+    # -- storage and objs -----------------------------------------------------------------------------------------
+
+    def put_file(self, location: str, path: str, content: bytes) -> bool:
+        created = self.storages.open(location).put_if_absent(path, content)
+        if created:
+            self.auditor.file_created(location, path, content)
+        return created
+
+    def delete_file(self, location: str, path: str) -> None:
+        if location + "/" + path in self.storages.files:
+            self.auditor.file_deleted(location, path)
+        self.storages.open(location).delete(path)
+
+    def live(self, space: str, id: str) -> Obj | None:
+        obj = self.objs.get(space, id)
+        expired = obj is not None and obj.expires is not None and obj.expires * 1000 < self.scheduler.now
+        return None if expired else obj
+
+    def delete_obj(self, space: str, id: str) -> None:
+        self.auditor.obj_deleted(space, id)
+        self.trees.obj_deleted(id)
+        self.objs.delete(space, id)
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    def later(self, ms: int, what: str, effect: Callable[[], Any]) -> None:
+        """An effect that comes after its caller was told that the answer is lost."""
+        self._late.append((self.scheduler.now + ms, what, effect))
+
+    def deliver(self, *, everything: bool = False) -> None:
+        """Effects whose time has come."""
+        if not self._late:
+            return
+        due = [one for one in self._late if everything or one[0] <= self.scheduler.now]
+        self._late = [one for one in self._late if one not in due]
+        for _, what, effect in due:
+            self.scheduler.note(f"late effect of {what}")
+            try:
+                effect()
+            except ValueError:
+                continue  # a write-once obj that exists by now: the store refuses, nobody listens
+
+    def uuid(self) -> str:
+        self.ids += 1
+        return f"00000000-0000-4000-8000-{self.ids:012d}"
+
+    def obj_id(self) -> str:
+        self.ids += 1
+        return f"{self.ids:020d}"
+
+    def row(self, table_id: str) -> dict[str, Any]:
+        """A copy of a HEAD, without a step."""
+        copied: dict[str, Any] = clone(self.refs.rows[self.space.table(table_id)])
+        return copied
+
+
+def _held(row: dict[str, Any] | None, clause: Any) -> bool:
+    return holds(row or {}, clause.test)

@@ -1,0 +1,163 @@
+"""Actors that write: they behave as a correct client must, whatever the answers are."""
+
+from __future__ import annotations
+
+import random
+
+from tests.fakes import delta
+from tests.simulation.faults import DAY, HOUR, SECOND
+from tests.simulation.ports import Process, SimStorages
+from tests.simulation.processes import Client, Sandbox
+from tests.simulation.scheduler import Crashed
+from tests.simulation.state import State
+from turnstile.core.decision import Conflict, Ratified, Refused
+from turnstile.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.core.head import TableHead
+from turnstile.core.names import staged_file
+from turnstile.services.outcome import Outcome
+from turnstile.services.paths import staged_path
+from turnstile.services.ratify import CommitRequest, TimestampAhead
+
+KINDS = ("staged", "inline", "fat", "large", "ticket", "stream", "metadata")
+"""staged and inline commits, inline so large that few fit into the row, inline too large for the row, tickets, tickets of a streaming query, metadata changes."""
+
+Retryable = (OutcomeUnknown, Throttled, StorageFault)
+
+
+class Gone(Exception):
+    """The table is dropped: nothing to write any more."""
+
+
+class Writer:
+    """Commits ``transactions`` one after the other."""
+
+    def __init__(self, state: State, name: str, kind: str, table_id: str, transactions: int, rng: random.Random) -> None:
+        self._state, self._name, self._kind, self._table, self._rng = state, name, kind, table_id, rng
+        self._transactions = transactions
+        self._client = Client(state, name, Sandbox)
+        self._process = Process(state, name, client=True)
+
+    def __call__(self) -> None:
+        for number in range(self._transactions):
+            try:
+                self._transaction(f"{self._name}.{number}")
+            except Gone:
+                return
+            except Crashed:  # a new process knows nothing of the transaction
+                self._process.skew = 0
+            self._state.scheduler.sleep(self._rng.choice((1, 1, 1, 50, 5 * SECOND, 5 * SECOND, 3 * DAY)))
+
+    def _transaction(self, txn: str) -> None:
+        attempt = 0
+        stamp = 0
+        while True:
+            head = self._load()
+            attempt += 1
+            stamp = max(stamp, self._process.now_ms())
+            if head.last_ict >= stamp and self._rng.random() < 0.97:
+                stamp = head.last_ict + 1
+            request = self._build(head, txn, f"a{attempt}", stamp)
+            if request is None:
+                continue
+            if self._settle(request, txn, f"a{attempt}"):
+                return
+            if attempt > 12:
+                return
+
+    def _load(self) -> TableHead:
+        history = self._state.auditor.tables[self._table]
+        while True:
+            least = history.shown
+            try:
+                head = self._client.ask(lambda sandbox: sandbox.commits.head(self._table))
+            except Retryable:
+                self._state.scheduler.sleep(SECOND)
+                continue
+            if head.state == "dropped":
+                raise Gone
+            self._state.auditor.shown(self._table, head, least)
+            return head
+
+    def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
+        version, kind = head.latest + 1, self._kind
+        actions = [delta.info(txn, stamp, attempt, readVersion=head.latest)]
+        if kind == "metadata":
+            actions.append(delta.metadata(**{"by": txn}))
+        elif kind == "stream":
+            actions.append({"txn": {"appId": "query", "version": 1}})
+        if head.row_hwm is not None:
+            mark = f'{{"rowIdHighWaterMark":{head.row_hwm + 2}}}'
+            actions.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
+        rows = {} if head.row_hwm is None or kind in ("ticket", "stream") else {"baseRowId": head.row_hwm + 1}
+        actions.append(delta.add(f"{txn}.{attempt}", 2, **rows))
+        if kind not in ("ticket", "stream", "metadata"):
+            actions.append(delta.remove(f"{txn}.old"))
+        if kind in ("fat", "large"):
+            actions.append(delta.add(self._rng.randbytes(3_600 if kind == "fat" else 4_200).hex()))
+        content = delta.lines(*actions)
+        if kind in ("ticket", "stream"):
+            return CommitRequest(self._table, None, base=head.latest, content=content)
+        if kind != "staged":
+            return CommitRequest(self._table, version, content=content)
+        name = staged_file(version, f"{txn}-{attempt}".replace(".", "-"))
+        storage = SimStorages(self._process).open(head.location)
+        for _ in range(5):
+            try:
+                storage.put_if_absent(staged_path(name), content)
+            except Retryable:
+                continue
+            return CommitRequest(self._table, version, staged=name, size=len(content))
+        return None
+
+    def _settle(self, request: CommitRequest, txn: str, attempt: str) -> bool:
+        """Send the same proposal until its answer is final. True when the transaction is over."""
+        auditor, scheduler = self._state.auditor, self._state.scheduler
+        while True:
+            try:
+                if self._rng.random() < 0.15:
+                    answer = self._client.ask(lambda sandbox: self._outcome(sandbox, request, txn))
+                else:
+                    answer = self._client.ask(lambda sandbox: sandbox.ratifier.commit(request))
+            except TimestampAhead:
+                self._process.skew = 0  # the remedy: correct the clock
+                return False
+            except NotFound:  # the staged file lost and was collected; the name tells the server that it never won
+                auditor.told_never(self._table, txn, attempt, "no such staged file")
+                return False
+            except InvalidCommit:
+                auditor.told_never(self._table, txn, attempt, "invalid")
+                return True
+            except (*Retryable, StateConflict):
+                scheduler.sleep(self._rng.choice((100, SECOND, 20 * SECOND, HOUR, 2 * DAY)))
+                continue
+            auditor.saw(answer)
+            match answer:
+                case Ratified(version=version):
+                    auditor.told_ratified(self._table, txn, version)
+                    return True
+                case Outcome(outcome="ratified", version=version):
+                    auditor.told_ratified(self._table, txn, version or -1)
+                    return True
+                case Outcome(outcome="never"):
+                    auditor.told_never(self._table, txn, attempt, "never")
+                    return False
+                case Conflict():
+                    auditor.told_never(self._table, txn, attempt, "conflict")
+                    self._check_winners(answer)
+                    return False
+                case Refused(kind="TimestampNotIncreasing" | "StaleMetadata" | "InvalidCommit" | "ReloadRequired"):
+                    auditor.told_never(self._table, txn, attempt, answer.kind)
+                    return False
+                case Refused(kind="TableNotActive", details={"state": "dropped"}):
+                    raise Gone
+                case _:
+                    scheduler.sleep(self._rng.choice((100, SECOND, 60 * SECOND)))
+
+    def _outcome(self, sandbox: Sandbox, request: CommitRequest, txn: str) -> Outcome:
+        if request.staged:
+            return sandbox.outcomes.of(self._table, name=request.staged)
+        return sandbox.outcomes.of(self._table, txn=txn, version=request.version)
+
+    def _check_winners(self, conflict: Conflict) -> None:
+        facts = self._state.auditor.tables[self._table].facts
+        assert all(facts[place.version].txn == place.entry.txn for place in conflict.winners), conflict
