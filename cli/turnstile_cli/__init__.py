@@ -9,7 +9,7 @@ code meaning
 1    failure: a fault of the service or of the stack
 2    usage: an option or a name that cannot be right
 3    not found: catalog, namespace, table, file
-4    refused: conflict, permission, or a request the service turns down; nothing changed
+4    refused: conflict, permission or a bad request; nothing changed
 5    the stack is not running or cannot be reached
 6    unknown outcome: it may or may not have happened; the same command again finds out
 ==== =====================================================================================

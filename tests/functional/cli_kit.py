@@ -1,0 +1,75 @@
+"""The command line against a canned service."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from typer.testing import CliRunner, Result
+
+from turnstile_cli.main import app
+
+Answer = tuple[int, Any]
+
+
+@dataclass
+class Canned:
+    """``answers`` maps ``METHOD /path`` to status and JSON; ``seen`` collects (method, target, body, headers)."""
+
+    answers: dict[str, Answer]
+    url: str = ""
+    seen: list[tuple[str, str, Any, dict[str, str]]] = field(default_factory=list)
+
+
+@contextmanager
+def service(answers: dict[str, Answer]) -> Iterator[Canned]:
+    """A service on a port of its own; an answer with status 0 closes the connection without a word."""
+    canned = Canned(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            canned.seen.append((self.command, self.path, body, headers))
+            status, told = canned.answers.get(
+                f"{self.command} {self.path}",
+                canned.answers.get(f"{self.command} {urlsplit(self.path).path}", (404, {})),
+            )
+            if status == 0:
+                self.close_connection = True
+                return
+            content = json.dumps(told).encode() if not isinstance(told, bytes) else told
+            self.send_response(status)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = answer
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    canned.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield canned
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    """One command, with nothing of the caller's environment that could lead it elsewhere."""
+    clean = dict.fromkeys(
+        ("TURNSTILE_URL", "TURNSTILE_HOME", "TURNSTILE_PORT", "TURNSTILE_TOKEN", "TURNSTILE_LAKE"), None
+    )
+    return CliRunner().invoke(app, list(arguments), env={**clean, **environment})

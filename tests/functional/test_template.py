@@ -1,0 +1,117 @@
+"""template.yaml: valid, complete against docs/api.md, and least privilege role by role."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from turnstile_local.template import read
+
+ROOT = Path(__file__).parents[2]
+FUNCTIONS = {
+    "CommitFunction": ("commit", "app.app"),
+    "CatalogFunction": ("catalog", "app.app"),
+    "PublishFunction": ("publish", "app.on_refs"),
+    "SweepFunction": ("gc", "app.sweep"),
+    "CollectFunction": ("gc", "app.collect"),
+}
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return read(ROOT / "template.yaml")
+
+
+@pytest.fixture(scope="module")
+def resources(template: dict[str, Any]) -> dict[str, Any]:
+    return template["Resources"]
+
+
+def of_type(resources: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {name: found["Properties"] for name, found in resources.items() if found["Type"] == kind}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["template.yaml", "infra/alarms.yaml"])
+def test_cfn_lint_finds_nothing(file: str) -> None:
+    linted = subprocess.run(
+        [Path(sys.executable).with_name("cfn-lint"), ROOT / file], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stdout
+
+
+def test_sam_translates_it(template: dict[str, Any]) -> None:
+    from samtranslator.translator.transform import transform
+
+    packaged = read(ROOT / "template.yaml")
+    for found in packaged["Resources"].values():
+        for member in ("CodeUri", "ContentUri"):
+            if member in found.get("Properties", {}):
+                found["Properties"][member] = "s3://bucket/code.zip"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+        translated = transform(packaged, {}, SimpleNamespace(load=dict))
+    kinds = [found["Type"] for found in translated["Resources"].values()]
+    assert kinds.count("AWS::Lambda::Function") == len(FUNCTIONS)
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 1
+    assert kinds.count("AWS::Events::Rule") == 2
+    assert kinds.count("AWS::IAM::Role") == len(FUNCTIONS), "a role of its own making would not be least privilege"
+
+
+def test_no_yaml_aliases() -> None:
+    """CloudFormation refuses them."""
+    assert not re.search(r"[:\-] [&*]\w", (ROOT / "template.yaml").read_text())
+
+
+def test_functions(resources: dict[str, Any]) -> None:
+    found = of_type(resources, "AWS::Serverless::Function")
+    assert {name: (Path(f["CodeUri"]).name, f["Handler"]) for name, f in found.items()} == FUNCTIONS
+    for function in found.values():
+        assert (ROOT / function["CodeUri"]).is_dir()
+        assert "Policies" not in function
+
+
+def test_time_limits_grow_outwards(resources: dict[str, Any]) -> None:
+    integrations = of_type(resources, "AWS::ApiGatewayV2::Integration")
+    functions = of_type(resources, "AWS::Serverless::Function")
+    for name in ("CommitFunction", "CatalogFunction"):
+        gateway = integrations[name.replace("Function", "Integration")]["TimeoutInMillis"] / 1000
+        assert functions[name]["Timeout"] < gateway < 30
+
+
+def test_every_function_logs_to_a_group_of_its_own_with_retention(resources: dict[str, Any]) -> None:
+    groups = of_type(resources, "AWS::Logs::LogGroup")
+    used = [f["LoggingConfig"]["LogGroup"]["Ref"] for f in of_type(resources, "AWS::Serverless::Function").values()]
+    assert len(set(used)) == len(FUNCTIONS)
+    assert set(used) <= set(groups)
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups.values())
+
+
+def test_tables(resources: dict[str, Any]) -> None:
+    refs, objs = (resources[name]["Properties"] for name in ("RefsTable", "ObjsTable"))
+    keys = [[(k["AttributeName"], k["KeyType"]) for k in table["KeySchema"]] for table in (refs, objs)]
+    assert keys == [[("key", "HASH")], [("space", "HASH"), ("id", "RANGE")]]
+    assert refs["StreamSpecification"]["StreamViewType"] == "NEW_IMAGE"
+    assert objs["TimeToLiveSpecification"] == {"AttributeName": "expires", "Enabled": True}
+    for name, table in (("RefsTable", refs), ("ObjsTable", objs)):
+        assert table["BillingMode"] == "PAY_PER_REQUEST"
+        assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+        assert table["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
+        assert resources[name]["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert resources[name]["UpdateReplacePolicy"] == "Retain"
+
+
+def test_publish_hears_of_pending_rows_only_and_gives_up_into_a_queue(resources: dict[str, Any]) -> None:
+    source = resources["PublishFunction"]["Properties"]["Events"]["Refs"]["Properties"]
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["BisectBatchOnFunctionError"] is True
+    assert source["MaximumRecordAgeInSeconds"] == 3600
+    assert source["DestinationConfig"]["OnFailure"]["Destination"] == {"Fn::GetAtt": ["PublishFailures", "Arn"]}
+    (pattern,) = source["FilterCriteria"]["Filters"]
+    assert '"NewImage": {"pending": {"N": [{"exists": true}]}}' in pattern["Pattern"]

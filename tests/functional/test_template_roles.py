@@ -1,0 +1,109 @@
+"""I12: what each function's role may do, statement by statement. A permission more is a failing test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnstile_local.template import read
+
+ROOT = Path(__file__).parents[2]
+READ = {"GetItem", "BatchGetItem"}
+LOG = {"CreateLogStream", "PutLogEvents"}
+EXPECTED: dict[str, dict[str, set[str]]] = {
+    "CommitRole": {
+        "CommitLog": LOG,
+        "RefsTable": READ | {"UpdateItem"},
+        "ObjsTable": READ | {"PutItem", "Query"},
+    },
+    "CatalogRole": {
+        "CatalogLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
+        "ObjsTable": READ | {"PutItem", "DeleteItem", "ConditionCheckItem", "Query"},
+    },
+    "PublishRole": {
+        "PublishLog": LOG,
+        "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
+        "*": {"ListStreams"},
+        "PublishFailures": {"SendMessage"},
+        "RefsTable": READ | {"UpdateItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
+    },
+    "SweepRole": {
+        "SweepLog": LOG,
+        "RefsTable": READ | {"UpdateItem", "Scan"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
+    },
+    "CollectRole": {
+        "CollectLog": LOG,
+        "RefsTable": READ | {"UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
+        "ObjsTable": READ | {"Query", "DeleteItem"},
+    },
+}
+MANAGED = {
+    "CommitRole": {"LakeWriter"},
+    "CatalogRole": {"LakeWriter", "LakeCleaner"},
+    "PublishRole": {"LakeWriter"},
+    "SweepRole": {"LakeWriter"},
+    "CollectRole": {"LakeCleaner"},
+}
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    return read(ROOT / "template.yaml")["Resources"]
+
+
+def statements(policy: dict[str, Any]) -> list[dict[str, Any]]:
+    return policy["PolicyDocument"]["Statement"]
+
+
+def target(resource: Any) -> str:
+    if isinstance(resource, str):
+        return resource
+    name, attribute = resource["Fn::GetAtt"]
+    return name if attribute == "Arn" else f"{name}.{attribute}"
+
+
+def actions(statement: dict[str, Any]) -> set[str]:
+    listed = statement["Action"]
+    return {action.split(":")[1] for action in ([listed] if isinstance(listed, str) else listed)}
+
+
+@pytest.mark.parametrize("role", EXPECTED)
+def test_role(resources: dict[str, Any], role: str) -> None:
+    properties = resources[role]["Properties"]
+    (policy,) = properties["Policies"]
+    granted: dict[str, set[str]] = {}
+    for statement in statements(policy):
+        assert statement["Effect"] == "Allow"
+        granted.setdefault(target(statement["Resource"]), set()).update(actions(statement))
+    assert granted == EXPECTED[role]
+    assert {entry["Ref"] for entry in properties["ManagedPolicyArns"]} == MANAGED[role]
+
+
+def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None:
+    used = {
+        name: found["Properties"]["Role"]["Fn::GetAtt"][0]
+        for name, found in resources.items()
+        if found["Type"] == "AWS::Serverless::Function"
+    }
+    assert used == {role.replace("Role", "Function"): role for role in EXPECTED}
+
+
+def test_lake_policies_stay_below_the_lake(resources: dict[str, Any]) -> None:
+    allowed = {
+        "LakeWriter": {"ListBucket", "GetObject", "PutObject"},
+        "LakeCleaner": {"ListBucket", "GetObject", "DeleteObject"},
+    }
+    for name, expected in allowed.items():
+        found: set[str] = set()
+        for statement in statements(resources[name]["Properties"]):
+            found |= actions(statement)
+            text, variables = statement["Resource"]["Fn::Sub"]
+            of_bucket = "ListBucket" in actions(statement)
+            assert text.endswith("${Bucket}" if of_bucket else "${Path}/*")
+            assert "LakeRoot" in str(variables)
+        assert found == expected
