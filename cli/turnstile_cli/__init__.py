@@ -11,6 +11,6 @@ code meaning
 3    not found: catalog, namespace, table, file
 4    refused: conflict, permission or a bad request; nothing changed
 5    the stack is not running or cannot be reached
-6    unknown outcome: it may or may not have happened; the same command again finds out
+6    unknown outcome: the same command again finds out
 ==== =====================================================================================
 """
