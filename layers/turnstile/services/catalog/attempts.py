@@ -59,10 +59,8 @@ class Attempts:
         self._stored |= entities.keys()
         answer = self._send(at, id, [swap_head(at, id, now), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
-            new = Tree(at.name, id, commit, index)
-            self._store.adopt(new)
             self._dead -= entities.keys()
-            return new
+            return Tree(at.name, id, commit, index)
         if answer.row is not None and answer.row["head"] != at.head:
             self._dead |= {id, *entities}
         return answer

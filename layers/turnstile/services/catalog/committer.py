@@ -72,6 +72,7 @@ class Committer:
                     return tree
                 answer = attempts.swap(CatalogHead.from_row(row), tree, edit)
                 if isinstance(answer, Tree):
+                    self._reader.adopt(answer)
                     return answer
                 row = answer.row
                 if answer.failed and judge is not None:

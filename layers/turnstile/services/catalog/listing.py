@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from turnstile.core.catalog_paths import Path, fold, key_of
-from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table
+from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table, encode
 from turnstile.core.tree import Tree
 from turnstile.ports import Clock
 from turnstile.services.catalog.change import View
@@ -17,6 +17,9 @@ from turnstile.services.catalog.paging import Token, bad_token, from_text, page_
 from turnstile.services.catalog.reader import CatalogReader
 
 T = TypeVar("T")
+
+PAGE_BYTES: Final = 2_000_000
+"""A page ends early beyond this: a Lambda answer holds 6 MB, and entities grow when they become JSON."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -41,40 +44,46 @@ class Listings:
             NotFound: no such catalog or parent.
             InvalidRequest: a token that is damaged, expired or of another listing.
         """
-        view, objs, token = self._page(catalog, parent, NAMESPACE, page_token, max_results)
+        view, entities, token = self._page(catalog, parent, NAMESPACE, page_token, max_results)
         above = view.written(parent)
-        found = view.entities(objs)
-        entities = [entity for entity in (found[obj] for obj in objs) if isinstance(entity, Namespace)]
-        return Page(tuple(NamedNamespace((*above, entity.name), entity) for entity in entities), token)
+        found = [entity for entity in entities if isinstance(entity, Namespace)]
+        return Page(tuple(NamedNamespace((*above, entity.name), entity) for entity in found), token)
 
     def tables(
         self, catalog: str, namespace: Path, *, page_token: str | None = None, max_results: int | None = None
     ) -> Page[Table]:
         """Tables of ``namespace``; requests and errors as ``namespaces``."""
-        view, objs, token = self._page(catalog, namespace, TABLE, page_token, max_results)
-        found = view.entities(objs)
-        return Page(tuple(entity for entity in (found[obj] for obj in objs) if isinstance(entity, Table)), token)
+        _, entities, token = self._page(catalog, namespace, TABLE, page_token, max_results)
+        return Page(tuple(entity for entity in entities if isinstance(entity, Table)), token)
 
     def _page(
         self, catalog: str, parent: Path, kind: str, page_token: str | None, max_results: int | None
-    ) -> tuple[View, list[str], str | None]:
+    ) -> tuple[View, list[Entity], str | None]:
         size, now = page_size(max_results), self._clock.now_ms()
         if page_token:
-            token = from_text(page_token, now)
-            if (token.catalog, token.parent, token.kind) != (fold(catalog), key_of(parent), kind):
+            given = from_text(page_token, now)
+            if (given.catalog, given.parent, given.kind) != (fold(catalog), key_of(parent), kind):
                 raise bad_token("belongs to another listing")
-            tree, after, began = self._pinned(catalog, token.head), token.after, token.began
+            tree, after, began = self._pinned(catalog, given.head), given.after, given.began
         else:
             tree, after, began = self._reader.current(catalog), "", now
         if parent:
             tree.namespace(parent, "parent" if kind == NAMESPACE else "namespace")
+        view = View(tree, self._reader.store)
         found = list(islice(tree.children(parent, kind, after), size + 1))
-        more = None
-        if len(found) > size:
-            found.pop()
-            last = found[-1][0] if found else after
-            more = to_text(Token(fold(catalog), tree.head, key_of(parent), kind, last, began))
-        return View(tree, self._reader.store), [entry.obj for _, entry in found], more
+        entities = view.entities([entry.obj for _, entry in found[:size]])
+        page: list[Entity] = []
+        room = PAGE_BYTES
+        for key, entry in found[:size]:
+            entity = entities[entry.obj]
+            room -= len(encode(entity))
+            if page and room < 0:
+                break
+            page.append(entity)
+            after = key
+        more = len(page) < len(found)
+        token = Token(fold(catalog), tree.head, key_of(parent), kind, after, began)
+        return view, page, to_text(token) if more else None
 
     def _pinned(self, catalog: str, head: str) -> Tree:
         tree = self._reader.store.find_tree(catalog, head)

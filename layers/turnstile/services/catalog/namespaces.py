@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.entities import Entity, Namespace
-from turnstile.core.errors import AlreadyExists, InvalidRequest
+from turnstile.core.entities import Entity, Namespace, encode
+from turnstile.core.errors import AlreadyExists, InvalidRequest, TooLarge
 from turnstile.core.names import check_identifier
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
@@ -17,6 +17,8 @@ from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
 
 MAX_LEVELS: Final = 10
+MAX_BYTES: Final = 32_768
+"""Bytes of a namespace with its comment and properties."""
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):
@@ -53,7 +55,7 @@ class Namespaces:
                 found = view.tree.find(here)
                 if depth == len(path):
                     require_free(view, here, "name")
-                    put[here] = Namespace(name, id, now, comment, dict(properties or {}))
+                    put[here] = _fitting(Namespace(name, id, now, comment, dict(properties or {})))
                 elif found is None:
                     put[here] = Namespace(name, id, now)
                 else:
@@ -92,7 +94,7 @@ class Namespaces:
             assert isinstance(old, Namespace)
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
-            new = msgspec.structs.replace(old, properties={**kept, **(set or {})}, comment=said)
+            new = _fitting(msgspec.structs.replace(old, properties={**kept, **(set or {})}, comment=said))
             return None if new == old else Edit(f"update namespace {dotted(*path)}", put={path: new})
 
         return self._named(View(self._committer.commit(catalog, change), self._reader.store), path)
@@ -101,6 +103,20 @@ class Namespaces:
         entity = view.entity(view.tree.namespace(path).obj)
         assert isinstance(entity, Namespace)
         return NamedNamespace(view.written(path), entity)
+
+
+def _fitting(namespace: Namespace) -> Namespace:
+    """``namespace`` unless it is too large."""
+    size = len(encode(namespace))
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"namespace '{namespace.name}' would take {size} bytes",
+            field="properties",
+            remedy="shorten its comment or properties",
+            limit=MAX_BYTES,
+            size=size,
+        )
+    return namespace
 
 
 def check_path(path: Path, field: str = "namespace") -> Path:

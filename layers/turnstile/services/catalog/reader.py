@@ -85,3 +85,8 @@ class CatalogReader:
         tree = self.store.tree(head.name, head.head)
         self._last.put(fold(catalog), head.head, 256)
         return tree
+
+    def adopt(self, tree: Tree) -> None:
+        """The tree that this sandbox just made the catalog's HEAD: the next guess comes from it."""
+        self.store.adopt(tree)
+        self._last.put(fold(tree.catalog), tree.head, 256)

@@ -1,0 +1,176 @@
+"""The catalog over HTTP: catalogs, namespaces, tables, and what operators ask for. Glue only: parse, call one
+operation, render.
+
+docs/api.md is the contract, openapi/v1.yaml its formal description.
+"""
+
+from __future__ import annotations
+
+import operators
+import replies
+import settings
+import shapes
+from chalice.app import Chalice
+from wiring import services, use_world
+
+from turnstile.core.catalog_paths import Path
+from turnstile.core.names import check_identifier, check_namespace, check_uuid
+from turnstile.services.collect import Report
+from turnstile_http import wire
+from turnstile_http.answers import Answer, created
+from turnstile_http.bodies import body
+from turnstile_http.handler import serve
+from turnstile_http.params import Query
+
+__all__ = ["app", "use_world"]
+
+api = Chalice(app_name="turnstile-catalog", configure_logs=False)
+
+CATALOG = "/v1/catalogs/{catalog}"
+NAMESPACE = CATALOG + "/namespaces/{namespace}"
+TABLE = NAMESPACE + "/tables/{table}"
+
+COMMIT_FUNCTION = {
+    "/v1": ("GET",),
+    "/v1/tables/{table_id}/commits": ("GET", "POST"),
+    "/v1/tables/{table_id}/head": ("GET",),
+    "/v1/tables/{table_id}/outcome": ("GET",),
+    "/api/2.1/unity-catalog/delta/preview/commits": ("GET",),
+    TABLE: ("GET",),
+}
+"""Routes of the other function. The gateway sends what no route matches here, to be told apart: 404 or 405."""
+
+
+def _catalog(name: str) -> str:
+    return check_identifier(name, "catalog")
+
+
+def _load(catalog: str, namespace: Path, table: str) -> wire.LoadedTable:
+    return wire.loaded_table(services().loader.load(catalog, namespace, table))
+
+
+# -- catalogs and namespaces --------------------------------------------------------------------------------------
+
+
+@api.route("/v1/catalogs", methods=["GET"])
+def list_catalogs() -> replies.Catalogs:
+    Query()
+    return replies.Catalogs([replies.catalog(one) for one in services().catalog.catalogs.list()])
+
+
+@api.route("/v1/catalogs", methods=["POST"])
+def create_catalog() -> Answer:
+    return created(replies.catalog(services().catalog.catalogs.create(body(shapes.NewCatalog).name)))
+
+
+@api.route(CATALOG + "/namespaces", methods=["GET"])
+def list_namespaces(catalog: str) -> replies.Namespaces:
+    query = Query("parent", "page_token", "max_results")
+    parent = query.text("parent")
+    page = services().catalog.listings.namespaces(
+        _catalog(catalog),
+        check_namespace(parent, "parent") if parent else (),
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
+    )
+    return replies.namespaces(page)
+
+
+@api.route(CATALOG + "/namespaces", methods=["POST"])
+def create_namespace(catalog: str) -> Answer:
+    asked = body(shapes.NewNamespace)
+    made = services().catalog.namespaces.create(
+        _catalog(catalog), check_namespace(asked.name, "name"), comment=asked.comment, properties=asked.properties
+    )
+    return created(replies.namespace(made))
+
+
+@api.route(NAMESPACE, methods=["GET"])
+def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
+    Query()
+    return replies.namespace(services().catalog.namespaces.get(_catalog(catalog), check_namespace(namespace)))
+
+
+@api.route(NAMESPACE, methods=["PATCH"])
+def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
+    asked = body(shapes.NamespaceUpdate)
+    changed = services().catalog.namespaces.update(
+        _catalog(catalog), check_namespace(namespace), set=asked.set, unset=asked.unset, comment=asked.comment
+    )
+    return replies.namespace(changed)
+
+
+@api.route(NAMESPACE, methods=["DELETE"])
+def drop_namespace(catalog: str, namespace: str) -> None:
+    cascade = Query("cascade").flag("cascade")
+    services().catalog.namespace_dropper.drop(_catalog(catalog), check_namespace(namespace), cascade=cascade)
+
+
+# -- tables -------------------------------------------------------------------------------------------------------
+
+
+@api.route(NAMESPACE + "/tables", methods=["GET"])
+def list_tables(catalog: str, namespace: str) -> replies.Tables:
+    query = Query("page_token", "max_results")
+    page = services().catalog.listings.tables(
+        _catalog(catalog),
+        check_namespace(namespace),
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
+    )
+    return replies.tables(page)
+
+
+@api.route(NAMESPACE + "/staging-tables", methods=["POST"])
+def stage_table(catalog: str, namespace: str) -> Answer:
+    name = body(shapes.NewStagingTable).name
+    return created(services().catalog.staging.create(_catalog(catalog), check_namespace(namespace), name))
+
+
+@api.route(NAMESPACE + "/tables", methods=["POST"])
+def register_table(catalog: str, namespace: str) -> Answer:
+    asked, path = body(shapes.NewTable), check_namespace(namespace)
+    services().catalog.registrar.register(_catalog(catalog), path, asked.name, asked.table_id, comment=asked.comment)
+    return created(_load(catalog, path, asked.name))
+
+
+@api.route(TABLE + "/rename", methods=["POST"])
+def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
+    asked = body(shapes.NewName)
+    target = None if asked.namespace is None else check_namespace(asked.namespace)
+    path = services().catalog.renamer.rename(
+        _catalog(catalog), check_namespace(namespace), check_identifier(table, "table"), asked.name, target
+    )
+    return _load(catalog, path[:-1], path[-1])
+
+
+@api.route(TABLE, methods=["DELETE"])
+def drop_table(catalog: str, namespace: str, table: str) -> None:
+    Query()
+    services().catalog.dropper.drop(_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+
+
+# -- operators ----------------------------------------------------------------------------------------------------
+
+
+@api.route("/v1/tables", methods=["GET"])
+def list_heads() -> replies.Heads:
+    query = Query("page_token", "max_results")
+    return operators.heads(query.text("page_token"), query.integer("max_results"))
+
+
+@api.route("/v1/tables/{table_id}/publish", methods=["POST"])
+def publish(table_id: str) -> replies.PublishAnswer:
+    Query()
+    return operators.publish(check_uuid(table_id))
+
+
+@api.route("/v1/gc", methods=["POST"])
+def collect() -> Report:
+    return operators.collect(body(shapes.Collect))
+
+
+app = serve(api, service="catalog", token=settings.token(), elsewhere=COMMIT_FUNCTION)
+
+if settings.in_lambda():
+    services()

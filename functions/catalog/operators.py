@@ -1,0 +1,55 @@
+"""What operators ask for: every HEAD, publish now, collect garbage."""
+
+from __future__ import annotations
+
+import msgspec
+import replies
+import shapes
+from wiring import services
+
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.gc_plan import KINDS, Kind
+from turnstile.core.names import check_uuid
+from turnstile.services.catalog.paging import page_size
+from turnstile.services.collect import Report
+
+TIME_MS = 20_000
+"""How long a request may work: less than the function's time limit, which is less than the gateway's."""
+
+
+def heads(page_token: str | None, max_results: int | None) -> replies.Heads:
+    """A page of HEADs in the order of their ids. Every page is a scan: this is for people, not for programs.
+
+    Raises:
+        InvalidRequest: the token is not the last id of a page.
+    """
+    after = check_uuid(page_token, "page_token") if page_token else ""
+    size = page_size(max_results)
+    found = sorted(
+        (row for row in services().world.refs.scan("table") if row["table_id"] > after), key=lambda row: row["table_id"]
+    )
+    more = found[size - 1]["table_id"] if len(found) > size else msgspec.UNSET
+    return replies.Heads([replies.head(row) for row in found[:size]], more)
+
+
+def publish(table_id: str) -> replies.PublishAnswer:
+    """Publish what is ratified, as far as time allows."""
+    catalog = services().catalog
+    until = services().world.clock.now_ms() + TIME_MS
+    return replies.published(catalog.publisher.publish(check_uuid(table_id), until_ms=until))
+
+
+def collect(asked: shapes.Collect) -> Report:
+    """Collect garbage, or say what would go, as far as time allows.
+
+    Raises:
+        InvalidRequest: a kind that is not known.
+    """
+    kinds: list[Kind] = []
+    for kind in KINDS if asked.kinds is None else asked.kinds:
+        known = next((one for one in KINDS if one == kind), None)
+        if known is None:
+            raise InvalidRequest(f"kind {kind!r} is not known", field="kinds", remedy=f"kinds: {', '.join(KINDS)}")
+        kinds.append(known)
+    until = services().world.clock.now_ms() + TIME_MS
+    return services().collector.collect(kinds, dry_run=asked.dry_run, until_ms=until)

@@ -1,0 +1,122 @@
+"""Answers of the catalog's operations (docs/api.md). Members that are UNSET do not appear in the JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from turnstile.core.catalog_paths import dotted
+from turnstile.core.entities import Catalog, Table
+from turnstile.core.plan import Row
+from turnstile.services.catalog.listing import Page
+from turnstile.services.catalog.namespaces import NamedNamespace
+from turnstile.services.publish import Problem, Published
+
+
+class CatalogAnswer(msgspec.Struct, frozen=True):
+    """A catalog; ``created`` in ms."""
+
+    name: str
+    created: int
+
+
+class Catalogs(msgspec.Struct, frozen=True):
+    """All catalogs."""
+
+    catalogs: list[CatalogAnswer]
+
+
+class NamespaceAnswer(msgspec.Struct, frozen=True):
+    """A namespace under its full dotted name; ``created`` in ms."""
+
+    name: str
+    comment: str | None
+    properties: dict[str, str]
+    created: int
+
+
+class Namespaces(msgspec.Struct, frozen=True):
+    """A page of namespaces."""
+
+    namespaces: list[NamespaceAnswer]
+    next_page_token: str | UnsetType = UNSET
+
+
+class TableAnswer(msgspec.Struct, frozen=True):
+    """A table in a listing; ``created`` in ms."""
+
+    name: str
+    table_id: str
+    format: str
+    location: str
+    created: int
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """A page of tables."""
+
+    tables: list[TableAnswer]
+    next_page_token: str | UnsetType = UNSET
+
+
+class HeadAnswer(msgspec.Struct, frozen=True):
+    """A table's HEAD as operators list it."""
+
+    table_id: str
+    name: str
+    state: str
+    latest: int
+    floor: int
+    location: str
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """A page of HEADs, by table id."""
+
+    tables: list[HeadAnswer]
+    next_page_token: str | UnsetType = UNSET
+
+
+class PublishAnswer(msgspec.Struct, frozen=True):
+    """What publishing now did; ``problem`` why it stopped early."""
+
+    published: int
+    floor: int
+    latest: int
+    state: str
+    problem: Problem | UnsetType = UNSET
+
+
+def catalog(entity: Catalog) -> CatalogAnswer:
+    """A catalog."""
+    return CatalogAnswer(entity.name, entity.created)
+
+
+def namespace(found: NamedNamespace) -> NamespaceAnswer:
+    """A namespace."""
+    entity = found.entity
+    return NamespaceAnswer(dotted(*found.name), entity.comment, entity.properties, entity.created)
+
+
+def namespaces(page: Page[NamedNamespace]) -> Namespaces:
+    """A page of namespaces."""
+    return Namespaces([namespace(found) for found in page.items], page.next_token or UNSET)
+
+
+def tables(page: Page[Table]) -> Tables:
+    """A page of tables."""
+    found = [TableAnswer(one.name, one.table_id, one.format, one.location, one.created) for one in page.items]
+    return Tables(found, page.next_token or UNSET)
+
+
+def head(row: Row) -> HeadAnswer:
+    """One HEAD."""
+    members: dict[str, Any] = {name: row[name] for name in HeadAnswer.__struct_fields__}
+    return HeadAnswer(**members)
+
+
+def published(done: Published) -> PublishAnswer:
+    """The answer of publish now."""
+    return PublishAnswer(done.count, done.floor, done.latest, done.state, done.problem or UNSET)

@@ -1,0 +1,51 @@
+"""What this function reads from its environment (template.yaml names the variables)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.core.gc_plan import HOUR_MS, Grace
+from turnstile_http import settings as env
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Names of the two tables, the tenant, where managed tables live, and how long garbage stays."""
+
+    refs_table: str
+    objs_table: str
+    realm: str
+    lake_root: str
+    grace: Grace
+
+
+def read() -> Settings:
+    """The settings.
+
+    Raises:
+        BadSetting: a variable is missing; the message names it.
+    """
+    return Settings(
+        refs_table=env.text("TURNSTILE_REFS_TABLE"),
+        objs_table=env.text("TURNSTILE_OBJS_TABLE"),
+        realm=env.text("TURNSTILE_REALM", "default"),
+        lake_root=env.text("TURNSTILE_LAKE_ROOT"),
+        grace=Grace(
+            staged=_hours("TURNSTILE_STAGED_GRACE_HOURS", 24),
+            staging=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
+            dropped=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
+        ),
+    )
+
+
+def _hours(name: str, default: int) -> int:
+    return env.integer(name, default, 0, 24 * 3650) * HOUR_MS
+
+
+def token() -> str:
+    """The static bearer token, empty for none."""
+    return env.text("TURNSTILE_TOKEN", "")
+
+
+def in_lambda() -> bool:
+    """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
+    return bool(env.text("AWS_LAMBDA_FUNCTION_NAME", ""))

@@ -1,0 +1,70 @@
+"""Request bodies of the catalog's operations. Unknown members are refused."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class NewCatalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/catalogs``."""
+
+    name: str
+
+
+class NewNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../namespaces``; ``name`` dotted."""
+
+    name: str
+    comment: str | None = None
+    properties: dict[str, str] = {}
+
+
+class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``PATCH .../namespaces/{ns}``; a null comment removes it."""
+
+    comment: str | UnsetType | None = UNSET
+    set: dict[str, str] = {}
+    unset: list[str] = []
+
+
+class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../staging-tables``."""
+
+    name: str
+
+
+class NewTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../tables``: registers the staged table ``table_id``."""
+
+    name: str
+    table_id: str
+    comment: str | None = None
+
+
+class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../rename``; without ``namespace`` the table stays where it is."""
+
+    name: str
+    namespace: str | None = None
+
+
+class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../imports``; a dry run unless told otherwise."""
+
+    name: str
+    location: str
+    dry_run: bool = True
+
+
+class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../export``; a dry run unless told otherwise."""
+
+    dry_run: bool = True
+
+
+class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/gc``; all kinds unless some are named, a dry run unless told otherwise."""
+
+    dry_run: bool = True
+    kinds: list[str] | None = None

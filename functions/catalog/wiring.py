@@ -1,0 +1,56 @@
+"""The services of this sandbox, built once from one world."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import settings
+
+from turnstile.core.gc_plan import Grace
+from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.collect import Collector
+from turnstile.services.commits import Commits
+from turnstile.services.load import Loader
+from turnstile.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The catalog's services, and what the operators' requests and answers "as load" need."""
+
+    catalog: CatalogServices
+    loader: Loader
+    collector: Collector
+
+    @property
+    def world(self) -> World:
+        """The world they were built on."""
+        return self.catalog.world
+
+
+_built: list[Services] = []
+
+
+def use_world(world: World, *, lake_root: str = "file:///lake", grace: Grace | None = None) -> Services:
+    """Build the services on ``world``; tests pass fakes here and then call the real handler."""
+    catalog = build(world, lake_root=lake_root, pause=time.sleep)
+    commits = Commits(world, catalog.limits)
+    made = Services(
+        catalog=catalog,
+        loader=Loader(world, catalog.reader, catalog.snapshots, commits),
+        collector=Collector(world, grace or Grace()),
+    )
+    _built[:] = [made]
+    return made
+
+
+def services() -> Services:
+    """The services, opened at first use."""
+    if not _built:
+        from turnstile.adapters import open_world
+
+        found = settings.read()
+        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
+        use_world(world, lake_root=found.lake_root, grace=found.grace)
+    return _built[0]
