@@ -6,9 +6,10 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import Table, table_id
+from turnstile.core.errors import Throttled
 from turnstile.services.paths import published_path
 from turnstile.services.publish import Publisher
-from turnstile.services.publish_many import publish_tables
+from turnstile.services.publish_many import StoreUnreachable, publish_hinted, publish_tables
 from turnstile.services.sweep import Sweeper
 
 LATER = 10_000_000
@@ -22,8 +23,8 @@ def test_i11_a_table_that_cannot_be_published_does_not_delay_the_others(workers:
         table.mixed(5)
     tables[0].put(published_path(2), b"foreign\n")
     answer = publish_tables(
+        world,
         Publisher(world),
-        world.clock,
         [table.id for table in tables],
         until_ms=world.clock.now + LATER,
         each_ms=LATER,
@@ -43,7 +44,7 @@ def test_one_turn_is_bounded_and_tables_without_a_turn_are_named() -> None:
     world.clock.step = 10
     ids = [table.id for table in tables]
     until = world.clock.now + 250
-    answer = publish_tables(Publisher(world), world.clock, ids, until_ms=until, each_ms=150, workers=1)
+    answer = publish_tables(world, Publisher(world), ids, until_ms=until, each_ms=150, workers=1)
     assert answer.published
     assert answer.behind > 0
     assert 0 < answer.published[0].floor < 8, "its own turn was over before the round was"
@@ -57,7 +58,7 @@ def test_duplicates_and_order_of_hints_do_not_matter() -> None:
     for table in tables:
         table.mixed(4)
     ids = [table.id for table in reversed(tables)] * 3
-    answer = publish_tables(Publisher(world), world.clock, ids, until_ms=world.clock.now + LATER, each_ms=LATER)
+    answer = publish_tables(world, Publisher(world), ids, until_ms=world.clock.now + LATER, each_ms=LATER)
     assert len(answer.published) == 3
     for table in tables:
         table.check_all_published()
@@ -70,7 +71,7 @@ def test_an_unexpected_failure_of_one_table_is_its_own() -> None:
     bad.mixed(3)
     bad.row["tail"] = [b"not an entry"]
     ids = [bad.id, good.id, table_id(3)]
-    answer = publish_tables(Publisher(world), world.clock, ids, until_ms=world.clock.now + LATER, each_ms=LATER)
+    answer = publish_tables(world, Publisher(world), ids, until_ms=world.clock.now + LATER, each_ms=LATER)
     assert {one.table_id for one in answer.failed} == {bad.id, table_id(3)}
     assert not answer.nothing_readable
     good.check_all_published()
@@ -84,8 +85,27 @@ def test_a_store_that_nobody_can_read_is_told_from_tables_that_fail() -> None:
 
     world.refs.read = unreachable  # type: ignore[method-assign, assignment]
     ids = [table_id(1), table_id(2)]
-    answer = publish_tables(Publisher(world), world.clock, ids, until_ms=world.clock.now + LATER, each_ms=LATER)
+    until = world.clock.now + LATER
+    answer = publish_tables(world, Publisher(world), ids, until_ms=until, each_ms=LATER)
     assert answer.nothing_readable
+    with pytest.raises(StoreUnreachable):
+        publish_hinted(world, Publisher(world), ids, until_ms=until, each_ms=LATER)
+
+
+def test_a_row_that_is_throttled_alone_is_its_tables_own_failure() -> None:
+    world = fake_world()
+    original = world.refs.read
+
+    def hot(key: str):  # type: ignore[no-untyped-def]
+        if key.endswith(table_id(1)):
+            raise Throttled
+        return original(key)
+
+    world.refs.read = hot  # type: ignore[method-assign]
+    until = world.clock.now + LATER
+    answer = publish_hinted(world, Publisher(world), [table_id(1)], until_ms=until, each_ms=LATER)
+    assert answer.totals()["failures"] == 1
+    assert answer.complaints()[0]["table_id"] == table_id(1)
 
 
 def test_i11_the_sweeper_finds_every_table_whose_stream_record_was_lost() -> None:

@@ -48,7 +48,7 @@ class Sweeper:
                 due.append((head.state == "stuck", _waiting_since(head), head.table_id))
         order = [table_id for _, _, table_id in sorted(due)]
         done = publish_tables(
-            self._publisher, self._world.clock, order, until_ms=until_ms, each_ms=each_ms, workers=workers
+            self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers
         )
         return Swept(tables, tuple(unreadable), done)
 

@@ -1,0 +1,52 @@
+"""The services of this sandbox, built once from one world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import settings
+
+from turnstile.core.gc_plan import Grace
+from turnstile.services.collect import Collector
+from turnstile.services.publish import Publisher
+from turnstile.services.sweep import Sweeper
+from turnstile.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The world, what sweeps and collects in it, and how long one table may take."""
+
+    world: World
+    sweeper: Sweeper
+    collector: Collector
+    table_ms: int
+    workers: int
+
+
+_built: list[Services] = []
+
+
+def use_world(world: World, *, grace: Grace | None = None, table_ms: int = 60_000, workers: int = 8) -> Services:
+    """Build the services on ``world``; tests pass fakes here and then call the real handlers."""
+    faults = settings.faults()
+    made = Services(
+        world=world,
+        sweeper=Sweeper(world, Publisher(world, faults=faults)),
+        collector=Collector(world, grace, faults=faults, workers=workers),
+        table_ms=table_ms,
+        workers=workers,
+    )
+    _built[:] = [made]
+    return made
+
+
+def services() -> Services:
+    """The services, opened at first use."""
+    if not _built:
+        from turnstile.adapters import open_world
+
+        found = settings.read()
+        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
+        use_world(world, grace=found.grace, table_ms=found.table_ms, workers=found.workers)
+    return _built[0]

@@ -1,0 +1,41 @@
+"""The services of this sandbox, built once from one world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import settings
+
+from turnstile.services.publish import Publisher
+from turnstile.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The world, what publishes in it, and how long one table may take."""
+
+    world: World
+    publisher: Publisher
+    table_ms: int
+    workers: int
+
+
+_built: list[Services] = []
+
+
+def use_world(world: World, *, table_ms: int = 20_000, workers: int = 8) -> Services:
+    """Build the services on ``world``; tests pass fakes here and then call the real handler."""
+    made = Services(world, Publisher(world, faults=settings.faults()), table_ms, workers)
+    _built[:] = [made]
+    return made
+
+
+def services() -> Services:
+    """The services, opened at first use."""
+    if not _built:
+        from turnstile.adapters import open_world
+
+        found = settings.read()
+        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
+        use_world(world, table_ms=found.table_ms, workers=found.workers)
+    return _built[0]
