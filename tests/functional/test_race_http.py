@@ -5,15 +5,8 @@ import json
 import pytest
 
 from benchmarks.racing import content, heats, racers, table
-from turnstile_local import Stack
 
-pytestmark = [pytest.mark.stack, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory):
-    with Stack.start(home=tmp_path_factory.mktemp("race"), port=0) as running:
-        yield running
+pytestmark = pytest.mark.slow
 
 
 def test_800_racing_commits_are_acknowledged_once_each_and_published_as_acknowledged(stack):

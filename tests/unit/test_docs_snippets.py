@@ -1,0 +1,67 @@
+"""Code in the documentation is code: it parses, its commands exist, and what is marked ``<!-- run: ... -->`` runs."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.docs_kit import ROOT, snippets
+
+PYTHON = [s for s in snippets() if s.language == "python"]
+SHELL = [s for s in snippets() if s.language == "sh"]
+RUNS = [s for s in snippets() if s.run == "stack"]
+
+
+def _id(snippet):
+    return snippet.id
+
+
+@pytest.mark.parametrize("snippet", PYTHON, ids=_id)
+def test_python_parses(snippet):
+    compile(snippet.code, snippet.id, "exec")
+
+
+@pytest.mark.parametrize("snippet", SHELL, ids=_id)
+def test_shell_parses_and_its_make_targets_and_commands_exist(snippet):
+    parsed = subprocess.run(["bash", "-n"], input=snippet.code, text=True, capture_output=True, check=False)
+    assert parsed.returncode == 0, parsed.stderr
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    from turnstile_cli.main import app
+
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    commands = {name.removesuffix("_").replace("_", "-") for name in commands}
+    for line in snippet.code.splitlines():
+        if match := re.match(r"make ([a-z-]+)", line):
+            assert match[1] in targets
+        if match := re.match(r"(?:\.venv/bin/)?turnstile ([a-z-]+)", line):
+            assert match[1] in commands
+
+
+@pytest.mark.parametrize("snippet", RUNS, ids=_id)
+def test_what_is_marked_runs_against_a_stack(snippet, stack):
+    env = os.environ | {"TURNSTILE_URL": stack.url, "TURNSTILE_TOKEN": stack.token, "TURNSTILE_HOME": str(stack.home)}
+    env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
+    if snippet.language == "python":
+        command = [sys.executable, "-c", snippet.code]
+    else:
+        command = ["bash", "-euo", "pipefail", "-c", snippet.code.replace(".venv/bin/", "")]
+    ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_the_readme_starts_with_the_first_command_and_then_the_second():
+    first, second, *_ = [s for s in snippets() if s.page == "README.md"]
+    assert (first.code, second.code) == ("make demo\n", "make test\n")
+
+
+def test_the_lines_that_attach_spark_are_those_that_up_prints():
+    from turnstile_cli.commands_stack import attach_lines
+
+    class Stack:
+        url, token = "http://127.0.0.1:8750", ""
+
+    readme = next(s for s in PYTHON if s.page == "README.md")
+    for line in attach_lines(Stack()):
+        assert line.replace("session()", "session(small=True)") in readme.code
