@@ -37,7 +37,12 @@ def serving(
     """
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
-            command, env=dict(env), cwd=folder, stdout=log, stderr=log, preexec_fn=_die_with_parent
+            command,
+            env=dict(env),
+            cwd=folder,
+            stdout=log,
+            stderr=log,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - servers start from the main thread, between tests
         )
     try:
         end = time.monotonic() + patience

@@ -95,7 +95,7 @@ def test_i2_values_come_back_exactly_as_they_were_written(backend: Backend, key:
         "latest": 2**53 - 1,
         "bytes": -(2**53 - 1),
         "tail": [b"", bytes(range(256)), b"\xff" * 1000],
-        "reason": "ünïcödé \U0001f600 \"quoted\" \n line",
+        "reason": 'ünïcödé \U0001f600 "quoted" \n line',
         "location": "",
         "ids": {"", "ä", "x" * 200},
         "apps": {"a.b": 1, "a b": 2, "#c": 0, ":d": -1},

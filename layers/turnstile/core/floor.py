@@ -6,6 +6,10 @@ from turnstile.core.head import KEEP_PUBLISHED, TableHead, cost
 from turnstile.core.plan import Action, Change, Clause, Drop, Equals, Exclude, Set, SetSum
 from turnstile.core.positions import mark_after, positioned
 
+FORGOTTEN_AT_ONCE = 64
+"""Streaming applications one floor write forgets. Each is named in the expressions, and DynamoDB takes 4 kB and 300
+operators of those; the publisher's step bounds what else is named there."""
+
 
 def evicted(head: TableHead, published: int) -> int:
     """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``."""
@@ -53,7 +57,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
         actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
     if freed:
         actions.append(SetSum(("bytes",), ("bytes",), -freed))
-    forgotten = {app: version for app, version in head.apps.items() if version < head.tail_from + gone}
+    forgotten = _forgettable(head, head.tail_from + gone)
     actions += [Drop(("apps", app)) for app in forgotten]
     if idle:
         clauses.append(Clause("idle", "I11", "nothing was ratified since", Equals(("latest",), published)))
@@ -65,6 +69,13 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
             for app, version in forgotten.items()
         ]
     return Change(head.key, tuple(clauses), tuple(actions))
+
+
+def _forgettable(head: TableHead, since: int) -> dict[str, int]:
+    """Streaming applications last seen before ``since``: nobody needs them, since a ticket with a ``txn`` must know
+    the tail from its base on. The oldest ones when there are many: the rest is forgotten by the next writes."""
+    old = sorted((version, app) for app, version in head.apps.items() if version < since)
+    return {app: version for version, app in old[:FORGOTTEN_AT_ONCE]}
 
 
 def hwm_after(head: TableHead, count: int) -> int | None:

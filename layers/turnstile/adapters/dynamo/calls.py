@@ -9,6 +9,7 @@ up a writer hears ``Throttled`` only if *no* attempt can have had effect, else `
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,6 +26,11 @@ OnRequest = Callable[[str, float | None], None]
 
 ITEM_LIMIT: Final = 400 * 1024
 """Bytes of an item, names included. Source: DynamoDB service quotas."""
+
+
+_TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
+
+_MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -144,16 +150,17 @@ def _gave_up(operation: str, error: Exception, *, lost: bool, writes: bool) -> T
 
 
 def _broken(operation: str, error: Exception) -> Exception:
-    said = str(error)
-    if isinstance(error, ClientError):
-        said = str(error.response.get("Error", {}).get("Message", said))
-        code = error.response.get("Error", {}).get("Code")
-        details = " ".join(str(one.get("Message")) for one in error.response.get("CancellationReasons") or ())
-        if "size" in f"{said} {details}".lower() and "exceed" in f"{said} {details}".lower():
-            return TooLarge(f"{operation}: {said} {details}".strip(), limit=ITEM_LIMIT)
-        if code in ("ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"):
-            return ValueError(f"{operation}: {said} {details}".strip())
-    return TurnstileError(f"{operation} failed: {said}", remedy="check the function's permissions and table names")
+    if not isinstance(error, ClientError):
+        return TurnstileError(f"{operation} failed: {error}", remedy="check credentials, region and network")
+    code = str(error.response.get("Error", {}).get("Code"))
+    parts = [error.response.get("Error", {}).get("Message")]
+    parts += [reason.get("Message") for reason in error.response.get("CancellationReasons") or ()]
+    said = f"{operation}: {code}: " + " ".join(part for part in parts if part)
+    if _TOO_LARGE.search(said):
+        return TooLarge(said, remedy="keep large content in table storage", limit=ITEM_LIMIT)
+    if code in _MISTAKES:
+        return ValueError(said)
+    return TurnstileError(said, remedy="check the function's permissions and table names")
 
 
 def _capacity(answer: dict[str, Any]) -> float | None:

@@ -75,7 +75,10 @@ class DynamoRefs:
             return Rejected(ref_from_item(refusal.response.get("Item")))
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """As the port says. The same token with other writes is a ValueError: it is a mistake in the caller."""
+        """As the port says. Mistakes of the caller are ValueErrors: the token of other writes, two writes of a row
+        (not every emulator refuses them), more than 100."""
+        if len({write.key for write in writes}) < len(writes):
+            raise ValueError("a transaction cannot include multiple operations on one row")
         asked = {
             "TransactItems": [{_OPERATION[type(write)]: request(self._table, write) | _ON_REFUSAL} for write in writes],
             "ClientRequestToken": _fitting(token),
