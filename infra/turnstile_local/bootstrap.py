@@ -23,29 +23,30 @@ def ensure(url: str, token: str) -> None:
     headers = {"authorization": f"Bearer {token}"} if token else {}
     client = httpx.Client(base_url=url, headers=headers, timeout=_SECONDS, trust_env=False)
     with client as api, ThreadPoolExecutor(1) as pool:
-        about = pool.submit(api.get, "/v1")
+        about = pool.submit(_ask, api, "GET", "/v1")
         _create(api, "/v1/catalogs", CATALOG)
         _create(api, f"/v1/catalogs/{CATALOG}/namespaces", NAMESPACE)
-        if about.result().status_code != 200:
-            raise _failed("GET /v1", about.result())
+        about.result()
 
 
 def _create(api: httpx.Client, path: str, name: str) -> None:
+    _ask(api, "POST", path, {"name": name})
+
+
+def _ask(api: httpx.Client, method: str, path: str, body: dict[str, str] | None = None) -> None:
+    """Ask until it is done, exists already, or is refused."""
     deadline = time.monotonic() + _SECONDS
     while True:
-        answer = api.post(path, json={"name": name})
-        if answer.status_code in (200, 201) or _exists(answer):
+        answer = api.request(method, path, json=body)
+        if answer.is_success or _exists(answer):
             return
-        if answer.status_code not in (429, 502, 503) or time.monotonic() > deadline:
+        # On a busy machine a cold start can outlast the functions' own patience with the tables.
+        if (answer.status_code != 429 and answer.status_code < 500) or time.monotonic() > deadline:
             break
         time.sleep(0.2)
-    raise _failed(f"POST {path}", answer)
-
-
-def _failed(request: str, answer: httpx.Response) -> StackError:
-    return StackError(
-        f"{request} of the new stack answered {answer.status_code}: {answer.text[:500]}",
-        remedy="look at the stack's log",
+    raise StackError(
+        f"{method} {path} of the new stack answered {answer.status_code}: {answer.text[:500]}",
+        remedy="look at log/functions.log in the stack's home",
         kind="BootstrapFailed",
     )
 

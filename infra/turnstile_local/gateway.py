@@ -52,7 +52,7 @@ async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
     from turnstile_local import patches
     from turnstile_local.asgi import Gateway
 
-    patches.apply(deploys=options.deploys)
+    patches.apply(Layout.at(options.home), deploys=options.deploys)
     config = Config()
     config.bind = [f"fd://{options.socket}"]
     config.keep_alive_timeout = 75

@@ -38,8 +38,13 @@ class Layout:
 
     @property
     def log(self) -> Path:
-        """Output of the gateway and of the functions."""
+        """Output of the gateway."""
         return self.home / "log" / "stack.log"
+
+    @property
+    def functions_log(self) -> Path:
+        """What the functions log, one line a request and one for its metrics."""
+        return self.home / "log" / "functions.log"
 
     @property
     def state(self) -> Path:

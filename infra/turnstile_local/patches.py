@@ -6,10 +6,17 @@ that a new version that no longer needs or no longer fits a patch is noticed.
 
 from __future__ import annotations
 
+import logging
 import threading
-from typing import Any, Final
+from logging.handlers import RotatingFileHandler
+from typing import TYPE_CHECKING, Any, Final
 
-from turnstile_local.settings import CONCURRENCY
+from turnstile_local.settings import CONCURRENCY, STACK_NAME
+
+if TYPE_CHECKING:
+    from turnstile_local.layout import Layout
+
+FUNCTION_LOG_BYTES: Final = 8_000_000
 
 KEPT_SERVICES: Final = frozenset({
     "apigateway", "cloudformation", "cloudwatch_logs", "dynamodb", "eventbridge", "iam", "lambda", "s3", "sqs",
@@ -17,9 +24,10 @@ KEPT_SERVICES: Final = frozenset({
 """Services whose state outlives a restart."""
 
 
-def apply(*, deploys: bool) -> None:
+def apply(layout: Layout, *, deploys: bool) -> None:
     """Apply every patch. Call it before the emulator's app is served; ``deploys`` as in the launcher."""
     no_wait_for_log_lines()
+    keep_function_log(layout)
     queue_for_a_worker()
     ignore_h2c_upgrade()
     restart_stream_at_its_start()
@@ -38,6 +46,32 @@ def no_wait_for_log_lines() -> None:
         return str(worker._drain_stderr())  # noqa: SLF001
 
     lambda_runtime.Worker._drain_stderr_bounded = drain  # noqa: SLF001
+
+
+def keep_function_log(layout: Layout) -> None:
+    """Write what functions log to a file as it comes, the newest few megabytes of it.
+
+    The emulator keeps it in memory, for its CloudWatch Logs.
+    """
+    from ministack.core import lambda_runtime
+
+    keeper = RotatingFileHandler(layout.functions_log, maxBytes=FUNCTION_LOG_BYTES, backupCount=1, delay=True)
+    keeper.setFormatter(logging.Formatter("%(message)s"))
+    log = logging.getLogger("turnstile.functions")
+    log.addHandler(keeper)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+    def read_stderr(worker: Any) -> None:
+        name = worker.func_name.removeprefix(f"{STACK_NAME}-").split("-")[0]
+        try:
+            for line in worker._proc.stderr:  # noqa: SLF001
+                worker._stderr_queue.put(line.rstrip("\n"))  # noqa: SLF001
+                log.info("%s %s", name, line.rstrip("\n"))
+        except ValueError:  # closed while reading: the process is gone
+            return
+
+    lambda_runtime.Worker._read_stderr = read_stderr  # noqa: SLF001
 
 
 def queue_for_a_worker() -> None:

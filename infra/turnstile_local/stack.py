@@ -102,7 +102,7 @@ class Stack:
 
     @property
     def log(self) -> Path:
-        """Output of the gateway and of the functions."""
+        """Output of the gateway; ``functions.log`` next to it has that of the functions."""
         return self._layout.log
 
     @property
