@@ -24,10 +24,12 @@ READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
 
 
-def launch(layout: Layout, port: int, *, deploys: bool = True) -> tuple[subprocess.Popen[bytes], int]:
+def launch(
+    layout: Layout, port: int, *, deploys: bool = True, roles: bool = False
+) -> tuple[subprocess.Popen[bytes], int]:
     """Start the gateway on ``port`` (0: any free one). It listens when this returns; :func:`wait_ready` comes next.
 
-    ``deploys`` says that a template follows at once. Returns the process and the port. Raises PortTaken or
+    ``deploys`` says that a template follows at once, ``roles`` that functions are held to theirs. Returns the process and the port. Raises PortTaken or
     AlreadyRunning.
     """
     layout.create()
@@ -47,7 +49,7 @@ def launch(layout: Layout, port: int, *, deploys: bool = True) -> tuple[subproce
             start_new_session=True,
             pass_fds=(listener.fileno(), lock),
             env=child_environment(
-                port=port, state=str(layout.state), s3=str(layout.s3), tmp=str(layout.tmp)
+                port=port, state=str(layout.state), s3=str(layout.s3), tmp=str(layout.tmp), roles=roles
             ),
         )  # fmt: skip
     listener.close()

@@ -76,6 +76,7 @@ def _archive(folder: Path) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                archive.writestr(zipfile.ZipInfo(path.relative_to(folder).as_posix(), _EPOCH), path.read_bytes())
+            name = path.relative_to(folder)
+            if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+                archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes())
     return out.getvalue()

@@ -37,8 +37,11 @@ def client_environment(url: str) -> dict[str, str]:
     }
 
 
-def child_environment(*, port: int, state: str, s3: str, tmp: str) -> dict[str, str]:
-    """Environment of the gateway: the caller's, less everything that could lead a function to the real AWS."""
+def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool) -> dict[str, str]:
+    """Environment of the gateway: the caller's, less everything that could lead a function to the real AWS.
+
+    ``roles`` makes the emulator hold every function to its role.
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -47,6 +50,7 @@ def child_environment(*, port: int, state: str, s3: str, tmp: str) -> dict[str, 
     return kept | {
         "GATEWAY_PORT": str(port),
         "BIND_HOST": HOST,
+        "AUTH": "true" if roles else "false",
         "PERSIST_STATE": "1",
         "S3_PERSIST": "1",
         "STATE_DIR": state,

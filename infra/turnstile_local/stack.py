@@ -40,13 +40,16 @@ class Stack:
         *,
         functions: Path | None = None,
         parameters: dict[str, str] | None = None,
+        roles: bool = False,
     ) -> Self:
         """Start a stack in ``home``, or find the one that runs there.
 
         What is None stays as it is or was in this home, and is port 8750, no token and ``<home>/lake`` in a new one.
         ``port`` 0 takes any free one. ``token`` makes every request of the API carry it; empty opens it. ``lake`` is
-        the root of new tables, ``s3://bucket/prefix`` for a bucket of the emulated S3. ``functions`` and
-        ``parameters`` replace the functions' folder and template parameters, for tests.
+        the root of new tables, ``s3://bucket/prefix`` for a bucket of the emulated S3.
+
+        For tests: ``functions`` and ``parameters`` replace the functions' folder and template parameters, ``roles``
+        makes the emulator hold every function to its role.
 
         Raises:
             PortTaken: another program listens there.
@@ -54,7 +57,7 @@ class Stack:
             StackError: it could not be started or deployed; the message has the end of the log.
         """
         layout = Layout.at(home)
-        wanted = starting.Wanted(port, token, lake, functions, parameters or {})
+        wanted = starting.Wanted(port, token, lake, functions, parameters or {}, roles)
         return cls(layout, *starting.start(layout, wanted))
 
     @classmethod

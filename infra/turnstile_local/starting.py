@@ -29,6 +29,7 @@ class Wanted:
     lake: str | None = None
     functions: Path | None = None
     parameters: dict[str, str] = field(default_factory=dict)
+    roles: bool = False
 
     @property
     def lake_root(self) -> str:
@@ -56,7 +57,7 @@ def _start(layout: Layout, known: state.StackState | None, wanted: Wanted) -> St
     plan = Plan.make(root, token, wanted.functions, wanted.parameters)
     kept = known.outputs if known and _read(layout.saved) == plan.digest else None
     asked = DEFAULT_PORT if wanted.port is None else wanted.port
-    process, port = launch.launch(layout, asked, deploys=kept is None)
+    process, port = launch.launch(layout, asked, deploys=kept is None, roles=wanted.roles)
     url = f"http://{HOST}:{port}"
     try:
         outputs = plan.carry_out(url, kept, lambda: launch.wait_ready(process, layout, port))

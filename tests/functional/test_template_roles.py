@@ -21,7 +21,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "CatalogRole": {
         "CatalogLog": LOG,
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
-        "ObjsTable": READ | {"PutItem", "DeleteItem", "ConditionCheckItem", "Query"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
     },
     "PublishRole": {
         "PublishLog": LOG,
