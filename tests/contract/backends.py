@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.fakes.objs import FakeObjs
 from tests.fakes.refs import FakeRefs
@@ -73,7 +75,19 @@ class Backend:
             self.client, OBJS_TABLE, clock=more.pop("clock", SystemClock()), on_request=on_request, **more
         )
 
+    def _wait(self, patience: float = 30) -> None:
+        """A server that takes connections may still be busy starting."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                self.client.list_tables()
+                return
+            except (BotoCoreError, ClientError):
+                if time.monotonic() > end:
+                    raise
+
     def make_tables(self) -> None:
+        self._wait()
         text = {"AttributeType": "S"}
         self.client.create_table(
             TableName=REFS_TABLE,

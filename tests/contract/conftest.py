@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract import backends, servers
+from tests.contract import backends, servers, storages
 from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, Backend
+from turnstile.ports import LogStorage
 
 _NAMES = itertools.count()
 _SKIPPED: list[str] = []
@@ -43,7 +44,7 @@ class Servers:
         if name == FAKE:
             return Backend(name)
         folder = self._folders / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         match name:
             case backends.MINISTACK:
                 server = servers.ministack(folder)
@@ -104,6 +105,23 @@ def fresh_key(kind: str = "table") -> str:
 def space() -> str:
     """An objs partition that no other test uses."""
     return f"{REALM}/{next(_NAMES):06d}"
+
+
+@pytest.fixture(params=["fake", "file", "s3"])
+def place(request: pytest.FixtureRequest, running: Servers, tmp_path: Path) -> storages.Place:
+    """Every kind of log storage."""
+    match request.param:
+        case "fake":
+            return storages.fake_place()
+        case "file":
+            return storages.file_place(tmp_path)
+    return storages.s3_place(running.get(MINISTACK))
+
+
+@pytest.fixture
+def storage(place: storages.Place) -> LogStorage:
+    """An empty table location."""
+    return place.storages.open(place.location())
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

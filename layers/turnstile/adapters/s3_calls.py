@@ -19,9 +19,9 @@ from turnstile.core.errors import StorageFault
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS: Final = 4.0
-_FIRST_SECONDS: Final = 0.05
-_LONGEST_SECONDS: Final = 1.0
+DEADLINE_SECONDS: Final = 3.0
+FIRST_SECONDS: Final = 0.05
+LONGEST_SECONDS: Final = 1.0
 _AGAIN: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 
@@ -46,18 +46,18 @@ def patiently(
     what: str,
     attempt: Callable[[], T],
     *,
-    deadline: float = DEADLINE_SECONDS,
+    deadline: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> T:
-    """``attempt()`` until it answers, with full jitter between tries; none is started ``deadline`` seconds after the
-    first.
+    """``attempt()`` until it answers, with full jitter between tries; none is started ``deadline`` seconds (default:
+    ``DEADLINE_SECONDS``) after the first.
 
     Raises:
         StorageFault: time is up, or S3 answered something that waiting does not mend.
     """
-    end = now() + deadline
-    pause = _FIRST_SECONDS
+    end = now() + (DEADLINE_SECONDS if deadline is None else deadline)
+    pause = FIRST_SECONDS
     while True:
         try:
             return attempt()
@@ -66,4 +66,4 @@ def patiently(
             if not _transient(error) or now() + wait >= end:
                 raise StorageFault(f"could not {what}: {error}", remedy="try again later") from error
             sleep(wait)
-            pause = min(pause * 2, _LONGEST_SECONDS)
+            pause = min(pause * 2, LONGEST_SECONDS)

@@ -1,22 +1,27 @@
 """Log storage on a local file system: for development and tests, with the guarantees of the real thing."""
 
 # Paths are text from end to end here, as in the port; Path objects would come and go at every call.
-# ruff: noqa: PTH103, PTH108, PTH116, PTH118, PTH120, PTH123
+# ruff: noqa: PTH103, PTH106, PTH108, PTH116, PTH118, PTH120, PTH123
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat as modes
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import BinaryIO, Final
 
 from turnstile.adapters.paths import check_path, check_prefix
 from turnstile.core.errors import StorageFault
 from turnstile.ports import Stat
 
-_TEMPORARY = ".turnstile-"
-_GONE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_TEMPORARY: Final = ".turnstile-"
+_TRIES: Final = 20
+_ABANDONED_SECONDS: Final = 3600
+_GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class FileStorage:
@@ -24,7 +29,7 @@ class FileStorage:
 
     Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
-    listed; a checksum leaves together with its file.
+    listed; a checksum leaves together with its file, and the folders together with the table's last one.
 
     Args:
         root: absolute directory; need not exist.
@@ -64,7 +69,8 @@ class FileStorage:
                 return False
             finally:
                 os.unlink(temporary)
-            _sync(folder)
+            with suppress(FileNotFoundError):  # published, collected and gone already
+                _sync(folder)
         except OSError as error:
             raise _fault("write", path, error) from error
         return True
@@ -104,14 +110,15 @@ class FileStorage:
                     os.unlink(victim)
         except OSError as error:
             raise _fault("delete", path, error) from error
+        if not _holds_files(self._root):
+            _remove_tree(self._root)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, check_path(path))
 
 
 def _write_durably(folder: str, temporary: str, content: bytes) -> None:
-    os.makedirs(folder, exist_ok=True)
-    with open(temporary, "xb") as file:
+    with _create(folder, temporary) as file:
         try:
             file.write(content)
             file.flush()
@@ -119,6 +126,45 @@ def _write_durably(folder: str, temporary: str, content: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
+
+
+def _create(folder: str, temporary: str) -> BinaryIO:
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # the last file of the table was deleted just now, and its folders with it
+            os.makedirs(folder, exist_ok=True)
+            return open(temporary, "xb")
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+
+
+def _holds_files(folder: str) -> bool:
+    """Whether there is any file to be listed; ends at the first one, which a living table has near its root."""
+    below = []
+    with suppress(*_GONE), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                return True
+            below.append(entry.path)
+    return any(_holds_files(one) for one in below)
+
+
+def _remove_tree(root: str) -> None:
+    """The folders of a table without files, and what writers left in them that crashed long ago; files of others
+    stay, and so does a file that somebody is just writing, with its folder."""
+    for folder, _, names in os.walk(root, topdown=False):
+        for name in names:
+            with suppress(OSError):
+                if _is_litter(os.path.join(folder, name), name):
+                    os.unlink(os.path.join(folder, name))
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def _is_litter(path: str, name: str) -> bool:
+    if name.startswith(_TEMPORARY):
+        return time.time() - os.stat(path).st_mtime > _ABANDONED_SECONDS
+    return name.startswith(".") and name.endswith(".crc")
 
 
 def _sync(folder: str) -> None:

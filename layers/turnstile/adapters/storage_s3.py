@@ -25,10 +25,11 @@ class S3Storage:
     Args:
         client: without retries of its own.
         prefix: without slashes at either end; may be empty.
+        page: files in one answer of a listing, at most 1000.
     """
 
-    def __init__(self, client: S3Client, bucket: str, prefix: str) -> None:
-        self._client, self._bucket = client, bucket
+    def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
+        self._client, self._bucket, self._page = client, bucket, page
         self._root = f"{prefix}/" if prefix else ""
 
     def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
@@ -89,14 +90,14 @@ class S3Storage:
         return Stat(path, answer["ContentLength"], _ms(answer["LastModified"]))
 
     def _list(self, prefix: str, *, after: str = "", **more: Any) -> Iterator[Stat]:
-        asked = {"Bucket": self._bucket, "Prefix": self._root + prefix, **more}
+        asked = {"Bucket": self._bucket, "Prefix": self._root + prefix, "MaxKeys": self._page, **more}
         if after:
             asked["StartAfter"] = self._root + after
         while True:
             page = patiently(f"list {prefix}", lambda: self._client.list_objects_v2(**asked))
             for found in page.get("Contents", ()):
                 path = found["Key"][len(self._root) :]
-                if not path.endswith("/"):  # consoles make such empty objects to show folders
+                if path and not path.endswith("/"):  # consoles make such empty objects to show folders
                     yield Stat(path, found["Size"], _ms(found["LastModified"]))
             if not page.get("IsTruncated"):
                 return

@@ -37,7 +37,7 @@ class Patience(msgspec.Struct, frozen=True):
     """How long a call goes on: no attempt starts ``deadline`` seconds after the first one; pauses are random, up to
     ``first`` seconds, then twice that, and so on up to ``longest``."""
 
-    deadline: float = 4.0
+    deadline: float = 5.0
     first: float = 0.025
     longest: float = 0.5
 

@@ -1,0 +1,103 @@
+"""Files in particular: locations as engines write them, and what a crash may leave behind (I4, I10)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from turnstile.adapters import FileStorages
+from turnstile.core.errors import InvalidRequest, StorageFault
+
+STORAGES = FileStorages()
+
+
+@pytest.mark.parametrize("form", ["file:{}", "file://{}", "file:///{}", "file://localhost{}", "FILE:{}/", "file:{}//"])
+def test_i9_all_spellings_of_a_local_location_are_the_same_place(tmp_path: Path, form: str) -> None:
+    assert STORAGES.open(form.format(tmp_path)).put_if_absent("a", b"x") is True
+    assert STORAGES.open(f"file:{tmp_path}").put_if_absent("a", b"x") is False
+
+
+NOT_SERVED = ["", "/tmp/x", "relative", "hdfs://h/x", "gs://b/x", "abfss://c@a/x", "http://x/y"]
+NOT_ABSOLUTE = ["file:x", "file://host/x", "file:///", "file:/a/../b", "s3:b/x", "s3:///x", "s3://b/../x"]
+
+
+@pytest.mark.parametrize("location", [*NOT_SERVED, *NOT_ABSOLUTE])
+def test_i10_a_location_that_is_not_served_is_refused_by_name(location: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        STORAGES.open(location)
+    assert refused.value.field == "location"
+
+
+def test_i4_an_unfinished_file_of_a_crashed_writer_is_never_listed_and_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    (tmp_path / "_delta_log" / ".turnstile-0123").write_bytes(b"half")
+    storage = STORAGES.open(f"file:{tmp_path}")
+    assert storage.put_if_absent("_delta_log/1.json", b"x") is True
+    assert [stat.path for stat in storage.list("_delta_log/")] == ["_delta_log/1.json"]
+    assert [stat.path for stat in storage.list_all()] == ["_delta_log/1.json"]
+
+
+def test_i4_a_finished_put_leaves_nothing_but_the_file(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}")
+    storage.put_if_absent("a/b", b"x")
+    storage.put_if_absent("a/b", b"y")
+    assert os.listdir(tmp_path / "a") == ["b"]
+
+
+def test_i10_hadoops_checksum_leaves_with_its_file(tmp_path: Path) -> None:
+    """A stale ``.name.crc`` would make Hadoop refuse a later file of that name."""
+    storage = STORAGES.open(f"file:{tmp_path}")
+    storage.put_if_absent("a/b", b"x")
+    (tmp_path / "a" / ".b.crc").write_bytes(b"sum")
+    assert [stat.path for stat in storage.list_all()] == ["a/b"]
+    storage.delete("a/b")
+    assert not (tmp_path / "a" / ".b.crc").exists()
+
+
+def test_i10_the_last_file_of_a_table_takes_its_folders_along(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}/table")
+    for path in ("_delta_log/_staged_commits/a", "_delta_log/b", "c"):
+        storage.put_if_absent(path, b"x")
+    litter = tmp_path / "table" / "_delta_log" / ".turnstile-0123"
+    litter.write_bytes(b"half")
+    os.utime(litter, (1, 1))
+    storage.delete("_delta_log/_staged_commits/a")
+    assert (tmp_path / "table" / "_delta_log" / "_staged_commits").is_dir()  # engines count on it while the table lives
+    storage.delete("_delta_log/b")
+    storage.delete("c")
+    assert os.listdir(tmp_path) == []
+    assert storage.put_if_absent("_delta_log/b", b"x") is True
+
+
+def test_i10_a_file_that_somebody_is_just_writing_stays_with_its_folder(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}/table")
+    storage.put_if_absent("a/b", b"x")
+    (tmp_path / "table" / "a" / ".turnstile-0123").write_bytes(b"half")
+    storage.delete("a/b")
+    assert os.listdir(tmp_path / "table" / "a") == [".turnstile-0123"]
+
+
+def test_i10_folders_with_files_of_others_stay(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}/table")
+    storage.put_if_absent("a/b", b"x")
+    (tmp_path / "table" / ".git").write_bytes(b"precious")
+    storage.delete("a/b")
+    assert os.listdir(tmp_path / "table") == [".git"]
+
+
+def test_i4_a_place_that_cannot_be_written_is_a_fault_and_no_refusal(tmp_path: Path) -> None:
+    (tmp_path / "table").write_bytes(b"a file where the table should be")
+    storage = STORAGES.open(f"file:{tmp_path}/table")
+    with pytest.raises(StorageFault):
+        storage.put_if_absent("_delta_log/1.json", b"x")
+    assert storage.read("_delta_log/1.json") is None
+    assert list(storage.list_all()) == []
+
+
+def test_i4_a_name_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}")
+    with pytest.raises(StorageFault):
+        storage.put_if_absent("x" * 300, b"x")
+    assert os.listdir(tmp_path) == []
