@@ -16,6 +16,7 @@ from wiring import services, use_world
 from turnstile.core.catalog_paths import Path
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.services.collect import Report
+from turnstile.services.transfer.reports import ExportReport, ImportReport
 from turnstile_http import wire
 from turnstile_http.answers import Answer, created
 from turnstile_http.bodies import body
@@ -148,6 +149,23 @@ def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
 def drop_table(catalog: str, namespace: str, table: str) -> None:
     Query()
     services().catalog.dropper.drop(_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+
+
+@api.route(NAMESPACE + "/imports", methods=["POST"])
+def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
+    asked, path = body(shapes.Import), check_namespace(namespace)
+    wanted = (_catalog(catalog), path, asked.name, asked.location)
+    if asked.dry_run:
+        return services().importer.dry_run(*wanted)
+    services().importer.run(*wanted)
+    return created(_load(catalog, path, asked.name))
+
+
+@api.route(TABLE + "/export", methods=["POST"])
+def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
+    wanted = (_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+    dry_run = body(shapes.DryRun).dry_run
+    return services().exporter.dry_run(*wanted) if dry_run else services().exporter.run(*wanted)
 
 
 # -- operators ----------------------------------------------------------------------------------------------------

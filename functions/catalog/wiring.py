@@ -12,6 +12,8 @@ from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.collect import Collector
 from turnstile.services.commits import Commits
 from turnstile.services.load import Loader
+from turnstile.services.transfer.exporting import Exporter
+from turnstile.services.transfer.importing import Importer
 from turnstile.world import World
 
 
@@ -22,6 +24,8 @@ class Services:
     catalog: CatalogServices
     loader: Loader
     collector: Collector
+    importer: Importer
+    exporter: Exporter
 
     @property
     def world(self) -> World:
@@ -40,6 +44,8 @@ def use_world(world: World, *, lake_root: str = "file:///lake", grace: Grace | N
         catalog=catalog,
         loader=Loader(world, catalog.reader, catalog.snapshots, commits),
         collector=Collector(world, grace or Grace()),
+        importer=Importer(catalog),
+        exporter=Exporter(catalog),
     )
     _built[:] = [made]
     return made

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.core.head import ACTIVE, TableHead
-from turnstile.core.plan import Absent, Action, Change, Clause, Either, Equals, Set
+from turnstile.core.plan import Action, Below, Change, Clause, Drop, Either, Equals, Set
 
 DROPPED: Final = "dropped"
 LEAVING: Final = "leaving"
@@ -42,27 +42,37 @@ def rename_head(key: str, name: str, now: int) -> Change:
     return Change(key, (_ACTIVE,), (Set(("name",), name), Set(("changed_at",), now)))
 
 
-def leave_head(key: str, reason: str, now: int) -> Change:
-    """Active to leaving: no commit is ratified any more, publishing goes on. Again by the same export is accepted."""
-    same = Either((Equals(("state",), ACTIVE), Equals(("reason",), reason)))
-    clauses = (
-        Clause("active or mine", "I10", "the table takes commits, or this export stopped it", same),
-        Clause(
-            "not gone",
-            "I10",
-            "the table was not dropped",
-            Either((Equals(("state",), ACTIVE), Equals(("state",), LEAVING))),
+def leave_head(head: TableHead, reason: str, now: int) -> Change:
+    """Active to leaving: no commit is ratified any more, publishing goes on."""
+    actions = (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now))
+    return Change(head.key, (_ACTIVE,), actions)
+
+
+def stay_head(head: TableHead, reason: str, now: int) -> Change:
+    """Leaving to active again: the table cannot be published now, and is not left in between (I11).
+
+    Not once everything is published: then another run of the export may have written the release commit (I2).
+    """
+    return Change(
+        head.key,
+        (
+            Clause("leaving", "I10", "the table is on its way out", Equals(("state",), LEAVING)),
+            Clause("same export", "I10", "for that reason", Equals(("reason",), reason)),
+            Clause("same latest", "I2", "the HEAD was read when it was leaving", Equals(("latest",), head.latest)),
+            Clause("unpublished", "I2", "no release commit can be there yet", Below(("floor",), head.latest)),
         ),
+        (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)),
     )
-    return Change(key, clauses, (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now)))
 
 
 def left_head(head: TableHead, reason: str, now: int) -> Change:
     """Leaving to dropped, as a tombstone that owns no files: ``managed`` False, so nothing is ever purged (I10)."""
     clauses = (
-        Clause("leaving", "I10", "this export stopped the table", Equals(("state",), LEAVING)),
+        Clause("leaving", "I10", "the table takes no commits", Equals(("state",), LEAVING)),
+        Clause(
+            "same latest", "I4", "the release commit follows the last ratified one", Equals(("latest",), head.latest)
+        ),
         Clause("published", "I4", "everything ratified is in _delta_log", Equals(("floor",), head.latest)),
-        Clause("idle", "I11", "no publication is pending", Absent(("pending",))),
     )
     actions: tuple[Action, ...] = (
         Set(("state",), DROPPED),

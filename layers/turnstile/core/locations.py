@@ -82,3 +82,8 @@ def managed_location(root: str, catalog: str, namespace: Path, table_id: str) ->
     depth under a uuid of its own: no two are equal, none lies below another (I10).
     """
     return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two normalised locations are equal, or one lies below the other."""
+    return one == other or one in ancestors(other) or other in ancestors(one)

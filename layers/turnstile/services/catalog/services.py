@@ -27,6 +27,7 @@ class CatalogServices:
     """One of each."""
 
     world: World
+    lake_root: str
     limits: Limits
     reader: CatalogReader
     snapshots: Snapshots
@@ -56,6 +57,7 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
     dropper = Dropper(world, reader, committer, publisher)
     return CatalogServices(
         world=world,
+        lake_root=lake_root,
         limits=limits,
         reader=reader,
         snapshots=snapshots,

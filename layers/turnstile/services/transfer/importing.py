@@ -1,0 +1,241 @@
+"""Import of a filesystem-based Delta table (design 2.4).
+
+    1  survey       nothing is changed: name, location, log. A dry run ends here with its report
+    2  claim        the location's owner row, with the uuid that the table will have
+    3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. A filesystem writer that takes N
+                    first wins it; then N+1 is tried
+    4  create       catalog HEAD swapped and table HEAD new (latest = floor = N), in one transaction
+
+The claim gives the import its identity: whoever runs it again finds the uuid there, and in N the txn id that belongs to
+that uuid. Only what N says becomes the HEAD; so every step may be repeated, and a crash after any of them is healed by
+running the import again. A claim without an upgrade holds nobody up but other imports of the same place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.content import ROW_TRACKING_DOMAIN
+from turnstile.core.entities import Table
+from turnstile.core.errors import StateConflict, UnsupportedTable
+from turnstile.core.head import TableHead, new_head_row
+from turnstile.core.location_rows import claim, keys_above, release
+from turnstile.core.metadata import MetadataSnapshot
+from turnstile.core.names import check_identifier
+from turnstile.core.plan import Absent, Change, Check, Clause, Equals, Insert, Row, Set, Write, new_row
+from turnstile.ports import AllAccepted
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.namespaces import check_path, require_free
+from turnstile.services.catalog.services import CatalogServices
+from turnstile.services.paths import published_path
+from turnstile.services.transfer.commits import first_timestamp, import_txn, upgrade
+from turnstile.services.transfer.log_state import LogState
+from turnstile.services.transfer.protocols import features, is_managed
+from turnstile.services.transfer.reading import read_state
+from turnstile.services.transfer.reports import ImportReport, import_report
+from turnstile.services.transfer.survey import Survey, Surveyor, check_ours
+
+ATTEMPTS = 64
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """The table, the version of its upgrade commit, and whether an earlier run had finished."""
+
+    table_id: str
+    version: int
+    replayed: bool
+
+
+class Importer:
+    """Imports tables. Run it again after any failure."""
+
+    def __init__(self, services: CatalogServices) -> None:
+        self._services, self._world = services, services.world
+        self._surveyor = Surveyor(services.world, services.reader, services.limits, services.lake_root)
+
+    def dry_run(self, catalog: str, namespace: Path, name: str, location: str) -> ImportReport:
+        """What ``run`` would do; nothing is written. Problems are in the report, not raised.
+
+        Raises:
+            InvalidRequest: not a name, not a location.
+        """
+        path = (*check_path(namespace), check_identifier(name, "name"))
+        return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
+
+    def run(self, catalog: str, namespace: Path, name: str, location: str) -> Imported:
+        """Import the table at ``location`` as ``name``.
+
+        Raises:
+            InvalidRequest: not a name, not a location.
+            NotFound: no such catalog or namespace.
+            AlreadyExists: the name is taken.
+            UnsupportedTable: no Delta table, its log cannot be read, or another catalog decides its commits.
+            StateConflict: ``LocationOwned``, ``ConcurrentChange``.
+            StorageFault, OutcomeUnknown: run it again.
+        """
+        path = (*check_path(namespace), check_identifier(name, "name"))
+        for _ in range(ATTEMPTS):
+            found = self._surveyor.survey(catalog, path, location)
+            if found.done and found.head is not None:
+                return Imported(found.owner, found.head.latest, replayed=True)
+            if found.problems:
+                raise found.problems[0]
+            table_id = self._claim(catalog, found)
+            if table_id is None:
+                continue  # somebody claimed something nearby meanwhile: look again
+            try:
+                state = self._decide(found.location, table_id)
+            except UnsupportedTable:
+                self._unclaim(found, table_id)
+                raise
+            return self._create(catalog, path, found.location, table_id, state)
+        raise _contended(location)
+
+    # -- 2 claim ------------------------------------------------------------------------------------------------------
+
+    def _claim(self, catalog: str, found: Survey) -> str | None:
+        """The uuid that this import is about; None when the rows were changed meanwhile."""
+        if found.begun:
+            return found.owner
+        self._services.zones.ensure(self._services.lake_root)
+        table_id, now, space = self._world.ids.uuid(), self._world.clock.now_ms(), self._world.space
+        writes: list[Write]
+        if found.head is None:
+            writes = claim(space, found.location, found.rows, table_id=table_id, catalog=catalog, now=now)
+        else:
+            writes = [_take_over(space.location(found.location), found.head, table_id), _stays_dropped(found.head)]
+        answer = self._world.refs.transact(writes, table_id)
+        return table_id if isinstance(answer, AllAccepted) else None
+
+    def _unclaim(self, found: Survey, table_id: str) -> None:
+        """Give the claim back, if this run made it on free ground; nothing of the table was changed."""
+        if found.owner:
+            return
+        space = self._world.space
+        rows = self._world.refs.read_many(keys_above(space, found.location))
+        self._world.refs.transact(release(space, found.location, table_id, rows), self._world.ids.uuid())
+
+    # -- 3 decide -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, location: str, table_id: str) -> LogState:
+        """The log as of the upgrade commit of ``table_id``, which is there afterwards.
+
+        Raises:
+            UnsupportedTable: the table cannot be imported, or another catalog was faster.
+        """
+        storage = self._world.storages.open(location)
+        for _ in range(ATTEMPTS):
+            state = read_state(storage, location)
+            if state.info.get("txnId") == import_txn(table_id):
+                return state
+            if is_managed(state.protocol):
+                check_ours(self._world, state, table_id, location)
+            content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
+            storage.put_if_absent(published_path(state.version + 1), content)  # whose it is, the next round reads
+        raise _contended(location)
+
+    # -- 4 create -----------------------------------------------------------------------------------------------------
+
+    def _create(self, catalog: str, path: Path, location: str, table_id: str, state: LogState) -> Imported:
+        world, services = self._world, self._services
+        row = world.refs.read(services.reader.key(catalog))
+        name = services.reader.at(catalog, row).catalog
+        domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
+        snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains)
+        metadata = services.snapshots.put(name, table_id, snapshot, world.clock.now_ms())
+        made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False)
+        key, owner = world.space.table(table_id), world.space.location(location)
+        mine = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
+        taken: list[Row] = []
+
+        def change(view: View) -> Edit | None:
+            found = view.tree.find(path)
+            if found is not None and found.table_id == table_id:
+                return None
+            if taken:
+                raise _elsewhere(location, taken[-1])
+            view.tree.namespace(path[:-1])
+            require_free(view, path, "name")
+            full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
+            head = new_head_row(
+                key=key,
+                table_id=table_id,
+                catalog=view.tree.catalog,
+                name=full,
+                location=location,
+                metadata=metadata,
+                version=state.version,
+                ict=state.ict or 0,
+                row_hwm=row_hwm(state),
+                created=made.created,
+                managed=False,
+            )
+            writes = (Insert(head, (new_row("I2"),)), Check(owner, (mine,)))
+            return Edit(f"import table {full}", put={path: made}, writes=writes)
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            head = failed.get(0)
+            if head is not None:  # created meanwhile: the next tree says whether under this name
+                taken.append(head)
+            elif 1 in failed:
+                raise _contended(location)
+
+        services.committer.commit(catalog, change, row=row, judge=judge)
+        return Imported(table_id, state.version, replayed=bool(taken))
+
+
+def row_hwm(state: LogState) -> int | None:
+    """The row-id high-water mark for the HEAD; None without row tracking.
+
+    Raises:
+        UnsupportedTable: the table has one that is not a number.
+    """
+    if "rowTracking" not in features(state.protocol, "writerFeatures"):
+        return None
+    said = state.domains.get(ROW_TRACKING_DOMAIN)
+    if said is None:
+        return -1
+    try:
+        return msgspec.json.decode(said, type=dict[str, int])["rowIdHighWaterMark"]
+    except (msgspec.DecodeError, KeyError):
+        raise UnsupportedTable(
+            f"the table's row-id high-water mark is not readable: {said}", field="location"
+        ) from None
+
+
+def _take_over(key: str, dropped: TableHead, table_id: str) -> Change:
+    """A location whose table was dropped goes to the import that brings it back; markers stay as they are."""
+    still = Clause("still theirs", "I10", "nobody else took it over", Equals(("table_id",), dropped.table_id))
+    return Change(key, (still,), (Set(("table_id",), table_id),))
+
+
+def _stays_dropped(dropped: TableHead) -> Check:
+    clauses = (
+        Clause("dropped", "I10", "the earlier table takes no commits", Equals(("state",), "dropped")),
+        Clause("published", "I4", "its last version is in _delta_log", Equals(("floor",), dropped.latest)),
+        Clause("not purged", "I10", "nobody asked for its files to be purged", Absent(("reason",))),
+    )
+    return Check(dropped.key, clauses)
+
+
+def _elsewhere(location: str, head: Row) -> StateConflict:
+    return StateConflict(
+        "LocationOwned",
+        f"location {location} belongs to the table '{head['name']}' ({head['state']})",
+        field="location",
+        remedy="use that table",
+        table_id=head["table_id"],
+    )
+
+
+def _contended(location: str) -> StateConflict:
+    return StateConflict(
+        "ConcurrentChange",
+        f"other writers were faster at {location} every time",
+        field="location",
+        remedy="run the import again when fewer writers are active",
+        retry_after_ms=1000,
+    )

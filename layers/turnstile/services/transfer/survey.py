@@ -1,0 +1,153 @@
+"""What an import would find and do, without changing anything: the dry run, and the first step of the real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path
+from turnstile.core.errors import InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.core.head import TableHead
+from turnstile.core.location_rows import Location, conflict, keys_above
+from turnstile.core.locations import is_root, normalise, overlap
+from turnstile.core.plan import Row
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.change import View
+from turnstile.services.catalog.namespaces import require_free
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.staging import UUID_PROPERTY
+from turnstile.services.limits import Limits
+from turnstile.services.ratify import TimestampAhead
+from turnstile.services.transfer.commits import first_timestamp, import_txn
+from turnstile.services.transfer.log_state import LogState
+from turnstile.services.transfer.protocols import as_features, is_managed
+from turnstile.services.transfer.reading import read_state
+from turnstile.world import World
+
+
+class Survey(msgspec.Struct):
+    """Everything an import looks at before it writes.
+
+    Attributes:
+        rows: location rows of the location and its ancestors, by key.
+        owner: uuid in the location's owner row, empty if there is none.
+        head: HEAD of the owner, None if there is none yet.
+        state: the table's log, None if it could not be read.
+        done: the owner is the table of that very name: an earlier import finished.
+        begun: an earlier import's upgrade commit is the latest version, or its claim stands: go on with ``owner``.
+        problems: what forbids the import, the most telling first.
+    """
+
+    location: str
+    catalog_row: Row | None
+    rows: dict[str, Row]
+    owner: str = ""
+    head: TableHead | None = None
+    state: LogState | None = None
+    done: bool = False
+    begun: bool = False
+    problems: list[TurnstileError] = []
+
+
+class Surveyor:
+    """Surveys imports.
+
+    Args:
+        lake_root: where managed tables live; nothing is imported from above or below it.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader, limits: Limits, lake_root: str) -> None:
+        self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
+
+    def survey(self, catalog: str, path: Path, location: str) -> Survey:
+        """Look at catalog, location and log. One batch read, the owner's HEAD if there is an owner, and the log.
+
+        Raises:
+            InvalidRequest: not a location.
+        """
+        location = normalise(location)
+        if is_root(location):
+            raise InvalidRequest(
+                f"{location} is a whole bucket or file system", field="location", remedy="name the table's own folder"
+            )
+        space, refs = self._world.space, self._world.refs
+        keys = [self._reader.key(catalog), *keys_above(space, location)]
+        rows = refs.read_many(keys)
+        found = Survey(location, rows.pop(keys[0], None), rows, problems=[])
+        own = rows.get(space.location(location))
+        found.owner = Location.from_row(own).table_id if own is not None else ""
+        if found.owner:
+            row = refs.read(space.table(found.owner))
+            found.head = TableHead.from_row(row) if row is not None else None
+        self._attempt(found, lambda: self._name(found, catalog, path))
+        if not found.done:
+            self._attempt(found, lambda: self._place(found))
+            self._attempt(found, lambda: self._log(found))
+        return found
+
+    def _attempt(self, found: Survey, look: Any) -> None:
+        try:
+            look()
+        except TurnstileError as problem:
+            found.problems.append(problem)
+
+    def _name(self, found: Survey, catalog: str, path: Path) -> None:
+        tree: Tree = self._reader.at(catalog, found.catalog_row)
+        entry = tree.find(path)
+        if entry is not None and found.owner and entry.table_id == found.owner:
+            found.done = True
+            return
+        tree.namespace(path[:-1])
+        require_free(View(tree, self._reader.store), path, "name")
+
+    def _place(self, found: Survey) -> None:
+        if overlap(found.location, self._root):
+            raise StateConflict(
+                "LocationOwned",
+                f"location {found.location} overlaps the lake root {self._root}, where Turnstile chooses the locations",
+                field="location",
+                remedy="import tables from outside the lake root",
+            )
+        free = not found.owner or found.head is None or found.head.state == "dropped"
+        problem = conflict(self._world.space, found.location, found.rows)
+        if problem is not None and not (found.owner and free):
+            raise problem
+
+    def _log(self, found: Survey) -> None:
+        storage = self._world.storages.open(found.location)
+        found.state = state = read_state(storage, found.location)
+        as_features(state.protocol)
+        found.begun = bool(found.owner) and found.head is None
+        if is_managed(state.protocol):
+            check_ours(self._world, state, found.owner, found.location)
+        ahead = first_timestamp(state, 0) - self._world.clock.now_ms()
+        if ahead > self._limits.clock_skew_ms:
+            raise TimestampAhead(
+                f"version {state.version} is dated {ahead // 1000} s ahead of the server's clock",
+                field="location",
+                remedy="wait until then, or correct the clocks; every later commit must be dated later still",
+            )
+
+
+def check_ours(world: World, state: LogState, owner: str, location: str) -> None:
+    """A table that is catalog-managed already may be imported if that is our own doing: the upgrade of an import that
+    did not finish, or a table that was imported, dropped and published to its last version.
+
+    Raises:
+        UnsupportedTable: another catalog decides its commits.
+    """
+    if owner and state.info.get("txnId") == import_txn(owner):
+        return
+    previous = (state.metadata.get("configuration") or {}).get(UUID_PROPERTY)
+    row = world.refs.read(world.space.table(str(previous))) if previous else None
+    if row is not None:
+        head = TableHead.from_row(row)
+        left = head.state == "dropped" and not head.managed and not head.reason
+        if left and head.location == location and head.floor == head.latest == state.version:
+            return
+    raise UnsupportedTable(
+        f"the commits of the table at {location} are decided by a catalog already",
+        field="location",
+        remedy="export it from that catalog first",
+    )
