@@ -18,7 +18,8 @@ from turnstile.core.errors import OutcomeUnknown
 from turnstile.core.keys import Space
 from turnstile.core.plan import Present, SetSum
 from turnstile.ports import AllAccepted, Obj
-from turnstile.services.ratify import CommitRequest, Ratifier
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import Ratifier
 from turnstile.world import World
 
 
