@@ -19,6 +19,10 @@ ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 _KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar",
                  "checkpointMetadata"}  # fmt: skip
 _REFUSED: Final = {"sidecar", "checkpointMetadata"}
+_MAX_DEPTH: Final = 100
+"""How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
+be readable wherever it is published or loaded, or it would brick the table (I11)."""
+
 _NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
 
 
@@ -87,7 +91,18 @@ def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
         raise InvalidCommit(f"line {line}: a commit cannot hold a {name} action", field=name)
     if not isinstance(body, dict):
         raise InvalidCommit(f"line {line}: {name} must be an object", field=name)
+    if raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
+        raise InvalidCommit(f"line {line} is nested more than {_MAX_DEPTH} levels deep", field=name)
     return name, body
+
+
+def _depth(value: Any) -> int:
+    """Levels of lists and objects in ``value``; level by level, since recursion is what would fail here."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+    return depth
 
 
 def _check_commit_info(info: dict[str, Any]) -> None:
@@ -137,6 +152,14 @@ def check_metadata(metadata: dict[str, Any]) -> None:
             field="metaData.configuration",
             remedy="do not switch in-commit timestamps off; catalogManaged requires them",
         )
+    if not all(isinstance(value, str) for value in configuration.values()):
+        raise InvalidCommit("metaData.configuration must map texts to texts", field="metaData.configuration")
+    columns = metadata.get("partitionColumns")
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise InvalidCommit("metaData.partitionColumns must be a list of names", field="metaData.partitionColumns")
+    for member, kinds in (("id", str), ("name", str | None), ("description", str | None)):
+        if not isinstance(metadata.get(member), kinds):
+            raise InvalidCommit(f"metaData.{member} must be a text", field=f"metaData.{member}")
     schema = metadata.get("schemaString")
     try:
         fields = msgspec.json.decode(schema) if isinstance(schema, str) else None
@@ -153,6 +176,8 @@ def _records(add: dict[str, Any]) -> int | None:
     try:
         parsed = msgspec.json.decode(stats)
     except _NOT_JSON:
+        return None
+    if stats.count("[") + stats.count("{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
         return None
     records = parsed.get("numRecords") if isinstance(parsed, dict) else None
     return records if type(records) is int and 0 <= records <= MAX_ROW_ID else None
@@ -244,11 +269,11 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
         )
     blind = blind and protocol is None and metadata is None
     marks = [_hwm(domain) for domain in domains if domain["domain"] == ROW_TRACKING_DOMAIN]
-    read_version = info.get("readVersion")
+    read_version, operation = info.get("readVersion"), info.get("operation")
     return Content(
         txn=info["txnId"],
         ict=info["inCommitTimestamp"],
-        operation=str(info.get("operation", ""))[:64],
+        operation=operation[:64] if isinstance(operation, str) else "",
         read_version=read_version if isinstance(read_version, int) and not isinstance(read_version, bool) else None,
         protocol=protocol,
         metadata=metadata,

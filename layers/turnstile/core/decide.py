@@ -55,13 +55,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
     if version <= head.latest:
         return _conflict(head, tail, version)
     if proposal.asserts is not None and proposal.asserts != head.metadata:
-        return Refused(
-            kind="StaleMetadata",
-            message="the table's metadata changed since it was read",
-            remedy="load the table again and rebase",
-            field="etag",
-            details={"etag": head.metadata, "latest": head.latest},
-        )
+        return _stale(head)
     if entry.ict <= head.last_ict:
         return Refused(
             kind="TimestampNotIncreasing",
@@ -96,6 +90,8 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
         return _conflict(head, tail, proposal.base + 1, "metadata")
     if any(head.apps.get(app, 0) > proposal.base for app in proposal.apps):
         return _conflict(head, tail, proposal.base + 1, "application")
+    if proposal.asserts is not None and proposal.asserts != head.metadata:
+        return _stale(head)
     if (head.row_hwm is None) != (proposal.entry.rows < 0):
         tracked = head.row_hwm is not None
         return Refused(
@@ -129,6 +125,16 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
         message=f"{head.latest - head.floor} ratified commits wait for publication",
         remedy="send the same proposal again when the publisher has caught up",
         details={"latest": head.latest, "floor": head.floor, "retry_after_ms": 500},
+    )
+
+
+def _stale(head: TableHead) -> Refused:
+    return Refused(
+        kind="StaleMetadata",
+        message="the table's metadata changed since it was read",
+        remedy="load the table again and rebase",
+        field="etag",
+        details={"etag": head.metadata, "latest": head.latest},
     )
 
 

@@ -30,7 +30,9 @@ from turnstile.core.proposal import Proposal
 
 def _common(proposal: Proposal) -> tuple[Clause, ...]:
     entry = proposal.entry
+    read = Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), proposal.asserts))
     return (
+        *((read,) if proposal.asserts is not None else ()),
         Clause("active", "I10", "the table takes commits", Equals(("state",), ACTIVE)),
         Clause("new identity", "I3", "this transaction is not in the tail", Lacks(("ids",), entry.txn)),
         Clause(
@@ -67,10 +69,6 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
         Set(("pending",), version),
         Set(("changed_at",), now),
     ]
-    if proposal.asserts is not None:
-        clauses.append(
-            Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), proposal.asserts))
-        )
     if proposal.metadata is not None:
         actions.append(Set(("metadata",), proposal.metadata))
     if entry.changed in ("metadata", "unread"):
