@@ -74,6 +74,7 @@ BODIES: list[tuple[str, Any, int, str, str]] = [
     ("ticket with a file", {"version": None, "base": 2, "staged": {"name": NAME, "size": 1}}, 400, "InvalidRequest", "staged.name"),
     ("ticket with a name", {"version": None, "base": 2, "inline": {"content": LINE, "name": NAME}}, 400, "InvalidRequest", "inline.name"),
     ("etag is a number", {"version": 3, "inline": {"content": LINE}, "etag": 5}, 400, "InvalidRequest", "etag"),
+    ("stale etag of a ticket", {"version": None, "base": 2, "etag": "old", "inline": {"content": LINE}}, 409, "StaleMetadata", "etag"),
     ("stale etag", {"version": 3, "inline": {"content": LINE}, "etag": "old"}, 409, "StaleMetadata", "etag"),
 ]  # fmt: skip
 
@@ -152,6 +153,17 @@ def protocol_without(feature: str, member: str) -> dict[str, Any]:
     return made
 
 
+def changed_metadata(**members: Any) -> bytes:
+    return delta.lines(INFO, {"metaData": {**delta.metadata()["metaData"], **members}})
+
+
+def deep(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 CONTENTS: list[tuple[str, bytes, str, str]] = [
     ("only a newline", b"\n", "InvalidCommit", "content"),
     ("not JSON", b"hello\n", "InvalidCommit", "content"),
@@ -178,6 +190,12 @@ CONTENTS: list[tuple[str, bytes, str, str]] = [
     ("an old protocol", delta.lines(INFO, {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}), "InvalidCommit", "protocol.minReaderVersion"),
     ("in-commit timestamps switched off", delta.lines(INFO, delta.metadata(**{"delta.enableInCommitTimestamps": "false"})), "InvalidCommit", "metaData.configuration"),
     ("a schema that is none", delta.lines(INFO, {"metaData": {**delta.metadata()["metaData"], "schemaString": "{"}}), "InvalidCommit", "metaData.schemaString"),
+    ("columns that are no list", changed_metadata(partitionColumns=5), "InvalidCommit", "metaData.partitionColumns"),
+    ("columns that are no names", changed_metadata(partitionColumns=[1]), "InvalidCommit", "metaData.partitionColumns"),
+    ("a property that is a number", changed_metadata(configuration={"delta.enableInCommitTimestamps": "true", "a": 1}), "InvalidCommit", "metaData.configuration"),
+    ("a description that is an object", changed_metadata(description={}), "InvalidCommit", "metaData.description"),
+    ("metadata without an id", delta.lines(INFO, without(delta.metadata(), "id")), "InvalidCommit", "metaData.id"),
+    ("an action nested deeper than some readers go", delta.lines(INFO, delta.add("f", x=deep(200))), "InvalidCommit", "add"),
     ("a sidecar", delta.lines(INFO, {"sidecar": {}}), "InvalidCommit", "sidecar"),
     ("two protocols", delta.lines(INFO, delta.protocol(), delta.protocol()), "InvalidCommit", "protocol"),
     ("a nameless domain", delta.lines(INFO, {"domainMetadata": {}}), "InvalidCommit", "domainMetadata"),
@@ -254,6 +272,34 @@ def test_a_ticket_must_fit_the_tables_row_tracking(lake: Lake) -> None:
         },
     )
     check(lake, lake.state(), lake.inline(None, tracked, base=2), 400, "InvalidCommit", "content")
+
+
+def test_statistics_nested_too_deeply_count_as_none(lake: Lake) -> None:
+    stats = json.dumps({"numRecords": 1, "minValues": deep(200)})
+    content = delta.lines(
+        delta.info("t3", lake.now()),
+        delta.add("f", stats=stats),
+        {
+            "domainMetadata": {
+                "domain": "delta.rowTracking",
+                "configuration": '{"rowIdHighWaterMark": 0}',
+                "removed": False,
+            }
+        },
+    )
+    check(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
+    assert lake.inline(3, content).status == 200  # a named commit assigns its own row ids
+
+
+def test_a_line_with_many_braces_but_few_levels_is_welcome(lake: Lake) -> None:
+    add = delta.add("f", tags={str(i): {} for i in range(500)})
+    assert lake.inline(3, delta.lines(delta.info("t3", lake.now()), add)).status == 200
+
+
+def test_an_operation_that_is_no_text_is_left_out(lake: Lake) -> None:
+    info = delta.info("t3", lake.now())
+    info["commitInfo"]["operation"] = {"a": deep(50)}
+    assert lake.inline(3, delta.lines(info, ADD)).json["commit"]["operation"] == ""
 
 
 def test_i10_a_table_dropped_in_the_middle_takes_no_commit_and_still_knows_its_own(lake: Lake) -> None:
