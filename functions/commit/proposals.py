@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
-from turnstile.services.ratify import CommitRequest
+from turnstile.services.proposing import CommitRequest
 
 
 class Staged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

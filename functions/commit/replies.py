@@ -7,7 +7,7 @@ from wiring import Services
 from turnstile.core.decision import Conflict, Ratified, Refused
 from turnstile.core.errors import StateConflict, TurnstileError
 from turnstile.core.ticket import final_bytes
-from turnstile.services.ratify import CommitRequest
+from turnstile.services.proposing import CommitRequest
 from turnstile.services.winners import inline_contents
 from turnstile_http import errors, wire
 from turnstile_http.handler import note

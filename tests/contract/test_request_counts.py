@@ -28,7 +28,8 @@ from turnstile.core.head import TableHead, new_head_row
 from turnstile.core.keys import Space
 from turnstile.core.plan import Insert, new_row
 from turnstile.services.paths import staged_path
-from turnstile.services.ratify import CommitRequest, Ratifier
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import Ratifier
 from turnstile.world import World
 
 REALM = "default"

@@ -103,6 +103,7 @@ def recount(head: TableHead) -> None:
     assert head.row_hwm == mark
     assert head.tail_from - 1 <= head.floor <= head.latest
     assert head.epoch <= head.latest
+    assert head.pending is not None or head.floor == head.latest
 
 
 _txns = st.sampled_from([f"t{number}" for number in range(12)] + ["\U0001f600" * 3])

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
+from turnstile.core.catalog_paths import fold, path_of
+from turnstile.core.catalog_rows import RECENT
+from turnstile.core.entities import TABLE, decode, kind_of
 from turnstile.core.head import TableHead
+from turnstile.core.location_rows import Location
+from turnstile.core.locations import ancestors
+from turnstile.core.tree import Tree, decode_commit
 from turnstile.services import bootstrap
 from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.paths import published_path
@@ -55,3 +61,59 @@ def names(services: CatalogServices, namespace: str = "default", catalog: str = 
 def fakes(services: CatalogServices) -> FakeWorld:
     assert isinstance(services.world, FakeWorld)
     return services.world
+
+
+def complete(world: FakeWorld, *, importing: bool = False) -> None:
+    """I9 and the owners' half of I10, from the rows alone: every HEAD leads to a complete tree, names and live tables
+    match one to one, every location has one owner and markers count them. ``importing``: claims without a table are
+    allowed."""
+    live = {row["table_id"]: row for row in world.refs.scan("table") if row["state"] != "dropped"}
+    named: dict[str, str] = {}
+    for row in world.refs.scan("catalog"):
+        assert row["recent"][0] == row["head"] and len(row["recent"]) == min(row["seq"] + 1, RECENT)
+        space = world.space.objs(row["name"])
+        commit = decode_commit(world.objs.rows[space, row["head"]].payload)
+        assert commit.seq == row["seq"]
+        behind, older = row["head"], commit
+        while older.parents:  # the whole history
+            behind = older.parents[0]
+            before = decode_commit(world.objs.rows[space, behind].payload)
+            assert before.seq == older.seq - 1
+            older = before
+        tree = Tree.of(row["name"], row["head"], commit)
+        for key, entry in tree.index.iterate():
+            entity = decode(world.objs.rows[space, entry.obj].payload)
+            assert kind_of(entity) == entry.kind and fold(entity.name) == path_of(key)[-1]
+            for depth in range(1, len(path_of(key))):
+                tree.namespace(path_of(key)[:depth])
+            if entry.kind == TABLE:
+                assert entry.table_id not in named, "one table under two names"
+                named[entry.table_id] = fold(".".join((row["name"], *path_of(key))))
+    assert named.keys() == live.keys()
+    for table_id, row in live.items():
+        assert fold(row["name"]) == named[table_id]
+        owner = world.refs.rows[world.space.location(row["location"])]
+        assert owner["table_id"] == table_id
+        snapshot = world.objs.rows[world.space.objs(row["catalog"]), row["metadata"]]
+        assert snapshot.type == "metadata"
+    owners_match(world, importing=importing)
+
+
+def owners_match(world: FakeWorld, *, importing: bool = False) -> None:
+    """No owner above or below another (zones own nothing below them that is not theirs to give), markers exact."""
+    prefix = world.space.location("")
+    rows = {row["key"][len(prefix) :]: Location.from_row(row) for row in world.refs.scan("location")}
+    heads = {row["table_id"]: row for row in world.refs.scan("table")}
+    below: dict[str, int] = {}
+    for location, found in rows.items():
+        if found.marker:
+            continue
+        if found.table_id and not importing:
+            assert heads[found.table_id]["location"] == location
+        above = [rows[one] for one in ancestors(location) if one in rows]
+        if any(one.zone for one in above):
+            continue
+        assert all(one.marker for one in above), f"{location} lies below another owner"
+        for one in ancestors(location):
+            below[one] = below.get(one, 0) + 1
+    assert below == {location: found.below for location, found in rows.items() if found.marker}

@@ -13,7 +13,8 @@ from turnstile.core.plan import Insert, Row, new_row
 from turnstile.core.positions import positioned
 from turnstile.core.ticket import final_bytes
 from turnstile.services.paths import published_path, staged_path
-from turnstile.services.ratify import CommitRequest, Ratifier
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import Ratifier
 
 TABLE = "11111111-1111-4111-8111-111111111111"
 

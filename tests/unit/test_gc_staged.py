@@ -13,8 +13,8 @@ from turnstile.core.decision import Conflict, Ratified
 from turnstile.core.errors import NotFound
 from turnstile.core.gc_plan import Staged, decided_at, staged_candidates, staged_since, version_of
 from turnstile.services.paths import published_path, staged_path
+from turnstile.services.proposing import CommitRequest
 from turnstile.services.publish import Publisher
-from turnstile.services.ratify import CommitRequest
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from turnstile.core.head import KEEP_PUBLISHED
 from turnstile.core.positions import positioned
 from turnstile.services.content import content_of
 from turnstile.services.paths import published_path, staged_path
+from turnstile.services.proposing import CommitRequest
 from turnstile.services.publish import Publisher, TableUnread
-from turnstile.services.ratify import CommitRequest
 
 
 @pytest.fixture

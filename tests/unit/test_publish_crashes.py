@@ -16,8 +16,8 @@ from turnstile.core.positions import positioned
 from turnstile.services.faults import POINTS, faults_from, no_faults
 from turnstile.services.identity import IdentityIndex
 from turnstile.services.paths import published_path
+from turnstile.services.proposing import CommitRequest
 from turnstile.services.publish import Publisher
-from turnstile.services.ratify import CommitRequest
 from turnstile.services.sweep import Sweeper
 
 PUBLISH_POINTS = [point for point in POINTS if point.startswith("publish.")]

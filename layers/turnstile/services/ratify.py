@@ -17,11 +17,10 @@ import msgspec
 from turnstile.core.content import Content, read_content
 from turnstile.core.decide import decide, find_identity
 from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
-from turnstile.core.errors import InvalidCommit, InvalidRequest, NotFound, TooLarge, TurnstileError
-from turnstile.core.head import INLINE_IN_ROW, MAX_APPS, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead
-from turnstile.core.keys import app_key, inline_obj
+from turnstile.core.errors import InvalidCommit, NotFound, TooLarge, TurnstileError
+from turnstile.core.head import INLINE_IN_ROW, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, TableHead
+from turnstile.core.keys import inline_obj
 from turnstile.core.metadata import apply
-from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
 from turnstile.core.plan import Change
 from turnstile.core.positions import positioned
 from turnstile.core.proposal import Proposal
@@ -30,27 +29,15 @@ from turnstile.ports import Accepted, Obj
 from turnstile.services.identity import IdentityIndex
 from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
-from turnstile.services.packing import pack
 from turnstile.services.paths import staged_path
+from turnstile.services.proposing import CommitRequest, check_request, proposal_of, staged_name
 from turnstile.world import World
 
 
-class CommitRequest(msgspec.Struct, frozen=True):
-    """A proposal as it arrives.
+class TimestampAhead(InvalidCommit):
+    """An in-commit timestamp too far ahead of the server's clock."""
 
-    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
-    ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
-    """
-
-    table_id: str
-    version: int | None
-    base: int | None = None
-    staged: str = ""
-    size: int = 0
-    modified: int = 0
-    content: bytes | None = None
-    inline_name: str = ""
-    etag: str | None = None
+    type = "TimestampAhead"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -80,12 +67,12 @@ class Ratifier:
             Throttled: nothing was applied.
             OutcomeUnknown: the write's outcome could not be learned.
         """
-        _check_request(request)
+        check_request(request)
         found = self._content(request)
         if isinstance(found, Ratified):
             return found
         content, raw = found
-        proposal = self._proposal(request, content, raw)
+        proposal = proposal_of(request, content, raw, self._clock.now_ms())
         ahead = self._ahead(content)
         if ahead is None and content.whole and not content.changes_metadata:
             return self._attempt(request.table_id, proposal)
@@ -150,58 +137,6 @@ class Ratifier:
             server=now,
         )
 
-    def _proposal(self, request: CommitRequest, content: Content, raw: bytes | None) -> Proposal:
-        ticket = request.version is None
-        if ticket and (raw is None or not content.blind or len(content.apps) > MAX_APPS):
-            raise InvalidCommit(
-                "only an inline blind append may ask for the next version",
-                field="version",
-                remedy=f"blind append: commitInfo, add with dataChange, up to {MAX_APPS} txn, the row-tracking domain; "
-                "name the version for anything else",
-            )
-        base = request.base
-        if base is None:
-            base = content.read_version
-        if request.version is not None and (base is None or base >= request.version or base < 0):
-            base = request.version - 1
-        if base is None:
-            raise InvalidRequest("base is missing", field="base", remedy="give the version the append was based on")
-        packed = pack(raw) if raw is not None else b""
-        rows = -1
-        if ticket and content.hwm is not None:
-            if content.rows is None:
-                raise InvalidCommit(
-                    "row tracking needs stats.numRecords in every add", field="add.stats", remedy="collect statistics"
-                )
-            rows = content.rows
-        unique = ""
-        if request.inline_name:
-            parsed = parse_staged_file(request.inline_name)
-            unique = parsed[1] if parsed and parsed[1] != inline_unique(content.txn) else ""
-        staged = parse_staged_file(request.staged) if request.staged else None
-        return Proposal(
-            version=request.version,
-            base=base,
-            entry=Entry(
-                txn=content.txn,
-                ict=content.ict,
-                size=len(raw) if raw is not None else request.size,
-                changed=content.changed if len(content.apps) <= MAX_APPS else "unread",
-                operation=content.operation,
-                unique=staged[1] if staged else unique,
-                name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
-                modified=request.modified,
-                data=packed,
-                inline=raw is not None,
-                ticket=ticket,
-                rows=rows,
-                hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
-                ratified=self._clock.now_ms(),
-            ),
-            apps=tuple(sorted({app_key(app) for app in content.apps})) if len(content.apps) <= MAX_APPS else (),
-            asserts=request.etag,
-        )
-
     def _with_metadata(self, head: TableHead, proposal: Proposal, content: Content, request: CommitRequest) -> Proposal:
         """Write the snapshot that the commit makes, and assert the one it was made from."""
         if not content.changes_metadata:  # not read whole: it may have assigned any row ids
@@ -241,7 +176,7 @@ class Ratifier:
             decision = decide(head, proposal)
             match decision:
                 case Recall(tail_from=tail_from):
-                    identities = [proposal.entry.txn, _staged_name(proposal)]
+                    identities = [proposal.entry.txn, staged_name(proposal)]
                     version = self._identities.recall(head.catalog, table_id, identities)
                     if version is not None:
                         return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
@@ -297,21 +232,11 @@ class Ratifier:
         return known
 
 
-class TimestampAhead(InvalidCommit):
-    """An in-commit timestamp too far ahead of the server's clock."""
-
-    type = "TimestampAhead"
-
-
 def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
     mine = find_identity(positioned(head), proposal.entry.txn)
     if mine is None:
         raise TurnstileError("an accepted commit is missing from its HEAD")
     return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata)
-
-
-def _with_mark(proposal: Proposal, hwm: int) -> Proposal:
-    return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(proposal.entry, hwm=hwm))
 
 
 def _forgotten(head: TableHead) -> Refused:
@@ -325,36 +250,5 @@ def _forgotten(head: TableHead) -> Refused:
     )
 
 
-def _staged_name(proposal: Proposal) -> str:
-    entry = proposal.entry
-    if entry.name or proposal.version is None:
-        return entry.name
-    return staged_file(proposal.version, entry.unique or inline_unique(entry.txn))
-
-
-def _check_request(request: CommitRequest) -> None:
-    version = request.version
-    if version is not None and not 1 <= version <= MAX_VERSION:
-        raise InvalidRequest(
-            f"version must be between 1 and {MAX_VERSION}, not {version}",
-            field="version",
-            remedy="version 0 is written when the table is created",
-        )
-    if request.base is not None and not 0 <= request.base <= MAX_VERSION:
-        raise InvalidRequest(f"base must be a version, not {request.base}", field="base")
-    if bool(request.staged) == (request.content is not None):
-        raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
-    for field, name in (("staged.name", request.staged), ("inline.name", request.inline_name)):
-        if not name:
-            continue
-        parsed = parse_staged_file(name)
-        if parsed is None or (version is not None and parsed[0] != version) or version is None:
-            raise InvalidRequest(
-                f"{field} {name!r} is not a staged commit of version {version}",
-                field=field,
-                remedy="name it <20 digits of the version>.<uuid>.json",
-            )
-    if request.staged and request.size <= 0:
-        raise InvalidRequest("staged.size must be positive", field="staged.size")
-    if request.modified < 0 or request.modified > MAX_VERSION:
-        raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
+def _with_mark(proposal: Proposal, hwm: int) -> Proposal:
+    return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(proposal.entry, hwm=hwm))

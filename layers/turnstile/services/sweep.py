@@ -47,9 +47,7 @@ class Sweeper:
             if head.state != "dropped" and (head.floor < head.latest or head.pending is not None):
                 due.append((head.state == "stuck", _waiting_since(head), head.table_id))
         order = [table_id for _, _, table_id in sorted(due)]
-        done = publish_tables(
-            self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers
-        )
+        done = publish_tables(self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers)
         return Swept(tables, tuple(unreadable), done)
 
 
