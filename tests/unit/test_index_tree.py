@@ -1,0 +1,101 @@
+"""A catalog at one HEAD: namespaces, tables, children, names that are prefixes of each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnstile.core.catalog_paths import key_of, path_of
+from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
+from turnstile.core.errors import NotFound
+from turnstile.core.index import GONE, Index, IndexEntry, pack
+from turnstile.core.tree import CatalogCommit, Segment, Tree, decode_commit, encode_commit
+
+NAMES = {
+    ("a",): NAMESPACE,
+    ("a", "t"): TABLE,
+    ("a", "b"): NAMESPACE,
+    ("a", "b", "t"): TABLE,
+    ("a", "b", "c"): NAMESPACE,
+    ("a", "b-x"): TABLE,
+    ("a-b",): NAMESPACE,
+    ("a-b", "t"): TABLE,
+    ("a_b",): NAMESPACE,
+    ("a9",): NAMESPACE,
+    ("A0",): NAMESPACE,
+    ("gone",): GONE,
+}
+
+
+def tree(names: dict[tuple[str, ...], str] = NAMES) -> Tree:
+    index = Index().with_changes(
+        {
+            key_of(path): IndexEntry(kind, "entity/" + "/".join(path), "id" if kind == TABLE else "")
+            for path, kind in names.items()
+        }
+    )
+    return Tree.of("main", "commit/1", CatalogCommit(0, (), "", 0, pack(index)))
+
+
+def children(path: tuple[str, ...], kind: str, after: str = "") -> list[str]:
+    return [path_of(key)[-1] for key, _ in tree().children(path, kind, after)]
+
+
+def test_children_are_direct_in_order_and_never_those_of_a_name_that_only_starts_alike() -> None:
+    assert children((), NAMESPACE) == ["a", "a-b", "a0", "a9", "a_b"]
+    assert children(("a",), NAMESPACE) == ["b"]
+    assert children(("a",), TABLE) == ["b-x", "t"]
+    assert children(("a", "b"), TABLE) == ["t"]
+    assert children(("a-b",), TABLE) == ["t"]
+    assert children(("a9",), TABLE) == []
+
+
+def test_children_go_on_after_a_key_without_its_subtree() -> None:
+    assert children((), NAMESPACE, key_of(("a",))) == ["a-b", "a0", "a9", "a_b"]
+    assert children(("a",), TABLE, key_of(("a", "b-x"))) == ["t"]
+
+
+def test_a_subtree_is_everything_below_and_nothing_beside() -> None:
+    below = [path_of(key) for key, _ in tree().subtree(("a",))]
+    assert below == [("a", "b"), ("a", "b", "c"), ("a", "b", "t"), ("a", "b-x"), ("a", "t")]
+    assert [path_of(key) for key, _ in tree().subtree(())] == sorted(
+        (tuple(level.lower() for level in path) for path, kind in NAMES.items() if kind != GONE), key=key_of
+    )
+
+
+def test_a_name_leads_to_what_it_names_in_any_case() -> None:
+    assert tree().table(("A", "B"), "T").obj == "entity/a/b/t"
+    assert tree().namespace(("a0",)).obj == "entity/A0"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "table", "missing"),
+    [
+        (("a",), "x", "NoSuchTable"),
+        (("a",), "b", "NoSuchTable"),  # a namespace is no table
+        (("x",), "t", "NoSuchNamespace"),
+        (("a", "t"), "x", "NoSuchNamespace"),  # a table is no namespace
+        (("gone",), "t", "NoSuchNamespace"),  # removed, however it is marked
+    ],
+)
+def test_what_is_missing_is_said(namespace: tuple[str, ...], table: str, missing: str) -> None:
+    with pytest.raises(NotFound) as refused:
+        tree().table(namespace, table)
+    assert refused.value.type == missing
+
+
+def test_a_removed_name_that_lies_over_an_older_layer_leads_nowhere() -> None:
+    assert tree().find(("gone",)) is None
+
+
+def test_commits_and_entities_survive_packing_and_skip_what_later_versions_add() -> None:
+    commit = CatalogCommit(7, ("commit/6",), "create", 5, pack(Index()), (Segment("segment/1", "a", "b", 3),))
+    assert decode_commit(encode_commit(commit)) == commit
+    for entity in (Namespace("N", "id", 1, "c", {"k": "v"}), Table("T", "id", "s3://b/t", 1, managed=False)):
+        assert decode(encode(entity)) == entity
+        assert kind_of(entity) == type(entity).__name__.lower()
+
+
+def test_segments_are_refused_by_a_version_that_cannot_read_them() -> None:
+    """Better no answer than "no such table" for one that was spilled (I9)."""
+    with pytest.raises(ValueError, match="spilled"):
+        Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(Index()), (Segment("segment/1", "a", "b"),)))
