@@ -7,14 +7,16 @@ for themselves is believed afterwards.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tests.fakes.heads import recount
-from turnstile.core.content import read_content
-from turnstile.core.head import TableHead
+from turnstile.core.content import Content, read_content
 from turnstile.core.errors import TurnstileError
 from turnstile.core.gc_plan import Grace
+from turnstile.core.head import TableHead
 from turnstile.core.keys import identity_obj
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import parse_staged_file
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from tests.simulation.state import State
 
 
+P = ParamSpec("P")
 GRACE = Grace()
 SLACK = 120_000
 """How far the clock of a server may be off (ms)."""
@@ -40,6 +43,20 @@ class Violation(AssertionError):
         self.invariant = invariant
 
 
+def audits(check: Callable[P, None]) -> Callable[P, None]:
+    """A violation ends the run, even where a service would take it for a failure of its own and go on."""
+
+    @wraps(check)
+    def checked(*args: P.args, **more: P.kwargs) -> None:
+        try:
+            check(*args, **more)
+        except Violation as violation:
+            args[0]._state.scheduler.fail(violation)  # type: ignore[attr-defined]
+            raise
+
+    return checked
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A ratified version as it was the moment it was ratified."""
@@ -49,7 +66,8 @@ class Fact:
     content: bytes
     ict: int
     name: str
-    staged: bool
+    metadata: bool
+    apps: frozenset[str]
 
 
 @dataclass
@@ -82,13 +100,16 @@ class Auditor:
 
     # -- HEADs ----------------------------------------------------------------------------------------------------
 
+    @audits
     def head_changed(self, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
         head = TableHead.from_row(after)
         history = self.tables.get(head.table_id)
         if history is None or before is None:
             if before is not None or history is not None:
                 raise Violation("I2", f"the HEAD of {head.table_id} was written twice")
-            history = History(head.table_id, head.location, head.latest + 1, head.latest, head.last_ict, floor=head.floor)
+            history = History(
+                head.table_id, head.location, head.latest + 1, head.latest, head.last_ict, floor=head.floor
+            )
             history.rows_to = head.row_hwm
             self.tables[head.table_id] = self.at[head.location] = history
             return
@@ -96,6 +117,8 @@ class Auditor:
             recount(head)
         except AssertionError as error:
             raise Violation("I1", f"the row contradicts itself: {error}") from None
+        if head.floor < head.latest and head.pending is None:
+            raise Violation("I11", f"versions after {head.floor} wait and the stream is not told")
         if head.latest < history.latest:
             raise Violation("I6", f"latest went back from {history.latest} to {head.latest}")
         if head.latest > history.latest + 1:
@@ -125,8 +148,14 @@ class Auditor:
         if place.ict <= history.ict:
             raise Violation("I7", f"version {place.version} is not later than its predecessor")
         content = self._bytes(head, place)
-        self._rows(history, place, content)
-        history.facts[place.version] = Fact(entry.txn, entry.operation, content, place.ict, place.name, not entry.inline)
+        read = read_content(content)
+        self._rows(history, place, read)
+        apps = frozenset(read.apps)
+        if entry.ticket:
+            self._undisturbed(history, place.version, read.read_version or 0, apps)
+        history.facts[place.version] = Fact(
+            entry.txn, entry.operation, content, place.ict, place.name, read.changes_metadata, apps
+        )
         history.versions[entry.txn] = history.latest = place.version
         history.ict = place.ict
 
@@ -144,10 +173,17 @@ class Auditor:
             raise Violation("I4", f"version {place.version} was ratified without its file {place.name}")
         return found[0]
 
-    def _rows(self, history: History, place: Positioned, content: bytes) -> None:
+    def _undisturbed(self, history: History, version: int, base: int, apps: frozenset[str]) -> None:
+        for between in range(max(base, history.first - 1) + 1, version):
+            fact = history.facts[between]
+            if fact.metadata:
+                raise Violation("I2", f"ticket {version} was written for the metadata before version {between}")
+            if fact.apps & apps:
+                raise Violation("I3", f"ticket {version} repeats the streaming transaction of version {between}")
+
+    def _rows(self, history: History, place: Positioned, read: Content) -> None:
         if history.rows_to is None:
             return
-        read = read_content(content)
         if place.first_row is not None and place.first_row <= history.rows_to:
             raise Violation("I2", f"version {place.version} assigns row id {place.first_row} again")
         history.rows_to = max(history.rows_to, read.hwm if read.hwm is not None else -1)
@@ -173,11 +209,12 @@ class Auditor:
 
     # -- files and objs -------------------------------------------------------------------------------------------
 
+    @audits
     def file_created(self, location: str, path: str, content: bytes) -> None:
         history = self.at.get(location)
         if history is None or not path.startswith(LOG) or path.startswith(STAGED):
             return
-        version = int(path[len(LOG) :].split(".")[0])
+        version = int(path[len(LOG) :].split(".", maxsplit=1)[0])
         fact = history.facts.get(version)
         if fact is None:
             raise Violation("I4", f"version {version} is in _delta_log and was never ratified")
@@ -187,6 +224,7 @@ class Auditor:
             raise Violation("I4", f"version {version} was published before version {version - 1}")
         history.published_at.setdefault(version, self._state.scheduler.now)
 
+    @audits
     def file_deleted(self, location: str, path: str) -> None:
         history = self.at.get(location)
         self.seen["deleted file"] += 1
@@ -209,6 +247,7 @@ class Auditor:
         if now - history.published_at[version] < GRACE.staged - SLACK:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
 
+    @audits
     def obj_deleted(self, space: str, id: str) -> None:
         self.seen["deleted obj"] += 1
         for row in self._state.refs.rows.values():
@@ -226,6 +265,7 @@ class Auditor:
         detail = getattr(answer, "kind", None) or getattr(answer, "because", None) or getattr(answer, "outcome", "")
         self.seen[f"{kind} {'replayed' if getattr(answer, 'replayed', False) else detail}".strip()] += 1
 
+    @audits
     def told_ratified(self, table_id: str, txn: str, version: int) -> None:
         history = self.tables[table_id]
         became = history.versions.get(txn)
@@ -234,12 +274,14 @@ class Auditor:
         history.acknowledged[txn] = version
         history.shown = max(history.shown, version)
 
+    @audits
     def told_never(self, table_id: str, txn: str, attempt: str, why: str) -> None:
         history = self.tables[table_id]
         if txn in history.versions:
             raise Violation("I3", f"{txn} is version {history.versions[txn]} and was told '{why}'")
         history.refused.add((txn, attempt))
 
+    @audits
     def shown(self, table_id: str, head: TableHead, least: int) -> None:
         history = self.tables[table_id]
         if head.latest > history.latest:
@@ -248,20 +290,24 @@ class Auditor:
             raise Violation("I6", f"a reader saw {head.latest} after somebody was told of {least}")
         history.shown = max(history.shown, head.latest)
 
+    @audits
     def told_registered(self, table_id: str) -> None:
         if table_id not in self.tables:
             raise Violation("I9", f"{table_id} was told it is registered and has no HEAD")
 
+    @audits
     def loaded(self, head: TableHead, snapshot: MetadataSnapshot) -> None:
         history = self.tables[head.table_id]
         if head.latest > history.latest or snapshot.version > head.latest:
             raise Violation("I6", f"{head.name} was loaded beyond its latest version")
 
+    @audits
     def refused(self, error: TurnstileError) -> None:
         self.seen[f"refused {error.type}"] += 1
         if error.type == "InternalError":
             raise Violation("I9", f"a name led to something that is not there: {error}")
 
+    @audits
     def read_bytes(self, table_id: str, version: int, content: bytes) -> None:
         fact = self.tables[table_id].facts[version]
         if content != fact.content:
@@ -276,7 +322,9 @@ class Auditor:
             if head.state == "dropped":
                 continue
             if head.state != "active" or head.floor != head.latest or head.pending is not None:
-                raise Violation("I11", f"{table_id} rests {head.state} at floor {head.floor} of {head.latest}: {head.reason}")
+                raise Violation(
+                    "I11", f"{table_id} rests {head.state} at floor {head.floor} of {head.latest}: {head.reason}"
+                )
             for version, fact in history.facts.items():
                 found = self._state.storages.files.get(f"{head.location}/{published_path(version)}")
                 if found is None or found[0] != fact.content:

@@ -48,16 +48,14 @@ def create(state: State, name: str, *features: str) -> str:
 
 
 def version_zero(now: int, table_id: str, *features: str) -> bytes:
-    return delta.version_zero(
-        f"create {table_id}", now - 1000, *features, **{"io.unitycatalog.tableId": table_id}
-    )
+    return delta.version_zero(f"create {table_id}", now - 1000, *features, **{"io.unitycatalog.tableId": table_id})
 
 
 class CatalogUser:
     """Makes, renames, loads and drops tables whose names others want, too."""
 
-    def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
         self._client = Client(state, name, CatalogSandbox)
         self._process = Process(state, name, client=True)
 
@@ -67,7 +65,9 @@ class CatalogUser:
                 self._rng.choice((self._create, self._create, self._rename, self._drop, self._load))()
             except (Crashed, AlreadyExists, NotFound, StateConflict):
                 self._process.skew = 0
-            self._state.scheduler.sleep(self._rng.choice((1, 50, SECOND, 3 * SECOND)))
+            self._state.scheduler.sleep(
+                self._rng.choice((1, SECOND, HOUR, 2 * DAY) if self._slow else (1, 50, SECOND, 3 * SECOND))
+            )
 
     def _create(self) -> None:
         name = self._rng.choice(NAMES[1:])

@@ -46,11 +46,12 @@ class Faults:
 
     def draw(self, fitting: frozenset[str]) -> str:
         """The name of the fault at this call, or "" for none."""
-        if self.rng.random() >= self.rate:
+        if self.rng.random() >= self.rate or not self.on:
             return ""
-        kind = self.kinds[int(self.rng.random() * len(self.kinds))] if self.kinds else ""
-        if not self.on or not kind or kind not in fitting:
+        kinds = [kind for kind in self.kinds if kind in fitting]
+        if not kinds:
             return ""
+        kind = kinds[int(self.rng.random() * len(kinds))]
         self.count += 1
         if self.count in self.skip or self.count > self.most:
             return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from tests.simulation.faults import DAY, HOUR, SECOND
 from tests.simulation.ports import Process, SimStorages
@@ -11,6 +12,7 @@ from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from turnstile.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 from turnstile.services.collect import Collector
+from turnstile.services.commits import Listing
 from turnstile.services.paths import published_path, staged_path
 from turnstile.services.publish import Publisher
 from turnstile.services.sweep import Sweeper
@@ -22,8 +24,8 @@ FOR_EVER = 10**15
 class StreamPump:
     """The publisher function behind the stream, whose records are lost, late, doubled and out of order."""
 
-    def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
 
     def __call__(self) -> None:
         publisher = None
@@ -55,12 +57,12 @@ class StreamPump:
 class Sweeps:
     """The scheduled sweeper."""
 
-    def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
 
     def __call__(self) -> None:
         while True:
-            self._state.scheduler.sleep(self._rng.choice((60 * SECOND, HOUR)))
+            self._state.scheduler.sleep(self._rng.choice((60 * SECOND, HOUR)) * (15 if self._slow else 1))
             try:
                 sweep(self._state, Process(self._state, self._name))
             except (Crashed, TurnstileError):
@@ -76,17 +78,21 @@ def sweep(state: State, process: Process) -> None:
 class Gc:
     """The scheduled collector."""
 
-    def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
 
     def __call__(self) -> None:
         while True:
-            self._state.scheduler.sleep(self._rng.choice((HOUR, 7 * HOUR, 26 * HOUR, 3 * DAY, 8 * DAY)))
+            self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:
                 world = world_of(Process(self._state, self._name))
                 Collector(world, workers=1).collect(dry_run=self._rng.random() < 0.1)
             except (Crashed, TurnstileError):
                 continue
+
+
+def _listed(table_id: str, sandbox: Sandbox, *, content: bool) -> Listing:
+    return sandbox.commits.listed(table_id, content=content)
 
 
 class Reader:
@@ -104,7 +110,7 @@ class Reader:
             history = auditor.tables[self._table]
             least, content = history.shown, self._rng.random() < 0.3
             try:
-                listing = self._client.ask(lambda sandbox: sandbox.commits.listed(self._table, content=content))
+                listing = self._client.ask(partial(_listed, self._table, content=content))
             except NotFound:
                 return
             except Retryable:
@@ -147,7 +153,9 @@ class Engine:
                 storage = SimStorages(self._process).open(listing.head.location)
                 for place in listing.places:
                     if not place.published:
-                        storage.put_if_absent(published_path(place.version), read_commit(storage, place.name, place.version))
+                        storage.put_if_absent(
+                            published_path(place.version), read_commit(storage, place.name, place.version)
+                        )
             except NotFound:
                 return
             except (*Retryable, Crashed):

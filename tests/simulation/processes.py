@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from tests.simulation.faults import SECOND
 from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
-from tests.simulation.scheduler import Crashed, Killed
+from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import OutcomeUnknown
+from turnstile.core.errors import OutcomeUnknown, TurnstileError
 from turnstile.services import gc_files, load, materialise
 from turnstile.services.catalog.catalogs import Catalogs
 from turnstile.services.catalog.committer import Committer
@@ -42,7 +42,7 @@ class _OneByOne:
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
-    def __enter__(self) -> _OneByOne:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,9 +135,7 @@ class Client(Generic[S]):
                 box.append((question(sandbox), None))
             except Crashed:
                 box.append((None, OutcomeUnknown("the process died")))
-            except Killed:
-                raise
-            except Exception as error:
+            except TurnstileError as error:
                 box.append((None, error))
             waiting.wake_ms = 0
 

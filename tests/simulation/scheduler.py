@@ -113,8 +113,13 @@ class Scheduler:
         """The actor that holds the baton."""
         return self._running()
 
+    def fail(self, failure: BaseException) -> None:
+        """The run has failed, whatever becomes of the exception on its way up."""
+        if self.failure is None:
+            self.failure = failure
+
     def _running(self) -> Task:
-        if self._over or self.current is None:
+        if self._over or self.failure is not None or self.current is None:
             raise Killed
         return self.current
 
@@ -163,8 +168,7 @@ class Scheduler:
         except Killed:
             pass
         except BaseException as failure:  # reported by the thread that called run()
-            if self.failure is None:
-                self.failure = failure
+            self.fail(failure)
         task.done = True
         self._free.append(task.thread)
         if self._over or self.failure is not None or (task.leads and not any(one.leads for one in self._left())):

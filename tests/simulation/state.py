@@ -10,8 +10,8 @@ from tests.fakes.refs import FakeRefs, clone, holds
 from tests.fakes.storage import FakeStorages
 from tests.simulation.auditor import Auditor
 from tests.simulation.faults import Faults
-from tests.simulation.tree_auditor import TreeAuditor
 from tests.simulation.scheduler import Scheduler, Task
+from tests.simulation.tree_auditor import TreeAuditor
 from turnstile.core.keys import Space
 from turnstile.core.plan import Write
 from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected

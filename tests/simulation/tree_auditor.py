@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.auditor import Violation
+from tests.simulation.auditor import Violation, audits
 from turnstile.core.tree import Tree, decode_commit
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class TreeAuditor:
         self._seqs: dict[str, int] = {}
         self._reachable: dict[str, set[str]] = {}
 
+    @audits
     def changed(self, row: dict[str, Any]) -> None:
         """The catalog's row was written."""
         state, name = self._state, row["name"]
@@ -41,6 +42,7 @@ class TreeAuditor:
         if name != REALM:
             self._tables([entry.table_id for _, entry in entries if entry.table_id])
 
+    @audits
     def obj_deleted(self, id: str) -> None:
         """An obj is about to go."""
         for name, reachable in self._reachable.items():

@@ -6,6 +6,7 @@ import random
 
 from tests.fakes import delta
 from tests.simulation.faults import DAY, HOUR, SECOND
+from tests.simulation.plans import Plan
 from tests.simulation.ports import Process, SimStorages
 from tests.simulation.processes import Client, Sandbox
 from tests.simulation.scheduler import Crashed
@@ -16,10 +17,10 @@ from turnstile.core.head import TableHead
 from turnstile.core.names import staged_file
 from turnstile.services.outcome import Outcome
 from turnstile.services.paths import staged_path
-from turnstile.services.ratify import CommitRequest, TimestampAhead
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import TimestampAhead
 
-KINDS = ("staged", "inline", "fat", "large", "ticket", "stream", "metadata")
-"""staged and inline commits, inline so large that few fit into the row, inline too large for the row, tickets, tickets of a streaming query, metadata changes."""
+SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 
 Retryable = (OutcomeUnknown, Throttled, StorageFault)
 
@@ -31,9 +32,10 @@ class Gone(Exception):
 class Writer:
     """Commits ``transactions`` one after the other."""
 
-    def __init__(self, state: State, name: str, kind: str, table_id: str, transactions: int, rng: random.Random) -> None:
-        self._state, self._name, self._kind, self._table, self._rng = state, name, kind, table_id, rng
-        self._transactions = transactions
+    def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
+        self._state, self._name, self._table, self._rng = state, name, table_id, rng
+        self._kind = name.split("-", maxsplit=1)[0]
+        self._transactions, self._slow = plan.transactions, plan.slow
         self._client = Client(state, name, Sandbox)
         self._process = Process(state, name, client=True)
 
@@ -45,7 +47,7 @@ class Writer:
                 return
             except Crashed:  # a new process knows nothing of the transaction
                 self._process.skew = 0
-            self._state.scheduler.sleep(self._rng.choice((1, 1, 1, 50, 5 * SECOND, 5 * SECOND, 3 * DAY)))
+            self._state.scheduler.sleep(self._rng.choice(LONG if self._slow else SHORT))
 
     def _transaction(self, txn: str) -> None:
         attempt = 0
@@ -53,8 +55,8 @@ class Writer:
         while True:
             head = self._load()
             attempt += 1
-            stamp = max(stamp, self._process.now_ms())
-            if head.last_ict >= stamp and self._rng.random() < 0.97:
+            stamp = max(stamp, self._process.now_ms() - self._rng.choice((0, 0, 0, 5 * SECOND)))
+            if head.last_ict >= stamp and self._rng.random() < 0.9:
                 stamp = head.last_ict + 1
             request = self._build(head, txn, f"a{attempt}", stamp)
             if request is None:
@@ -82,7 +84,7 @@ class Writer:
         version, kind = head.latest + 1, self._kind
         actions = [delta.info(txn, stamp, attempt, readVersion=head.latest)]
         if kind == "metadata":
-            actions.append(delta.metadata(**{"by": txn}))
+            actions.append(delta.metadata(by=txn))
         elif kind == "stream":
             actions.append({"txn": {"appId": "query", "version": 1}})
         if head.row_hwm is not None:
@@ -106,6 +108,8 @@ class Writer:
                 storage.put_if_absent(staged_path(name), content)
             except Retryable:
                 continue
+            if self._slow and self._rng.random() < 0.4:  # written long before it is proposed
+                self._state.scheduler.sleep(self._rng.choice((HOUR, 2 * DAY)))
             return CommitRequest(self._table, version, staged=name, size=len(content))
         return None
 

@@ -1,0 +1,48 @@
+"""Run many seeds: ``python -m tests.simulation --seeds 1000000 --start 0``. Ends at the first failure, made small."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+
+from tests.simulation.run import Failed, explain, on_one_cpu, plan, run
+
+
+def main() -> int:
+    """Exit status 1 when an invariant broke."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10_000, help="how many seeds to run")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="run this seed alone and print its trace")
+    asked = parser.parse_args()
+    with on_one_cpu():
+        if asked.seed is not None:
+            print("\n".join(run(plan(asked.seed), tracing=True).trace))
+            return 0
+        return _many(asked.start, asked.seeds)
+
+
+def _many(start: int, seeds: int) -> int:
+    began, said = time.monotonic(), time.monotonic()
+    steps, seen = 0, Counter[str]()
+    for number, seed in enumerate(range(start, start + seeds), start=1):
+        try:
+            ran = run(plan(seed))
+        except Failed as failed:
+            print(f"seed {seed}: {failed.cause}\nmaking it smaller ...", flush=True)
+            print(explain(seed))
+            return 1
+        steps += ran.steps
+        seen += ran.seen
+        if time.monotonic() - said > 10 or number == seeds:
+            said = time.monotonic()
+            rate = number / (said - began)
+            print(f"{number:>9,} seeds  {steps:>12,} steps  {rate:6.0f} seeds/s", flush=True)
+    print(", ".join(f"{what} {count:,}" for what, count in sorted(seen.items())))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
