@@ -1,0 +1,75 @@
+"""Attach, detach, several lakes, and what the package leans on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import turnstile_spark
+from turnstile_spark import TurnstileError, selftest
+from turnstile_spark.coordinator import Coordinator, Route
+from turnstile_spark.delegate import Delegate
+from turnstile_spark.outer import Outer
+from turnstile_spark.sessions import _Listener
+
+
+@pytest.mark.parametrize("proxy", [Coordinator, Route, Delegate, Outer, _Listener])
+def test_a_proxy_has_every_method_of_its_interfaces(lake: Any, proxy: type) -> None:
+    """py4j runs no Java default methods: one that is missing in Python fails when Spark first calls it."""
+    modifier = lake.jvm.cls("java.lang.reflect.Modifier")
+    for interface in proxy.Java.implements:  # type: ignore[attr-defined]
+        for method in lake.jvm.class_for_name(interface).getMethods():
+            if not modifier.isStatic(method.getModifiers()):
+                assert callable(getattr(proxy, method.getName(), None)), f"{interface}.{method.getName()}"
+
+
+def test_every_internal_that_is_leaned_on_is_as_expected(lake: Any, spark: Any) -> None:
+    assert selftest.failures(lake.jvm, spark) == []
+
+
+def test_an_internal_that_is_not_as_expected_is_named(
+    file_server: Any, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(selftest.CHECKS, "Delta.somethingPrivate", ("a test", lambda jvm, spark: False))
+    with pytest.raises(TurnstileError, match=r"Delta\.somethingPrivate \(a test\)") as caught:
+        turnstile_spark.attach(spark, "untested", file_server.url, token=file_server.token)
+    assert caught.value.condition == "TURNSTILE_SELF_TEST"
+
+
+def test_two_lakes_of_one_catalog_see_each_other(lake: Any, sql: Any, spark: Any, file_server: Any, name: str) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
+    with turnstile_spark.attach(spark, "second", file_server.url, token=file_server.token):
+        sql(f"INSERT INTO second.{name} SELECT id + 1 FROM lake.{name}")
+        assert sql.ids(f"lake.{name}") == sql.ids(f"second.{name}") == [1, 2]
+
+
+def test_attaching_again_under_a_name_replaces_the_lake(sql: Any, spark: Any, file_server: Any, name: str) -> None:
+    first = turnstile_spark.attach(spark, "again", file_server.url, token=file_server.token)
+    sql(f"CREATE TABLE again.{name} AS SELECT 1 AS id")
+    old = spark.table(f"again.{name}")
+    second = turnstile_spark.attach(spark, "again", file_server.url, token=file_server.token)
+    sql(f"INSERT INTO again.{name} VALUES (2)")
+    assert old.count() == 2
+    first.detach()  # changes nothing: the name is not its any more
+    sql(f"INSERT INTO again.{name} VALUES (3)")
+    assert spark.newSession().table(f"again.{name}").count() == 3
+    second.detach()
+
+
+def test_a_detached_lake_says_so(sql: Any, spark: Any, file_server: Any, name: str) -> None:
+    gone = turnstile_spark.attach(spark, "gone", file_server.url, token=file_server.token)
+    sql(f"CREATE TABLE gone.{name} AS SELECT 1 AS id")
+    old = spark.table(f"gone.{name}")
+    gone.detach()
+    gone.detach()
+    with pytest.raises(TurnstileError) as caught:
+        old.count()
+    assert caught.value.condition == "TURNSTILE_DETACHED"
+    assert "gone" not in {row.catalog for row in sql("SHOW CATALOGS")}
+
+
+def test_attach_needs_a_server(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNSTILE_URL", raising=False)
+    with pytest.raises(ValueError, match="TURNSTILE_URL"):
+        turnstile_spark.attach(spark, "none")
