@@ -36,5 +36,7 @@ def s3_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The same with its tables in the emulated S3, below ``s3://lake/warehouse``, and functions held to their roles."""
     from turnstile_local import Stack
 
-    with Stack.start(tmp_path_factory.mktemp("s3-stack"), port=0, lake="s3://lake/warehouse", roles=True) as running:
+    home = tmp_path_factory.mktemp("s3-stack")
+    parameters = {"ImportRoot": "s3://lake/legacy"}
+    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters=parameters, roles=True) as running:
         yield running
