@@ -1,0 +1,228 @@
+"""Changing a catalog with one swap: attempts, lost answers, what is left behind."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.catalog_faults import LOSSES, Faulty, How
+from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
+from turnstile.core.catalog_rows import RECENT, CatalogHead
+from turnstile.core.entities import Namespace
+from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, TooLarge
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.services import CatalogServices
+
+
+def row(services: CatalogServices) -> CatalogHead:
+    found = services.world.refs.read(services.world.space.catalog("main"))
+    assert found is not None
+    return CatalogHead.from_row(found)
+
+
+def objs(services: CatalogServices) -> set[str]:
+    return {id for _, id in fakes(services).objs.rows}
+
+
+def test_a_change_that_others_overtake_is_computed_again_from_their_tree() -> None:
+    """I9: independent changes never fail each other."""
+    services, other = fresh(), None
+    other = fresh(services.world)
+    seen: list[str] = []
+
+    def change(view: View) -> Edit:
+        seen.append(view.tree.head)
+        if len(seen) <= 3:
+            other.namespaces.create("main", (f"other{len(seen)}",))
+        return Edit("mine", put={("mine",): Namespace("mine", "id", 1)})
+
+    services.committer.commit("main", change)
+    assert len(set(seen)) == 4
+    listed = [found.name for found in services.listings.namespaces("main").items]
+    assert listed == [("default",), ("mine",), ("other1",), ("other2",), ("other3",)]
+    complete(fakes(services))
+
+
+def test_entities_of_earlier_attempts_are_used_again_and_lost_commits_are_deleted() -> None:
+    services = fresh()
+    other = fresh(services.world)
+    before = objs(services)
+    attempts: list[int] = []
+
+    def change(view: View) -> Edit:
+        attempts.append(1)
+        if len(attempts) <= 3:
+            other.namespaces.create("main", (f"other{len(attempts)}",))
+        return Edit("mine", put={("mine",): Namespace("mine", "id", 1)})
+
+    services.committer.commit("main", change)
+    fresh_objs = objs(services) - before
+    assert sum(id.startswith("entity/") for id in fresh_objs) == 4, "mine once, the others' three"
+    assert sum(id.startswith("commit/") for id in fresh_objs) == 4, "no lost commit stays"
+    complete(fakes(services))
+
+
+def test_an_entity_is_made_anew_when_what_it_replaces_has_changed() -> None:
+    """Two updates of one namespace at the same time both count."""
+    services = fresh()
+    other = fresh(services.world)
+    services.namespaces.create("main", ("n",), properties={"base": "1"})
+    raced = []
+
+    def change(view: View) -> Edit:
+        old = view.entity(view.tree.namespace(("n",)).obj)
+        assert isinstance(old, Namespace)
+        if not raced:
+            raced.append(other.namespaces.update("main", ("n",), set={"theirs": "1"}))
+        return Edit("mine", put={("n",): Namespace(old.name, old.id, 1, properties={**old.properties, "mine": "1"})})
+
+    services.committer.commit("main", change)
+    found = services.namespaces.get("main", ("n",)).entity.properties
+    assert found == {"base": "1", "theirs": "1", "mine": "1"}
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_an_answer_lost_at_the_swap_is_found_out_and_the_change_applied_once(how: How) -> None:
+    services = fresh()
+    before = row(services)
+    faulty = Faulty(fakes(services), 2, how)  # 1 objs, 2 swap
+    made = fresh(faulty.world).namespaces.create("main", ("n",), comment="c")
+    assert made.entity.comment == "c"
+    assert row(services).seq == before.seq + 1
+    assert faulty.writes == ["put_many", "write", "write"]
+    complete(fakes(services))
+
+
+@pytest.mark.parametrize("overtaken", [1, RECENT + 5])
+def test_an_answer_lost_long_ago_is_found_in_the_history(overtaken: int) -> None:
+    """The swap landed, its answer was lost, and others committed before it could be asked again."""
+    services = fresh()
+    other = fresh(services.world)
+    faulty = Faulty(fakes(services), 2, "lost")
+    waits: list[float] = []
+
+    def pause(seconds: float) -> None:
+        waits.append(seconds)
+        for n in range(overtaken):
+            other.namespaces.create("main", (f"o{n}",))
+
+    reader = CatalogReader(faulty.world)
+    committer = Committer(faulty.world, reader, pause=pause)
+    before = row(services).seq
+
+    def change(view: View) -> Edit:
+        if view.tree.find(("mine",)) is not None:
+            raise AlreadyExists("mine")  # what a second application would meet
+        return Edit("mine", put={("mine",): Namespace("mine", "id", 1)})
+
+    committer.commit("main", change)
+    assert row(services).seq == before + 1 + overtaken
+    assert len(waits) == 1
+    complete(fakes(services))
+
+
+def test_an_outcome_that_stays_unknown_is_reported_as_such_and_nothing_is_deleted() -> None:
+    services = fresh()
+
+    class Silent(Faulty):
+        def write(self, name: str, apply: object, lost: type[Exception]) -> object:
+            if name != "write":
+                return super().write(name, apply, lost)  # type: ignore[arg-type]
+            self.writes.append(name)
+            raise lost("no answer")
+
+    faulty = Silent(fakes(services))
+    reader = CatalogReader(faulty.world)
+    committer = Committer(faulty.world, reader, deadline_ms=50)
+    with pytest.raises(OutcomeUnknown):
+        committer.commit("main", lambda view: Edit("x", put={("x",): Namespace("x", "id", 1)}))
+    assert "delete" not in faulty.writes
+    complete(fakes(services))
+
+
+def test_a_change_that_is_always_overtaken_gives_up_at_its_deadline() -> None:
+    services = fresh()
+    other = fresh(services.world)
+    committer = Committer(services.world, services.reader, deadline_ms=100)
+    before = objs(services)
+    count = iter(range(10_000))
+
+    def change(view: View) -> Edit:
+        other.namespaces.create("main", (f"o{next(count)}",))
+        return Edit("x", put={("x",): Namespace("x", "id", 1)})
+
+    with pytest.raises(StateConflict) as refused:
+        committer.commit("main", change)
+    assert refused.value.type == "ConcurrentChange"
+    assert refused.value.details["retry_after_ms"] > 0
+    others = next(count)
+    assert len(objs(services) - before) == 2 * others, "nothing of the lost attempts stays"
+    complete(fakes(services))
+
+
+def test_nothing_to_change_writes_nothing() -> None:
+    services = fresh()
+    world = fakes(services)
+    before = (dict(world.refs.rows), dict(world.objs.rows))
+    services.namespaces.update("main", ("default",), set={})
+    assert (world.refs.rows, world.objs.rows) == before
+
+
+def test_a_refused_change_changes_nothing() -> None:
+    services = fresh()
+    world = fakes(services)
+    before = (dict(world.refs.rows), dict(world.objs.rows))
+    with pytest.raises(AlreadyExists):
+        services.namespaces.create("main", ("DEFAULT",))
+    with pytest.raises(NotFound):
+        services.namespaces.create("nothing", ("n",))
+    assert (world.refs.rows, world.objs.rows) == before
+
+
+def test_the_row_stays_small_and_remembers_the_recent_heads() -> None:
+    services = fresh()
+    for n in range(RECENT + 10):
+        services.namespaces.create("main", (f"n{n}",))
+    head = row(services)
+    assert len(head.recent) == RECENT
+    assert head.seq == RECENT + 11
+    assert len(str(services.world.refs.read(head.key))) < 4096
+    complete(fakes(services))
+
+
+def test_an_index_that_does_not_fit_into_one_obj_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = fresh()
+    monkeypatch.setattr("turnstile.services.catalog.store.OBJ_BUDGET", 600)
+    with pytest.raises(TooLarge) as refused:
+        for n in range(100):
+            services.namespaces.create("main", (f"namespace{n}",))
+    assert refused.value.remedy
+    complete(fakes(services))
+
+
+def test_history_tells_what_changed_and_leads_back_to_the_first_commit() -> None:
+    services = fresh()
+    create(services, "t")
+    services.renamer.rename("main", ("default",), "t", "u")
+    services.dropper.drop("main", ("default",), "u")
+    messages, head = [], row(services).head
+    while True:
+        commit = services.reader.store.tree("main", head).commit
+        messages.append(commit.message)
+        if not commit.parents:
+            break
+        head = commit.parents[0]
+    assert messages[:3] == ["drop table main.default.u", "rename table default.t to default.u", "create table main.default.t"]
+    assert messages[-1] == "create catalog main"
+    assert names(services) == []
+
+
+def test_head_of_a_table_is_untouched_by_changes_of_other_names() -> None:
+    """Tables stay independent: a commit of the catalog does not write other tables' HEADs."""
+    services = fresh()
+    table_id = create(services, "t")
+    before = head_of(services.world, table_id)
+    create(services, "u")
+    services.namespaces.create("main", ("n",))
+    assert head_of(services.world, table_id) == before
