@@ -12,6 +12,8 @@ from tests.unit.publish_kit import TABLE, Table
 from turnstile.core.decision import Conflict, Ratified
 from turnstile.core.errors import NotFound
 from turnstile.core.gc_plan import Staged, decided_at, staged_candidates, staged_since, version_of
+from turnstile.core.positions import positioned
+from turnstile.services.materialise import materialise
 from turnstile.services.paths import published_path, staged_path
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.publish import Publisher
@@ -246,3 +248,17 @@ def test_names_that_are_no_staged_commits_are_nobodys_garbage(world: FakeWorld, 
     days(world, 9)
     collect(world)
     assert {"readme.txt", "00000000000000000000.json"} <= staged_files(table)
+
+
+def test_i10_a_materialised_inline_commit_goes_like_any_published_winner(world: FakeWorld, table: Table) -> None:
+    for _ in range(6):
+        table.inline()
+    materialise(world, table.head, positioned(table.head))
+    days(world, 5)
+    Publisher(world).publish(TABLE)
+    days(world, 0.9)
+    assert collect(world, "staged").items == (), "readers were given the name until the floor passed it"
+    days(world, 0.2)
+    report = collect(world, "staged")
+    assert {item.id.removeprefix(f"{TABLE}/") for item in report.items} == {table.names[v] for v in (1, 2, 3)}
+    check_reachable(table)
