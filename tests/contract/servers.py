@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -79,17 +80,24 @@ def libraries(release: Release) -> Path:
         if shutil.which(program) is None:
             raise Missing(f"DynamoDB Local {release.version} needs {program} (Java 17 and Maven)")
     folder = _cache() / release.version
-    if (folder / "complete").exists():
-        return folder / "lib"
-    folder.mkdir(parents=True, exist_ok=True)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as name:
+            fetched = Path(name) / "fetched"
+            fetched.mkdir()
+            _fetch(release, fetched)
+            with suppress(OSError):  # another test session was faster
+                fetched.rename(folder)
+    return folder / "lib"
+
+
+def _fetch(release: Release, folder: Path) -> None:
     bom = _BOM.format(bom=release.bom) if release.bom else ""
     (folder / "pom.xml").write_text(_POM.format(bom=bom, group=release.group, version=release.version))
     goal = ["dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
-    fetched = subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, capture_output=True, text=True, check=False)
-    if fetched.returncode != 0:
-        raise Missing(f"DynamoDB Local {release.version} could not be fetched: {fetched.stdout[-300:].strip()}")
-    (folder / "complete").touch()
-    return folder / "lib"
+    done = subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Missing(f"DynamoDB Local {release.version} could not be fetched: {done.stdout[-300:].strip()}")
 
 
 @contextmanager
@@ -98,5 +106,11 @@ def dynamodb_local(release: Release, folder: Path) -> Iterator[str]:
     lib, port = libraries(release), free_port()
     options = ["-Xmx512m", "-cp", f"{lib}/*", f"-Djava.library.path={lib}"]
     command = ["java", *options, release.main, "-inMemory", "-disableTelemetry", "-port", str(port)]
-    with serving(command, port, folder, os.environ) as url:
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(serving(command, port, folder, os.environ))
+        except RuntimeError as error:
+            if "UnsupportedClassVersionError" in str(error):
+                raise Missing(f"DynamoDB Local {release.version} needs Java 17") from None
+            raise
         yield url

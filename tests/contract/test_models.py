@@ -1,0 +1,63 @@
+"""The models know every attribute the core speaks of, and refuse what they do not know (I2: nothing is half stored)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import turnstile
+from tests.contract.rows import change, head_row
+from turnstile.adapters.dynamo.models import KINDS, TableRow
+from turnstile.adapters.dynamo.render import request
+from turnstile.adapters.dynamo.rows import from_item, model_of, to_item
+from turnstile.core.plan import Append, Equals, Include, Insert, Set
+
+KEY = "contract/table/t"
+SOURCES = sorted((Path(turnstile.__file__).parent / "core").glob("*.py"))
+PLANNED = re.compile(
+    r"\b(?:Set|SetSum|Append|Include|Exclude|Drop|Equals|Below|At\w+|Absent|Present|Lacks)\(\(\"(\w+)\""
+)
+READ = re.compile(r"\brow(?:\[|\.get\()\"(\w+)\"")
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_i2_every_attribute_the_core_plans_with_or_reads_is_declared(source: Path) -> None:
+    declared = {name for model in KINDS.values() for name in model.get_attributes()}
+    text = source.read_text()
+    assert {*PLANNED.findall(text), *READ.findall(text)} <= declared
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        Insert(head_row(KEY) | {"surprise": 1}, ()),
+        Insert({name: value for name, value in head_row(KEY).items() if name != "latest"}, ()),
+        change(KEY, Set(("surprise",), 1)),
+        change(KEY, Set(("latest", "below"), 1)),
+        change(KEY, Append(("surprise",), (b"x",))),
+        change(KEY, Set(("latest",), 1), when=(Equals(("surprise",), 1),)),
+        change(KEY),
+        change("contract/surprise/t", Set(("latest",), 1)),
+        change("no-kind", Set(("latest",), 1)),
+    ],
+    ids=lambda write: "",
+)
+def test_i2_what_no_model_declares_is_refused_before_anything_is_sent(write: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        request("refs", write)  # type: ignore[arg-type]
+
+
+def test_i6_an_attribute_that_a_newer_release_wrote_does_not_break_an_older_reader() -> None:
+    item = to_item(TableRow, head_row(KEY))
+    assert from_item(model_of(KEY), item | {"future": {"S": "x"}}) == head_row(KEY)
+
+
+def test_i3_the_same_write_is_rendered_the_same_to_the_byte_whatever_the_order_of_a_set() -> None:
+    """A transaction is only recognised under its token when it is the same request."""
+    names = [f"txn-{number}" for number in range(50)]
+    one = request("refs", change(KEY, Include(("ids",), frozenset(names))))
+    two = request("refs", change(KEY, Include(("ids",), frozenset(reversed(names)))))
+    assert one == two
+    assert one["ExpressionAttributeValues"][":0"] == {"SS": sorted(names)}
