@@ -29,9 +29,9 @@ class Faulty:
         self._left, self._how = at, how
         self.writes: list[str] = []
         self.world: World = World(
-            refs=_Port(world.refs, self, {"write": OutcomeUnknown, "transact": OutcomeUnknown}),  # type: ignore[arg-type]
-            objs=_Port(world.objs, self, {"put": OutcomeUnknown, "put_many": OutcomeUnknown, "delete": OutcomeUnknown}),  # type: ignore[arg-type]
-            storages=_Storages(world.storages, self),  # type: ignore[arg-type]
+            refs=_Port(world.refs, self, {"write": OutcomeUnknown, "transact": OutcomeUnknown}),
+            objs=_Port(world.objs, self, {"put": OutcomeUnknown, "put_many": OutcomeUnknown, "delete": OutcomeUnknown}),
+            storages=_Storages(world.storages, self),
             clock=world.clock,
             ids=world.ids,
             space=world.space,
@@ -69,6 +69,4 @@ class _Storages:
     faulty: Faulty
 
     def open(self, location: str) -> _Port:
-        return _Port(
-            self.storages.open(location), self.faulty, {"put_if_absent": StorageFault, "delete": StorageFault}
-        )
+        return _Port(self.storages.open(location), self.faulty, {"put_if_absent": StorageFault, "delete": StorageFault})

@@ -68,7 +68,7 @@ def test_an_entity_is_made_anew_when_what_it_replaces_has_changed() -> None:
     services = fresh()
     other = fresh(services.world)
     services.namespaces.create("main", ("n",), properties={"base": "1"})
-    raced = []
+    raced: list[object] = []
 
     def change(view: View) -> Edit:
         old = view.entity(view.tree.namespace(("n",)).obj)
@@ -213,7 +213,11 @@ def test_history_tells_what_changed_and_leads_back_to_the_first_commit() -> None
         if not commit.parents:
             break
         head = commit.parents[0]
-    assert messages[:3] == ["drop table main.default.u", "rename table default.t to default.u", "create table main.default.t"]
+    assert messages[:3] == [
+        "drop table main.default.u",
+        "rename table default.t to default.u",
+        "create table main.default.t",
+    ]
     assert messages[-1] == "create catalog main"
     assert names(services) == []
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, staged
-from turnstile.core.entities import Table
+from turnstile.core.catalog_paths import Path
+from turnstile.core.entities import Entity, Table
 from turnstile.core.head import new_head_row
+from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.plan import Insert, new_row
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.services import CatalogServices
@@ -21,14 +23,15 @@ def filled(size: int) -> CatalogServices:
     """A catalog with ``size`` tables, made in one change."""
     services = fresh()
     world = fakes(services)
-    tables = {}
+    tables: dict[Path, Entity] = {}
     for n in range(size):
         id = f"22222222-2222-4222-8222-{n:012d}"
         location = f"file:///lake/main/default/{id}"
         tables["default", f"filler_table_{n:05d}"] = Table(f"filler_table_{n:05d}", id, location, 1)
     services.committer.commit("main", lambda view: Edit("fill", put=tables))
     for path, table in tables.items():
-        metadata = services.snapshots.put("main", table.table_id, _snapshot(), 1)
+        assert isinstance(table, Table)
+        metadata = services.snapshots.put("main", table.table_id, MetadataSnapshot(0, {}, {}, {}), 1)
         head = new_head_row(
             key=world.space.table(table.table_id),
             table_id=table.table_id,
@@ -46,12 +49,6 @@ def filled(size: int) -> CatalogServices:
         owner = {"kind": "location", "table_id": table.table_id, "catalog": "main", "created": 1, "below": 0}
         world.refs.write(Insert({"key": world.space.location(table.location), **owner}, ()))
     return services
-
-
-def _snapshot() -> object:
-    from turnstile.core.metadata import MetadataSnapshot
-
-    return MetadataSnapshot(0, {}, {}, {})
 
 
 def counted(services: CatalogServices, call: Callable[[], object]) -> list[str]:

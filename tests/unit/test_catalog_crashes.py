@@ -53,20 +53,20 @@ OPERATIONS = {
         lambda services, _: services.namespaces.get("main", ("default",)).entity.properties == {"k": "v"},
     ),
     "register": Operation(
-        lambda services: staged(services),
-        lambda services, id: services.registrar.register(*MAIN, "t", str(id)),
-        lambda services, id: services.reader.resolve(*MAIN, "t").table_id == id,
+        staged,
+        lambda services, made: services.registrar.register(*MAIN, "t", str(made)),
+        lambda services, made: services.reader.resolve(*MAIN, "t").table_id == made,
     ),
     "rename": Operation(
         lambda services: create(services, "t"),
         lambda services, _: services.renamer.rename(*MAIN, "t", "u"),
-        lambda services, id: services.reader.resolve(*MAIN, "u").table_id == id and names(services) == ["u"],
+        lambda services, made: services.reader.resolve(*MAIN, "u").table_id == made and names(services) == ["u"],
         (NotFound,),
     ),
     "drop": Operation(
         lambda services: create(services, "t"),
         lambda services, _: services.dropper.drop(*MAIN, "t"),
-        lambda services, id: names(services) == [] and head_of(services.world, str(id)).state == "dropped",
+        lambda services, made: names(services) == [] and head_of(services.world, str(made)).state == "dropped",
         (NotFound,),
     ),
     "cascade": Operation(

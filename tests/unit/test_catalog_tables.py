@@ -6,7 +6,14 @@ import pytest
 
 from tests.fakes import delta
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged, write_zero
-from turnstile.core.errors import AlreadyExists, InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
+from turnstile.core.errors import (
+    AlreadyExists,
+    InvalidCommit,
+    NotFound,
+    PermissionDenied,
+    StateConflict,
+    TurnstileError,
+)
 from turnstile.core.head import ROWS_UNREAD
 from turnstile.core.plan import Change, Set
 from turnstile.services.catalog.services import CatalogServices
@@ -17,8 +24,8 @@ from turnstile.services.paths import published_path
 MAIN = ("main", ("default",))
 
 
-def register(services: CatalogServices, table_id: str, name: str = "t", **more: str) -> bool:
-    return services.registrar.register(*MAIN, name, table_id, **more).replayed
+def register(services: CatalogServices, table_id: str, name: str = "t", principal: str = "") -> bool:
+    return services.registrar.register(*MAIN, name, table_id, principal=principal).replayed
 
 
 def set_state(services: CatalogServices, table_id: str, state: str) -> None:
@@ -135,7 +142,7 @@ def test_gc_that_comes_between_reading_and_writing_wins() -> None:
         world.refs.rows.pop(world.space.staging(table_id), None)
         original(objs)  # type: ignore[arg-type]
 
-    world.objs.put_many = collect_first  # type: ignore[method-assign,assignment]
+    world.objs.put_many = collect_first  # type: ignore[method-assign]
     with pytest.raises(NotFound) as error:
         register(services, table_id)
     assert error.value.type == "NoSuchStagingTable"
@@ -207,8 +214,12 @@ def test_version_0_must_keep_the_contract_and_the_member_is_named(case: str) -> 
     assert error.field == field
 
 
-@pytest.mark.parametrize(("feature", "hwm", "expected"), [("", None, None), ("rowTracking", None, -1), ("rowTracking", 41, 41)])
-def test_the_head_starts_with_the_row_ids_that_version_0_assigned(feature: str, hwm: int | None, expected: int | None) -> None:
+@pytest.mark.parametrize(
+    ("feature", "hwm", "expected"), [("", None, None), ("rowTracking", None, -1), ("rowTracking", 41, 41)]
+)
+def test_the_head_starts_with_the_row_ids_that_version_0_assigned(
+    feature: str, hwm: int | None, expected: int | None
+) -> None:
     """I2: row ids are never given out twice."""
     services = fresh()
     made = services.staging.create(*MAIN, "t")
@@ -247,7 +258,12 @@ def test_a_rename_keeps_uuid_and_location_and_the_old_name_leads_nowhere_for_any
     assert services.renamer.rename(*MAIN, "T", "Orders", ("sales",)) == ("Sales", "Orders")
     after = head_of(services.world, table_id)
     assert after.name == "main.Sales.Orders"
-    assert (after.table_id, after.location, after.latest, after.metadata) == (before.table_id, before.location, 0, before.metadata)
+    assert (after.table_id, after.location, after.latest, after.metadata) == (
+        before.table_id,
+        before.location,
+        0,
+        before.metadata,
+    )
     assert elsewhere.reader.guess(*MAIN, "t") is not None, "the stale guess is there"
     with pytest.raises(NotFound):
         elsewhere.reader.resolve(*MAIN, "t")

@@ -66,7 +66,9 @@ def test_a_subtree_is_one_range_right_after_its_root(names: set[tuple[str, ...]]
     keys = sorted({key_of(path) for path in names})
     start, stop = below(key_of(root))
     inside = [key for key in keys if start <= key and (stop is None or key < stop)]
-    deeper = [key for key in keys if path_of(key)[: len(root)] == path_of(key_of(root)) and len(path_of(key)) > len(root)]
+    deeper = [
+        key for key in keys if path_of(key)[: len(root)] == path_of(key_of(root)) and len(path_of(key)) > len(root)
+    ]
     assert inside == deeper
     assert all(key >= past_subtree(key_of(root)) for key in keys if key > key_of(root) and key not in inside)
     assert {child_key(key_of(root), key) for key in inside} == {key_of(path_of(key)[: len(root) + 1]) for key in inside}
