@@ -20,8 +20,16 @@ HEALTH: Final = "/_turnstile/health"
 SAVE: Final = "/_turnstile/save"
 """POST: write everything to disk now."""
 
-CONCURRENCY: Final = 8
+CONCURRENCY: Final = min(16, max(4, os.cpu_count() or 4))
 """Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests wait their turn."""
+
+
+_FOREIGN: Final = (
+    "AWS_", "MINISTACK_", "LAMBDA_", "TURNSTILE_", "NO_PROXY", "no_proxy",
+    # Without compiled modules a start takes twice as long, and so does each process of a function.
+    "PYTHONDONTWRITEBYTECODE",
+)  # fmt: skip
+"""Variables of the caller's that the gateway and the functions do not see."""
 
 
 def client_environment(url: str) -> dict[str, str]:
@@ -42,11 +50,7 @@ def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool) 
 
     ``roles`` makes the emulator hold every function to its role.
     """
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("AWS_", "MINISTACK_", "LAMBDA_", "TURNSTILE_")) and name.lower() != "no_proxy"
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     return kept | {
         "GATEWAY_PORT": str(port),
         "BIND_HOST": HOST,
