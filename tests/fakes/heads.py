@@ -51,7 +51,7 @@ def named(version: int, txn: str = "x", ict: int = START_ICT + 10, *, base: int 
 
 def ticket(base: int, txn: str = "x", ict: int = START_ICT + 10, *, rows: int = -1, **more: Any) -> Proposal:
     """A proposal of the next version."""
-    own = {key: more.pop(key) for key in ("apps", "recalled") if key in more}
+    own = {key: more.pop(key) for key in ("apps", "asserts", "recalled") if key in more}
     body = entry(txn, ict, changed="append", inline=True, ticket=True, rows=rows, **more)
     return Proposal(version=None, base=base, entry=body, **own)
 
@@ -123,7 +123,9 @@ def proposals(draw: st.DrawFn, latest: int = 8) -> Proposal:
     recalled = draw(st.sampled_from([None, None, None, *range(1, latest + 2)]))
     if version is None:
         rows = draw(st.sampled_from([-1, -1, 0, 4]))
-        return ticket(base, draw(_txns), draw(_icts), rows=rows, apps=draw(_apps), recalled=recalled, data=draw(_data))
+        asserts = draw(st.sampled_from([None, None, None, "m0", "m1"]))
+        more = {"apps": draw(_apps), "data": draw(_data), "asserts": asserts, "recalled": recalled}
+        return ticket(base, draw(_txns), draw(_icts), rows=rows, **more)
     return named(
         version,
         draw(_txns),

@@ -31,8 +31,9 @@ ROWS_OFF: Final = -3
 ROWS_UNREAD: Final = MAX_ROW_ID + 1
 """The mark after a commit that was too large to be read whole: no ticket may assign row ids until one names them."""
 
-MAX_APPS: Final = 16
-"""Streaming applications one commit may name in the row; a commit with more counts as unread."""
+MAX_APPS: Final = 2
+"""Streaming applications one commit may name in the row; a commit with more counts as unread. Few enough that every
+floor write forgets at least as many as the commits it covers brought (I11)."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

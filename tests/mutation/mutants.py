@@ -1,0 +1,135 @@
+"""The list of mutants: every clause and action of every conditional write, every branch of the pure decisions.
+
+A mutant is a change of one module's syntax tree, applied when the module is imported (``plugin``). Its name says the
+function, the kind of change and what is changed, so that it stays the same while lines move.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+LAYER: Final = Path(__file__).parents[2] / "layers"
+
+WRITES: Final = (
+    "turnstile.core.ratify",
+    "turnstile.core.floor",
+    "turnstile.core.stuck",
+    "turnstile.core.gc_rows",
+    "turnstile.core.catalog_rows",
+    "turnstile.core.catalog_heads",
+    "turnstile.core.location_rows",
+)
+"""Modules that build conditional writes: each clause always holds; each action does nothing."""
+
+DECISIONS: Final = (
+    "turnstile.core.decide",
+    "turnstile.core.gc_plan",
+    "turnstile.core.positions",
+    "turnstile.core.floor",
+)
+"""Pure decisions: each branch is never taken; each comparison is off by one."""
+
+ACTIONS: Final = {"Set", "SetSum", "Append", "Include", "Exclude", "Drop"}
+CLAUSES: Final = {"Clause", "new_row"}
+_EDGES: Final = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+_HELD: Final = "__import__('tests.mutation.harmless', fromlist=['x']).HELD"
+_NOTHING: Final = "__import__('tests.mutation.harmless', fromlist=['x']).NOTHING"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change. ``place`` counts the nodes of its kind in the module."""
+
+    module: str
+    kind: str
+    place: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module.removeprefix('turnstile.')}: {self.name}"
+
+
+def source(module: str) -> Path:
+    return LAYER / (module.replace(".", "/") + ".py")
+
+
+def mutants() -> list[Mutant]:
+    """Every mutant, in source order."""
+    found: list[Mutant] = []
+    for module in dict.fromkeys((*WRITES, *DECISIONS)):
+        kinds = (("clause", "action") if module in WRITES else ()) + (("branch", "edge") if module in DECISIONS else ())
+        tree = ast.parse(source(module).read_text())
+        for kind in kinds:
+            names: Counter[str] = Counter()
+            for place, (function, node) in enumerate(_nodes(tree, kind)):
+                text = f"{function}: {kind} {_label(node)}"
+                names[text] += 1
+                found.append(Mutant(module, kind, place, text + (f" ({names[text]})" if names[text] > 1 else "")))
+    return found
+
+
+def mutated(mutant: Mutant) -> ast.Module:
+    """The module's tree with the change."""
+    tree = ast.parse(source(mutant.module).read_text())
+    for place, (_, node) in enumerate(_nodes(tree, mutant.kind)):
+        if place == mutant.place:
+            _change(tree, node, mutant.kind)
+            return ast.fix_missing_locations(tree)
+    raise LookupError(str(mutant))
+
+
+def _nodes(tree: ast.Module, kind: str) -> Iterator[tuple[str, ast.AST]]:
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if _is(node, kind):
+                yield function.name, node
+
+
+def _is(node: ast.AST, kind: str) -> bool:
+    if kind in ("clause", "action"):
+        wanted = CLAUSES if kind == "clause" else ACTIONS
+        return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in wanted
+    if kind == "branch":
+        return isinstance(node, ast.If)
+    return isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _EDGES
+
+
+def _label(node: ast.AST) -> str:
+    if isinstance(node, ast.Call):
+        assert isinstance(node.func, ast.Name)
+        if node.func.id == "Clause" and isinstance(node.args[0], ast.Constant):
+            return repr(node.args[0].value)
+        return ast.unparse(node)[:70]
+    return ast.unparse(node.test if isinstance(node, ast.If) else node)[:70]
+
+
+def _change(tree: ast.Module, node: ast.AST, kind: str) -> None:
+    if isinstance(node, ast.If):
+        node.test = ast.Constant(value=False)
+    elif isinstance(node, ast.Compare):
+        node.ops = [_EDGES[type(node.ops[0])]()]
+    else:
+        harmless = ast.parse(_HELD if kind == "clause" else _NOTHING, mode="eval").body
+        _Replace(node, harmless).visit(tree)
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.expr) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self._new if node is self._old else self.generic_visit(node)
