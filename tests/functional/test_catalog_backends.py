@@ -1,0 +1,151 @@
+"""The catalog on real tables: what the fakes promise, DynamoDB's API keeps. Requests are counted as they are sent."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.contract import servers
+from tests.contract.backends import LOCAL_2, MINISTACK, Backend, Counter
+from tests.fakes import delta
+from tests.functional.import_kit import Legacy
+from tests.unit.catalog_kit import create, head_of, names, staged
+from tests.unit.test_catalog_races import at_once
+from turnstile.adapters.clock import SystemClock
+from turnstile.adapters.ids import RandomIds
+from turnstile.adapters.storages import FileStorages
+from turnstile.core.decision import Ratified
+from turnstile.core.errors import AlreadyExists, NotFound, StateConflict
+from turnstile.core.keys import Space
+from turnstile.services import bootstrap
+from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import Ratifier
+from turnstile.services.transfer.exporting import Exporter
+from turnstile.services.transfer.importing import Importer
+from turnstile.world import World
+
+MAIN = ("main", ("default",))
+_REALMS = itertools.count()
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(MINISTACK, id=MINISTACK), pytest.param(LOCAL_2, marks=pytest.mark.slow)]
+)
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
+    for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "test"), ("DEFAULT_REGION", "us-east-1")):
+        os.environ.setdefault(f"AWS_{name}", value)
+    folder = tmp_path_factory.mktemp("server")
+    with ExitStack() as stack:
+        try:
+            local = request.param == MINISTACK
+            server = servers.ministack(folder) if local else servers.dynamodb_local(servers.LOCAL_2, folder)
+            started = Backend(request.param, stack.enter_context(server))
+        except servers.Missing as missing:
+            pytest.skip(str(missing))
+        started.make_tables()
+        yield started
+
+
+class Realm:
+    """A realm of its own on the shared tables, with its lake in a temporary folder."""
+
+    def __init__(self, backend: Backend, folder: Path) -> None:
+        self._backend, self._realm = backend, f"r{next(_REALMS)}"
+        self.lake, self.old = f"file://{folder}/lake", f"file://{folder}/old/t"
+        bootstrap.ensure(self.world(), lake_root=self.lake)
+
+    def world(self, counter: Counter | None = None) -> World:
+        return World(
+            refs=self._backend.refs(counter, realm=self._realm),
+            objs=self._backend.objs(counter),
+            storages=FileStorages(None),
+            clock=SystemClock(),
+            ids=RandomIds(),
+            space=Space(self._realm),
+        )
+
+    def services(self, counter: Counter | None = None) -> CatalogServices:
+        return build(self.world(counter), lake_root=self.lake, pause=time.sleep)
+
+
+@pytest.fixture
+def realm(backend: Backend, tmp_path: Path) -> Realm:
+    return Realm(backend, tmp_path)
+
+
+def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
+    counter = Counter()
+    services = realm.services(counter)
+    services.namespaces.create("main", ("Sales", "eu"), comment="c", properties={"k": "v"})
+    create(services, "warm")
+    id = staged(services, "Orders")
+    counter.sent.clear()
+    services.registrar.register(*MAIN, "Orders", id)
+    assert sorted(counter.operations) == ["batch_get_item", "batch_write_item", "put_item", "transact_write_items"]
+    assert services.registrar.register(*MAIN, "orders", id).replayed
+    with pytest.raises(StateConflict):
+        services.registrar.register(*MAIN, "other", id)
+    content = delta.append("a", services.world.clock.now_ms())
+    assert isinstance(Ratifier(services.world).commit(CommitRequest(id, 1, content=content)), Ratified)
+    counter.sent.clear()
+    assert services.renamer.rename(*MAIN, "ORDERS", "o", ("sales", "EU")) == ("Sales", "eu", "o")
+    assert len(counter.operations) <= 4  # one more for the spelling of a namespace not seen before
+    elsewhere = realm.services()
+    assert elsewhere.reader.resolve("main", ("sales", "eu"), "O").table_id == id
+    counter.sent.clear()
+    services.dropper.drop("main", ("sales", "eu"), "o")
+    assert sorted(counter.operations) == ["batch_write_item", "get_item", "transact_write_items"]
+    with pytest.raises(NotFound):
+        elsewhere.reader.resolve("main", ("sales", "eu"), "o")
+    assert (head_of(services.world, id).state, head_of(services.world, id).latest) == ("dropped", 1)
+    services.namespace_dropper.drop("main", ("sales",), cascade=True)
+    assert [one.name for one in services.catalogs.list()] == ["main"]
+    assert [found.name for found in services.listings.namespaces("main").items] == [("default",)]
+
+
+def test_a_namespace_of_ninety_tables_goes_in_one_transaction(realm: Realm) -> None:
+    services = realm.services()
+    services.namespaces.create("main", ("n",))
+    for n in range(90):
+        create(services, f"t{n:02d}", "n")
+    assert len(names(services, "n")) == 90
+    seq = services.reader.current("main").commit.seq
+    services.namespace_dropper.drop("main", ("n",), cascade=True)
+    assert services.reader.current("main").commit.seq == seq + 1
+
+
+def test_a_table_comes_in_and_goes_out(realm: Realm) -> None:
+    services = realm.services()
+    legacy = Legacy(services, realm.old).created().append(2)
+    first = Importer(services).run(*MAIN, "t", realm.old)
+    assert (first.version, Importer(realm.services()).run(*MAIN, "t", realm.old).replayed) == (3, True)
+    with pytest.raises(StateConflict):
+        Importer(services).run(*MAIN, "u", realm.old)
+    services.dropper.drop(*MAIN, "t")
+    second = Importer(services).run(*MAIN, "t", realm.old)
+    assert second.version == 4
+    assert Exporter(services).run(*MAIN, "t").release_version == 5
+    assert legacy.actions(5)["commitInfo"]["txnId"].startswith("turnstile-export-")
+    assert Importer(services).run(*MAIN, "t", realm.old).version == 6
+    assert names(services) == ["t"]
+
+
+def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(realm: Realm) -> None:
+    """I9."""
+    boxes = [realm.services() for _ in range(8)]
+    made = at_once([partial(create, box, f"t{n}") for n, box in enumerate(boxes)])
+    assert not [one for one in made if isinstance(one, Exception)]
+    ids = [staged(box, "same") for box in boxes]
+    answers = at_once([
+        partial(box.registrar.register, *MAIN, "same", id) for box, id in zip(boxes, ids, strict=True)
+    ])  # fmt: skip
+    assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 7
+    assert names(realm.services()) == sorted(["same", *(f"t{n}" for n in range(8))])
