@@ -10,13 +10,14 @@ from typing import Any
 class Commit:
     """A ratified commit. ``timestamp``: in-commit timestamp, ms since the epoch; ``modified``: ms since the epoch, the
     modification time every client reports for its file; ``name``: file under ``_delta_log/_staged_commits``;
-    ``size``: bytes; ``kind``: "staged" or "inline"; ``published``: whether ``_delta_log`` has it. Source: the server.
+    ``size``: bytes, None where the server
+    does not tell; ``kind``: "staged" or "inline"; ``published``: whether ``_delta_log`` has it. Source: the server.
     """
 
     version: int
     timestamp: int
     name: str
-    size: int
+    size: int | None
     modified: int
     kind: str
     txn_id: str | None
@@ -31,7 +32,7 @@ class Commit:
             version=answer["version"],
             timestamp=answer["timestamp"],
             name=answer["name"],
-            size=answer["size"],
+            size=answer.get("size"),
             modified=answer["modified"],
             kind=answer["kind"],
             txn_id=answer.get("txn_id"),

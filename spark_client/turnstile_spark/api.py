@@ -135,7 +135,7 @@ class Api:
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
-        """What became of a proposal for ``version``; a single attempt."""
+        """What became of a proposal for ``version``, known by txn id or staged name; a single attempt."""
         query = {"version": version, "txn_id": txn_id, "name": name}
         answer = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
         return Outcome(answer["outcome"], answer.get("version"), answer["latest"])

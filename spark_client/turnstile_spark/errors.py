@@ -62,12 +62,12 @@ class ApiError(Exception):
     @property
     def ambiguous(self) -> bool:
         """True when the request may have been carried out: a 5xx, or a connection lost after sending."""
-        return self.status >= 500 or self.type == "NoAnswer"
+        return self.type == "NoAnswer" or (self.status >= 500 and self.type != "StorageFault")
 
     @property
     def transient(self) -> bool:
         """True when the same request may succeed a little later."""
-        return self.ambiguous or self.type == "Unreachable" or self.status == 429
+        return self.ambiguous or self.type in ("Unreachable", "StorageFault") or self.status == 429
 
     @property
     def retry_after(self) -> float:

@@ -80,8 +80,8 @@ def test_faults_that_pass_are_not_seen(lake: Any, shaky: Any, flaky: Any, sql: A
     flaky.lose_answers("POST", times=1)  # the staging table
     flaky.fail("POST", 429, "Throttled", times=1, retry_after_ms=30)
     sql(f"CREATE TABLE shaky.{name} (id BIGINT)")
-    flaky.fail("/commits", 429, "BacklogFull", times=2, retry_after_ms=20)
-    flaky.fail("/commits", 502, "BadGateway", times=1)
+    flaky.fail("POST /v1/tables", 429, "BacklogFull", times=2, retry_after_ms=20)
+    flaky.fail("POST /v1/tables", 502, "BadGateway", times=1)
     sql(f"INSERT INTO shaky.{name} VALUES (1)")
     assert sql.ids(f"lake.{name}") == [1]
     assert lake.table(name).head().latest == 1
@@ -123,11 +123,11 @@ def test_a_server_that_goes_away_is_named_too(lake: Any, shaky: Any, flaky: Any,
 
 def test_a_refusal_is_told_with_its_reason_and_remedy(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
-    flaky.fail("/commits", 400, "InvalidCommit", remedy="write it differently")
+    flaky.fail("POST /v1/tables", 400, "InvalidCommit", remedy="write it differently")
     with pytest.raises(TurnstileError, match=r"InvalidCommit.*write it differently") as caught:
         sql(f"INSERT INTO shaky.{name} VALUES (1)")
     assert caught.value.condition == "TURNSTILE_REFUSED"
-    flaky.fail("/commits", 403, "PermissionDenied")
+    flaky.fail("POST /v1/tables", 403, "PermissionDenied")
     with pytest.raises(TurnstileError) as caught:
         sql(f"INSERT INTO shaky.{name} VALUES (1)")
     assert caught.value.condition == "TURNSTILE_NOT_PERMITTED"

@@ -28,7 +28,7 @@ def test_threads_that_insert_into_one_table_lose_nothing(stored: Any, sql: Any, 
 def test_an_insert_that_loses_the_race_rebases(lake: Any, shaky: Any, flaky: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} (id BIGINT)")
     sql(f"INSERT INTO lake.{name} VALUES (0)")
-    flaky.first("/commits", lambda: sql(f"INSERT INTO lake.{name} VALUES (1)"))
+    flaky.first("POST /v1/tables", lambda: sql(f"INSERT INTO lake.{name} VALUES (1)"))
     sql(f"INSERT INTO shaky.{name} VALUES (2)")
     assert sql.ids(f"lake.{name}") == [0, 1, 2]
     assert lake.table(name).head().latest == 3
@@ -46,7 +46,7 @@ def test_a_writer_whose_work_the_winner_undid_is_told_in_deltas_words(
     lake: Any, shaky: Any, flaky: Any, *, sql: Any, name: str, winner: str, loser: str, error: type[Exception] | None
 ) -> None:
     sql(f"CREATE TABLE lake.{name} AS SELECT id FROM range(3)")
-    flaky.first("/commits", lambda: sql(winner.format(name)))
+    flaky.first("POST /v1/tables", lambda: sql(winner.format(name)))
     expected = error or (ConcurrentAppendException, ConcurrentDeleteDeleteException, Exception)
     with pytest.raises(expected) as caught:
         sql(loser.format(name))

@@ -38,7 +38,7 @@ def test_a_staged_commit_whose_answer_is_lost_is_there_once(
 
 def test_unknown_to_the_server_is_settled_before_delta_hears_of_it(lake: Any, flaky: Any, sql: Any, table: str) -> None:
     """I3: the server did not know whether its write had happened; it had not."""
-    flaky.fail("/commits", 500, "CommitStateUnknown", times=2)
+    flaky.fail("POST /v1/tables", 500, "CommitStateUnknown", times=2)
     sql(f"INSERT INTO shaky.{table} VALUES (1)")
     assert sql.ids(f"lake.{table}") == [0, 1]
     assert lake.table(table).head().latest == 2
@@ -57,7 +57,7 @@ def test_a_refusal_after_a_lost_answer_is_checked_against_the_outcome(
 
 def test_a_lost_answer_to_a_lost_race_rebases_once(lake: Any, flaky: Any, sql: Any, table: str) -> None:
     """I1, I3: somebody else has the version; the repeated proposal learns that, and only then Delta rebases."""
-    flaky.first("/commits", lambda: sql(f"INSERT INTO lake.{table} VALUES (5)"))
+    flaky.first("POST /v1/tables", lambda: sql(f"INSERT INTO lake.{table} VALUES (5)"))
     flaky.rules[-1].lose_answer = True
     sql(f"INSERT INTO shaky.{table} VALUES (1)")
     assert sql.ids(f"lake.{table}") == [0, 1, 5]

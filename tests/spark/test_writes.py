@@ -75,8 +75,12 @@ def test_alter_table_changes_columns_properties_and_constraints(stored: Any, sql
 
 def test_a_commit_over_the_inline_limit_is_staged(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = make(stored, sql, name, "id BIGINT")
-    spark.range(400).repartition(60).writeTo(table).append()
-    sql(f"INSERT INTO {table} VALUES (1000)")
+    before, stored.inline_limit = stored.inline_limit, 2000
+    try:
+        spark.range(400).repartition(10).writeTo(table).append()
+        sql(f"INSERT INTO {table} VALUES (1000)")
+    finally:
+        stored.inline_limit = before
     kinds = {commit.version: commit.kind for commit in stored.table(name).commits()}
     assert kinds == {1: "staged", 2: "inline"}
     assert sql(f"SELECT count(*) AS n FROM {table}")[0].n == 401
