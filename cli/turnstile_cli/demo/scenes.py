@@ -23,15 +23,15 @@ def load_small_tables(stage: Stage) -> None:
             frame.createOrReplaceTempView(f"{table}_csv")
             stage.sql(f"CREATE TABLE {LAKE}.{table} USING delta AS SELECT * FROM {table}_csv")
         else:
-            stage.console.print(f"   [dim]frame.write.saveAsTable('{LAKE}.{table}')[/dim]", highlight=False)
+            stage.show(f"frame.write.format('delta').saveAsTable('{LAKE}.{table}')")
             frame.write.format("delta").saveAsTable(f"{LAKE}.{table}")
 
 
 def load_flights(stage: Stage) -> None:
     """336,776 flights month by month, each month in three inserts."""
     spark, flights = stage.spark, stage.frames["flights"]
-    stage.sql(f"CREATE TABLE {LAKE}.flights ({data.SCHEMAS['flights']}) USING delta")
-    stage.console.print(f"   [dim]INSERT INTO {LAKE}.flights SELECT * FROM ...[/dim] 12 months, 3 inserts each")
+    stage.create("flights", data.SCHEMAS["flights"])
+    stage.show(f"INSERT INTO {LAKE}.flights SELECT * FROM ...   -- 12 months, 3 inserts each")
     for month in range(1, 13):
         for part, (first, last) in enumerate(((1, 10), (11, 20), (21, 31)), start=1):
             rows = flights[(flights.month == month) & flights.day.between(first, last)]
@@ -44,7 +44,7 @@ def race(stage: Stage) -> None:
     """Separate processes append to one table at once; each batch is one day's flights."""
     import pandas as pd
 
-    stage.sql(f"CREATE TABLE {LAKE}.board ({data.SCHEMAS['flights']}) USING delta")
+    stage.create("board", data.SCHEMAS["flights"])
     flights = stage.frames["flights"]
     days = [day for _, day in flights.groupby(["month", "day"])][: stage.writers * stage.batches]
     files = [data.export(day, stage.folder / "csv" / "board" / f"{n:03d}.csv") for n, day in enumerate(days)]

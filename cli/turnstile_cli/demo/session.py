@@ -23,6 +23,10 @@ def stderr_to(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""For a JVM that lives a minute on few cores: the thorough compiler and a parallel collector cost more than they give."""
+
+
 def start(folder: Path, app: str, *, cores: int, memory: str) -> Any:
     """A session whose files stay under ``folder``; its log is ``folder/<app>.log``."""
     import turnstile_spark
@@ -32,7 +36,7 @@ def start(folder: Path, app: str, *, cores: int, memory: str) -> Any:
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder / app}",
+        "spark.driver.extraJavaOptions": f"{QUICK} -Dderby.system.home={folder / app}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",

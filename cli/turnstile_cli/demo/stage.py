@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
+
 from turnstile_cli.demo import mirror
 from turnstile_cli.demo.ledger import Ledger
 from turnstile_cli.demo.meter import Attempt
@@ -36,10 +38,19 @@ class Stage:
     rows: dict[str, int] = field(default_factory=dict)
     ledgers: dict[str, Ledger] = field(default_factory=dict)
 
+    def show(self, statement: str) -> None:
+        """Tell the viewer what runs now."""
+        self.console.print(f"   [dim]{escape(statement)}[/dim]", highlight=False, soft_wrap=True)
+
     def sql(self, statement: str) -> Any:
-        """Run a statement that is shown to the viewer."""
-        self.console.print(f"   [dim]{' '.join(statement.split())}[/dim]", highlight=False)
+        """Run a statement that the viewer sees."""
+        self.show(statement)
         return self.spark.sql(statement)
+
+    def create(self, table: str, columns: str) -> None:
+        """CREATE TABLE; the viewer is spared the columns."""
+        self.show(f"CREATE TABLE lake.{SCHEMA}.{table} ({columns.count(',') + 1} columns) USING delta")
+        self.spark.sql(f"CREATE TABLE lake.{SCHEMA}.{table} ({columns}) USING delta")
 
     @contextmanager
     def scene(self, title: str) -> Iterator[None]:

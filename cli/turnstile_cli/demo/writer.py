@@ -23,9 +23,10 @@ def append_all(order: dict[str, Any]) -> dict[str, Any]:
     spark = start(Path(order["folder"]), order["name"], cores=1, memory="1g")
     lake = turnstile_spark.attach(spark, uri=order["url"], token=order["token"])
     batches = [data.read(spark, "flights", address) for address in order["batches"]]
-    spark.table(order["table"]).count()  # loads classes that the first append would wait for
+    _ = spark.table(order["table"]).schema  # fails here, before the race, if the table cannot be loaded
     print("ready", flush=True)
-    sys.stdin.readline()
+    if sys.stdin.readline() != "go\n":
+        raise SystemExit("nobody waits for this writer any more")
     attempts = watch(lake)
     began = time.perf_counter()
     for batch in batches:
