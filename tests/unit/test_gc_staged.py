@@ -11,7 +11,7 @@ from tests.unit.gc_kit import DAY, check_reachable, collect, days, everything, n
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.core.decision import Conflict, Ratified
 from turnstile.core.errors import NotFound
-from turnstile.core.gc_plan import Staged, decided_at, staged_candidates, staged_since, version_of
+from turnstile.core.gc_plan import Staged, decided_at, due, staged_candidates, staged_since, version_of
 from turnstile.core.positions import positioned
 from turnstile.services.materialise import materialise
 from turnstile.services.paths import published_path, staged_path
@@ -262,3 +262,19 @@ def test_i10_a_materialised_inline_commit_goes_like_any_published_winner(world: 
     report = collect(world, "staged")
     assert {item.id.removeprefix(f"{TABLE}/") for item in report.items} == {table.names[v] for v in (1, 2, 3)}
     check_reachable(table)
+
+
+def test_i10_when_a_version_was_decided_is_its_own_files_time_else_the_next_ones() -> None:
+    published = {4: 40, 5: 50, 7: 70}
+    assert decided_at(5, published) == 50
+    assert decided_at(3, published) == 40, "log cleanup took its own: the next one was published later"
+    assert decided_at(6, published) is None, "a hole"
+    assert decided_at(8, published) is None, "nothing later"
+    assert decided_at(1, {}) is None
+
+
+def test_i10_an_item_is_due_from_its_last_moment_of_grace_on() -> None:
+    assert due("staged", "x", 1, since=100, now=109, grace=10) is None
+    item = due("staged", "x", 1, since=100, now=110, grace=10)
+    assert item is not None
+    assert (item.unreachable_since, item.age_ms) == (100, 10)
