@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 STAMP := .venv/.set-up
-SEEDS ?= 200
+SEEDS ?= 10000
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
@@ -66,7 +66,7 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-quick test-core test-stack test-spark simulate bench
+.PHONY: test test-quick test-core test-stack test-spark simulate mutate bench
 test: test-core test-stack test-spark ## All tests, in three groups
 
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
@@ -81,8 +81,11 @@ test-stack: setup
 test-spark: setup ## Only the tests with a Spark session
 	$(PYTEST) -m spark tests
 
-simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000
-	SIMULATION_SEEDS=$(SEEDS) $(PYTEST) tests/simulation
+simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000000
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+mutate: setup ## Break every clause and decision in turn; each must make a test fail
+	$(BIN)/python -m tests.mutation --jobs 2
 
 bench: setup ## Benchmarks on the embedded stack
 	$(BIN)/python -m benchmarks.race
