@@ -9,12 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.journey import Table, eventually
+from tests.e2e.journey import Storage, Table, eventually
 from turnstile_local import Stack, StackError
 from turnstile_local.errors import AlreadyRunning, PortTaken
 from turnstile_local.layout import Layout
@@ -120,6 +121,30 @@ def test_two_stacks_side_by_side(tmp_path: Path) -> None:
         assert Stack.start(b.home).token == "secret"
     with Stack.start(tmp_path / "b", port=0) as b:
         assert b.token == "secret", "a restart does not open the API"
+    with Stack.start(tmp_path / "b", port=0, token="other") as b, b.client() as api:
+        assert api.get("/v1/catalogs").status_code == 200
+        assert api.get("/v1/catalogs", headers={"authorization": "Bearer secret"}).status_code == 401
+
+
+def test_two_ups_at_once_start_one_stack(cli: Cli) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        told = list(pool.map(lambda _: cli.json("up", "--port", "0"), range(2)))
+    assert sorted(up["started"] for up in told) == [False, True]
+    assert told[0]["pid"] == told[1]["pid"]
+
+
+def test_a_lake_in_s3_outlives_a_restart(tmp_path: Path) -> None:
+    with Stack.start(tmp_path / "home", port=0, lake="s3://lake/warehouse/") as stack:
+        table = Table(stack)
+        table.append(1)
+        published = table.published(1)
+    with Stack.start(tmp_path / "home", port=0) as stack:
+        assert stack.lake_root == "s3://lake/warehouse"
+        with stack.client() as api:
+            (found,) = api.get("/v1/tables").json()["tables"]
+        assert Storage(stack, found["location"]).version(1) == published
+        with pytest.raises(AlreadyRunning, match="s3://lake/warehouse"):
+            Stack.start(stack.home, lake="s3://other/place")
 
 
 def test_a_taken_port_is_told_at_once(cli: Cli) -> None:
