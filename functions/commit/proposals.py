@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
@@ -30,7 +32,7 @@ class Proposed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     base: int | None = None
     staged: Staged | None = None
     inline: Inline | None = None
-    etag: str | None = None
+    etag: Annotated[str, msgspec.Meta(max_length=512)] | None = None
 
 
 def to_request(table_id: str, proposed: Proposed) -> CommitRequest:

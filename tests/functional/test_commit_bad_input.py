@@ -74,6 +74,7 @@ BODIES: list[tuple[str, Any, int, str, str]] = [
     ("ticket with a file", {"version": None, "base": 2, "staged": {"name": NAME, "size": 1}}, 400, "InvalidRequest", "staged.name"),
     ("ticket with a name", {"version": None, "base": 2, "inline": {"content": LINE, "name": NAME}}, 400, "InvalidRequest", "inline.name"),
     ("etag is a number", {"version": 3, "inline": {"content": LINE}, "etag": 5}, 400, "InvalidRequest", "etag"),
+    ("endless etag", {"version": 3, "inline": {"content": LINE}, "etag": "x" * 600}, 400, "InvalidRequest", "etag"),
     ("stale etag of a ticket", {"version": None, "base": 2, "etag": "old", "inline": {"content": LINE}}, 409, "StaleMetadata", "etag"),
     ("stale etag", {"version": 3, "inline": {"content": LINE}, "etag": "old"}, 409, "StaleMetadata", "etag"),
 ]  # fmt: skip
@@ -289,6 +290,21 @@ def test_statistics_nested_too_deeply_count_as_none(lake: Lake) -> None:
     )
     check(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
     assert lake.inline(3, content).status == 200  # a named commit assigns its own row ids
+
+
+@pytest.mark.parametrize("read", [10**40, 2**53, -1])
+def test_a_read_version_that_is_none_gives_a_ticket_no_base(lake: Lake, read: int) -> None:
+    content = delta.append("t3", lake.now(), base=read)
+    check(lake, lake.state(), lake.inline(None, content), 400, "InvalidRequest", "base")
+    assert lake.inline(3, content).status == 200
+
+
+def test_more_rows_than_there_are_row_ids_are_none(lake: Lake) -> None:
+    mark = {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark": 0}', "removed": False}
+    adds = [delta.add(str(i), 2**53 - 1) for i in range(2200)]
+    slim = [{"add": {"dataChange": True, "stats": add["add"]["stats"]}} for add in adds]
+    content = delta.lines(delta.info("t3", lake.now()), *slim, {"domainMetadata": mark})
+    check(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
 
 
 def test_a_line_with_many_braces_but_few_levels_is_welcome(lake: Lake) -> None:
