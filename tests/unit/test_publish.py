@@ -240,6 +240,13 @@ def test_i11_pending_that_outlived_its_work_is_cleared(world: FakeWorld, table: 
     table.check_all_published()
 
 
+def test_i11_a_backlog_that_lost_its_pending_is_published_whole(world: FakeWorld, table: Table) -> None:
+    table.mixed(7)
+    del table.row["pending"]
+    assert Publisher(world, step=2).publish(TABLE).count == 7
+    table.check_all_published()
+
+
 def test_i5_two_publishers_at_once_are_harmless(world: FakeWorld, table: Table) -> None:
     """The second one does everything while the first is between copying and raising the floor."""
     table.mixed(9)

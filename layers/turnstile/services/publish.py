@@ -118,7 +118,7 @@ class Publisher:
                 if fault is not None:
                     head, problem = self._give_up(head, *fault)
                     break
-                if (head.floor == head.latest and head.pending is None) or run.over(self._clock.now_ms()):
+                if head.floor == head.latest or run.over(self._clock.now_ms()):
                     break
                 if self._clock.now_ms() - run.read_ms > FRESH_MS:
                     run.read_ms = self._clock.now_ms()
