@@ -14,16 +14,16 @@ from tests.mutation.mutants import Mutant
 ROOT: Final = Path(__file__).parents[2]
 
 NEAREST: Final = {
-    "ratify": ("test_decide_*", "test_core_agreement", "test_traps_commit"),
+    "ratify": ("test_core_clauses", "test_decide_*", "test_core_agreement", "test_traps_commit"),
     "decide": ("test_decide_*", "test_core_agreement", "test_traps_commit"),
     "positions": ("test_decide_*", "test_core_agreement", "test_core_ticket", "test_traps_commit"),
-    "floor": ("test_core_agreement", "test_core_clauses", "test_publish", "test_traps_commit"),
-    "stuck": ("test_publish*", "test_core_clauses", "test_traps*"),
-    "gc_rows": ("test_gc_*", "test_core_clauses", "test_traps*"),
+    "floor": ("test_core_clauses", "test_core_agreement", "test_publish", "test_traps_commit"),
+    "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
+    "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
-    "catalog_rows": ("test_catalog_*", "test_core_clauses", "test_traps*"),
-    "catalog_heads": ("test_catalog_*", "test_core_clauses", "test_traps*"),
-    "location_rows": ("test_catalog_*", "test_core_clauses", "test_traps*"),
+    "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
 }
 """Which unit tests notice a mutant of a module first."""
 
