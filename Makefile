@@ -6,6 +6,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.set-up
 SEEDS ?= 10000
+# Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
