@@ -175,7 +175,10 @@ def test_every_protocol_keeps_what_it_supported_and_gains_the_contract(
     )
 
 
-@pytest.mark.parametrize(("configuration", "expected"), [(None, -1), ('{"rowIdHighWaterMark":41}', 41)])
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [(None, -1), ('{"rowIdHighWaterMark":41}', 41), ('{"rowIdHighWaterMark":2,"domainName":"delta.rowTracking"}', 2)],
+)
 def test_row_ids_go_on_where_they_were(configuration: str | None, expected: int) -> None:
     """I2: no row id twice."""
     services = fresh()
@@ -247,6 +250,16 @@ def test_what_is_no_delta_table_or_a_broken_one_is_refused_with_the_reason() -> 
     third = Legacy(services, "s3://old/third")
     third.write(legacy_info(), delta.add("f"))
     assert "no protocol" in refused(services, UnsupportedTable, "s3://old/third").message
+
+
+@pytest.mark.parametrize("mark", ["", "{", "{}", '{"rowIdHighWaterMark":"x"}', '{"rowIdHighWaterMark":-2}'])
+def test_row_ids_that_cannot_be_read_are_noticed_before_the_table_is_touched(mark: str) -> None:
+    services = fresh()
+    features = ["rowTracking", "domainMetadata"]
+    legacy = Legacy(services).created(legacy_protocol(3, 7, readerFeatures=[], writerFeatures=features))
+    domain = {"domain": "delta.rowTracking", "configuration": mark, "removed": False}
+    legacy.write(legacy_info(), {"domainMetadata": domain})
+    assert "high-water mark" in refused(services, UnsupportedTable).message
 
 
 @pytest.mark.parametrize("version", [(4, 7), (3, 8), (0, 2), ("x", 2)])

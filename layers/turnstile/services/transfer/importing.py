@@ -33,10 +33,9 @@ from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.paths import published_path
 from turnstile.services.transfer.commits import first_timestamp, import_txn, upgrade
 from turnstile.services.transfer.log_state import LogState
-from turnstile.services.transfer.protocols import features, is_managed
 from turnstile.services.transfer.reading import read_state
 from turnstile.services.transfer.reports import ImportReport, import_report
-from turnstile.services.transfer.survey import Survey, Surveyor, check_ours
+from turnstile.services.transfer.survey import Survey, Surveyor, check_importable, row_hwm
 
 ATTEMPTS = 64
 
@@ -131,8 +130,7 @@ class Importer:
             state = read_state(storage, location)
             if state.info.get("txnId") == import_txn(table_id):
                 return state
-            if is_managed(state.protocol):
-                check_ours(self._world, state, table_id, location)
+            check_importable(self._world, state, table_id, location)
             content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
             storage.put_if_absent(published_path(state.version + 1), content)  # whose it is, the next round reads
         raise _contended(location)
@@ -185,25 +183,6 @@ class Importer:
 
         services.committer.commit(catalog, change, row=row, judge=judge)
         return Imported(table_id, state.version, replayed=bool(taken))
-
-
-def row_hwm(state: LogState) -> int | None:
-    """The row-id high-water mark for the HEAD; None without row tracking.
-
-    Raises:
-        UnsupportedTable: the table has one that is not a number.
-    """
-    if "rowTracking" not in features(state.protocol, "writerFeatures"):
-        return None
-    said = state.domains.get(ROW_TRACKING_DOMAIN)
-    if said is None:
-        return -1
-    try:
-        return msgspec.json.decode(said, type=dict[str, int])["rowIdHighWaterMark"]
-    except (msgspec.DecodeError, KeyError):
-        raise UnsupportedTable(
-            f"the table's row-id high-water mark is not readable: {said}", field="location"
-        ) from None
 
 
 def _take_over(key: str, dropped: TableHead, table_id: str) -> Change:

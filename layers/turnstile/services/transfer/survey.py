@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 
 from turnstile.core.catalog_paths import Path
+from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.errors import InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.core.head import TableHead
 from turnstile.core.location_rows import Location, conflict, keys_above
 from turnstile.core.locations import is_root, normalise, overlap
+from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import View
@@ -20,8 +22,8 @@ from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile.services.limits import Limits
 from turnstile.services.ratify import TimestampAhead
 from turnstile.services.transfer.commits import first_timestamp, import_txn
-from turnstile.services.transfer.log_state import LogState
-from turnstile.services.transfer.protocols import as_features, is_managed
+from turnstile.services.transfer.log_state import LogState, broken
+from turnstile.services.transfer.protocols import as_features, features, is_managed
 from turnstile.services.transfer.reading import read_state
 from turnstile.world import World
 
@@ -117,10 +119,8 @@ class Surveyor:
     def _log(self, found: Survey) -> None:
         storage = self._world.storages.open(found.location)
         found.state = state = read_state(storage, found.location)
-        as_features(state.protocol)
         found.begun = bool(found.owner) and found.head is None
-        if is_managed(state.protocol):
-            check_ours(self._world, state, found.owner, found.location)
+        check_importable(self._world, state, found.owner, found.location)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()
         if ahead > self._limits.clock_skew_ms:
             raise TimestampAhead(
@@ -130,14 +130,18 @@ class Surveyor:
             )
 
 
-def check_ours(world: World, state: LogState, owner: str, location: str) -> None:
-    """A table that is catalog-managed already may be imported if that is our own doing: the upgrade of an import that
-    did not finish, or a table that was imported, dropped and published to its last version.
+def check_importable(world: World, state: LogState, owner: str, location: str) -> None:
+    """Everything that must be known of a log before the upgrade commit is written to it.
+
+    A table that is catalog-managed already may be imported if that is our own doing: the upgrade of an import that did
+    not finish, or a table that was imported, dropped and published to its last version.
 
     Raises:
-        UnsupportedTable: another catalog decides its commits.
+        UnsupportedTable: a protocol that is not known here, a row-id mark that is none, or a table of another catalog.
     """
-    if owner and state.info.get("txnId") == import_txn(owner):
+    as_features(state.protocol)
+    row_hwm(state)
+    if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
     previous = (state.metadata.get("configuration") or {}).get(UUID_PROPERTY)
     row = world.refs.read(world.space.table(str(previous))) if previous else None
@@ -151,3 +155,23 @@ def check_ours(world: World, state: LogState, owner: str, location: str) -> None
         field="location",
         remedy="export it from that catalog first",
     )
+
+
+def row_hwm(state: LogState) -> int | None:
+    """The row-id high-water mark for the HEAD; None without row tracking.
+
+    Raises:
+        UnsupportedTable: the table has one that is not a number.
+    """
+    if "rowTracking" not in features(state.protocol, "writerFeatures"):
+        return None
+    said = state.domains.get(ROW_TRACKING_DOMAIN)
+    if said is None:
+        return -1
+    try:
+        mark = msgspec.json.decode(said, type=dict[str, Any]).get("rowIdHighWaterMark")
+    except msgspec.DecodeError:
+        mark = None
+    if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
+        raise broken(f"its row-id high-water mark is not a number: {said}")
+    return mark
