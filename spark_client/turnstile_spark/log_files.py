@@ -56,7 +56,13 @@ class LogFiles:
                 if "FileAlreadyExists" not in str(e):
                     raise
         else:
-            stream = path.getFileSystem(file.conf).create(path, True)
+            system = path.getFileSystem(file.conf)
+            if file.log_path.startswith("s3a:"):
+                # The name is ours alone, so S3A need not look first whether something is there.
+                builder = system.createFile(path).overwrite(True).recursive()
+                stream = builder.opt("fs.s3a.create.performance", "true").build()
+            else:
+                stream = system.create(path, True)
             try:
                 stream.write(file.content.encode())
             finally:

@@ -84,11 +84,7 @@ def session(
 def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:
     given = {"endpoint": s3} if isinstance(s3, str) else dict(s3) if isinstance(s3, Mapping) else {}
     key = "spark.hadoop.fs.s3a."
-    settings = {
-        # A PUT appears whole or not at all, and nobody else writes to these paths: no need to look first.
-        key + "create.performance": "true",
-        key + "connection.maximum": "64",
-    }
+    settings = {key + "connection.maximum": "64"}
     if "endpoint" in given:
         endpoint = given["endpoint"]
         settings[key + "endpoint"] = endpoint

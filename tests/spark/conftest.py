@@ -57,7 +57,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     work = tmp_path_factory.mktemp("spark")
     options = {
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work}",
+        # The first compiler only: the session lives for minutes, and its queries are small.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         # Endpoints are per bucket: the stacks of this run come and go on ports of their own.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",

@@ -15,8 +15,14 @@ def test_time_travel_by_version_and_by_time(stored: Any, sql: Any, name: str) ->
     assert sql.ids(f"{table} VERSION AS OF 2") == [0, 1]
     moment = stored.table(name).history()[1].timestamp
     assert sql.ids(f"{table} TIMESTAMP AS OF '{moment}'") == [0, 1]
-    sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
-    assert sql.ids(table) == [0]
+
+
+def test_restore_goes_back_and_keeps_history(lake: Any, sql: Any, name: str) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 0 AS id")
+    sql(f"INSERT INTO lake.{name} VALUES (1)")
+    sql(f"RESTORE TABLE lake.{name} TO VERSION AS OF 0")
+    assert sql.ids(f"lake.{name}") == [0]
+    assert lake.table(name).head().latest == 2
 
 
 def test_change_data_tells_what_each_version_did(stored: Any, sql: Any, name: str) -> None:
