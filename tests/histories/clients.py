@@ -1,0 +1,121 @@
+"""Concurrent clients of a running stack. Each keeps to the rules: after an unknown outcome, only the same again."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.fakes import delta
+from tests.histories.check import History, Operation, told
+
+
+@dataclass(frozen=True)
+class Load:
+    """How the clients behave: ``impatient`` is the share of requests whose client hangs up at once."""
+
+    clients: int
+    seconds: float
+    tickets: float = 0.3
+    reads: float = 0.4
+    impatient: float = 0.0
+    replays: float = 0.1
+    seed: int = 1
+
+
+def run(connect: Callable[[], httpx.Client], tables: Sequence[str], load: Load) -> History:
+    """Let clients work for a while; what they were told."""
+    history, stop = History(), time.monotonic() + load.seconds
+    faults: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            with connect() as http:
+                client = _Client(http, history, number, load)
+                while time.monotonic() < stop and not faults:
+                    client.one(client.rng.choice(tables))
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(load.clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    return history
+
+
+class _Client:
+    def __init__(self, http: httpx.Client, history: History, number: int, load: Load) -> None:
+        self._http, self._history, self._number, self._load = http, history, number, load
+        self.rng = random.Random(f"{load.seed}/{number}")
+        self._count = 0
+        self._past: list[tuple[str, dict[str, Any], str]] = []
+
+    def one(self, table: str) -> None:
+        if self._past and self.rng.random() < self._load.replays:
+            self._commit(*self.rng.choice(self._past))
+        elif self.rng.random() < self._load.reads:
+            self._read(table)
+        else:
+            self._write(table)
+
+    def _read(self, table: str) -> dict[str, Any]:
+        operation = self._history.begin(self._number, table, "load")
+        answer = self._http.get(f"/v1/tables/{table}/head")
+        if answer.status_code != 200:
+            return {}
+        head: dict[str, Any] = answer.json()
+        tail = {commit["version"]: commit["txn_id"] for commit in head["tail"]}
+        told(operation, "ok", head["latest"], tail.get(head["latest"], ""))
+        return head
+
+    def _write(self, table: str) -> None:
+        head = self._read(table)
+        if not head:
+            return
+        self._count += 1
+        txn = f"{self._number}.{self._count}"
+        stamp = max(int(time.time() * 1000), head["timestamp"] + 1)
+        ticket = self.rng.random() < self._load.tickets
+        version = None if ticket else head["latest"] + 1
+        raw = delta.append(txn, stamp, base=head["latest"])
+        body = {"version": version, "base": head["latest"], "inline": {"content": raw.decode()}}
+        self._past.append((table, body, txn))
+        for _ in range(20):
+            if self._commit(table, body, txn):
+                return
+            time.sleep(self.rng.random() * 0.05)
+
+    def _commit(self, table: str, body: dict[str, Any], txn: str) -> bool:
+        """Send a proposal; whether its answer is final."""
+        operation = self._history.begin(self._number, table, "commit", version=body["version"] or 0, txn=txn)
+        hurry = 0.004 if self.rng.random() < self._load.impatient else 35.0
+        try:
+            answer = self._http.post(f"/v1/tables/{table}/commits", json=body, timeout=hurry)
+        except httpx.TransportError:
+            return False
+        return _heard(operation, answer)
+
+
+def _heard(operation: Operation, answer: httpx.Response) -> bool:
+    if answer.status_code == 200:
+        told(operation, "ok", answer.json()["commit"]["version"])
+        return True
+    error = (
+        answer.json().get("error", {}) if answer.headers.get("content-type", "").startswith("application/json") else {}
+    )
+    if error.get("type") == "CommitVersionConflict":
+        told(operation, "conflict", error["latest"])
+        return True
+    if error.get("type") == "TimestampNotIncreasing":  # final as well, and says nothing that the model keeps
+        told(operation, "unknown", 0)
+        return True
+    return False
