@@ -7,6 +7,7 @@ the coordinator by name. So the two sides share nothing but the decision.
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,8 @@ LOG, STAGED = "_delta_log", "_delta_log/_staged_commits"
 
 @dataclass
 class Ledger:
-    """What was found of one table. ``lags`` are ms from the client's file to its published copy."""
+    """What was found of one table. ``lags`` are ms from a commit's own timestamp, which its writer takes just before it
+    proposes, to the published file."""
 
     table: str
     latest: int
@@ -85,9 +87,12 @@ def audit(spark: Any, lake: Any, table: str, *, patience: float = 60.0) -> Ledge
         winners = ratified.get(version, [])
         if len(winners) != 1:
             ledger.problems.append(f"version {version} has {len(winners)} ratified files, not one")
-        elif folder.read(f"{LOG}/{version:020d}.json") != folder.read(f"{STAGED}/{winners[0]}"):
+            continue
+        content = folder.read(f"{LOG}/{version:020d}.json")
+        if content != folder.read(f"{STAGED}/{winners[0]}"):
             ledger.problems.append(f"version {version} differs from {winners[0]}")
-        else:
-            ledger.equal += 1
-            ledger.lags.append(max(0.0, published[version] - staged[winners[0]]))
+            continue
+        ledger.equal += 1
+        info = json.loads(content[: content.index(b"\n")])["commitInfo"]
+        ledger.lags.append(max(0.0, published[version] - info["inCommitTimestamp"]))
     return ledger

@@ -40,22 +40,22 @@ def _table(stage: Stage, name: str) -> dict[str, Any]:
 
 def show(console: Any, told: dict[str, Any]) -> None:
     """Print a summary."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    tables = Table(title=f"lake.{SCHEMA}", title_justify="left")
-    tables.add_column("table")
-    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50", "lag max"):
+    tables = Table(box=SIMPLE_HEAD)
+    tables.add_column("table", no_wrap=True)
+    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "publish lag p50", "max"):
         tables.add_column(title, justify="right")
     for row in told["tables"]:
         tables.add_row(
             row["table"],
             f"{row['rows']:,}",
             *(str(row[column]) for column in ("versions", "inline", "staged", "conflicts")),
-            f"{row['bytes_equal']} of {row['versions'] - 1}",
-            f"{row['lag_ms']['p50']} ms",
-            f"{row['lag_ms']['max']} ms",
+            f"{row['bytes_equal']} of {row['versions'] - 1}" if row["versions"] > 1 else "-",
+            *(f"{ms} ms" if row["versions"] > 1 else "-" for ms in row["lag_ms"].values()),
         )
-    times = Table(title="times", title_justify="left")
+    times = Table(box=SIMPLE_HEAD)
     times.add_column("scene")
     times.add_column("seconds", justify="right")
     for title, seconds in told["seconds"].items():
@@ -65,9 +65,12 @@ def show(console: Any, told: dict[str, Any]) -> None:
     console.print(tables)
     console.print(times)
     for note in told["notes"]:
-        console.print(f" * {note}", highlight=False)
+        console.print(f" * {note}", highlight=False, soft_wrap=True)
     ms = told["commit_ms"]
-    console.print(f" * {told['proposals']} proposals, answered in {ms['p50']} ms (median), {ms['p95']} ms (95 %)\n")
+    console.print(
+        f" * {told['proposals']} proposals, answered in {ms['p50']} ms (median), {ms['p95']} ms (95 %)\n",
+        soft_wrap=True,
+    )
     for problem in told["problems"]:
         console.print(f"[red]{problem}[/red]", highlight=False)
     if told["ok"]:

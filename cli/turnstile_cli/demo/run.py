@@ -42,7 +42,7 @@ def run(
         with turnstile_spark.attach(spark, name="lake", uri=url, token=token) as lake:
             stage = Stage(spark, lake, console, url, token, folder, frames, writers, batches, watch(lake))
             stage.seconds["session"] = time.perf_counter() - began
-            console.print(f"   [green]done[/green] in {stage.seconds['session']:.1f} s (log: {folder / 'session.log'})")
+            console.print(f"   [green]done[/green] in {stage.seconds['session']:.1f} s")
             play(stage)
             told = report.summary(stage)
             report.show(console, told)

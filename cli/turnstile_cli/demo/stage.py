@@ -75,4 +75,6 @@ class Stage:
             self.console.print(f"   [red]{title}: differs from pandas[/red]: {differences[0]}")
         else:
             rows, columns = int(ours["rows"]), len(expected.columns)
-            self.console.print(f"   {title}: {rows:,} rows, counts and sums of {columns} columns equal pandas'")
+            self.console.print(
+                f"   {title}: {rows:,} rows, counts and sums of {columns} columns equal pandas'", soft_wrap=True
+            )
