@@ -22,7 +22,7 @@ from turnstile.core.errors import (
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.paths import published_path
 from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
+from turnstile.services.publish import Published, Publisher
 from turnstile.services.ratify import Ratifier
 from turnstile.services.transfer.importing import Importer
 
@@ -308,12 +308,27 @@ def test_a_dropped_import_keeps_its_files_in_use_and_may_come_back() -> None:
     head = head_of(services.world, first)
     assert (head.state, head.floor, head.latest) == ("dropped", 2, 2)
     assert legacy.storage.stat(published_path(2)) is not None
-    assert Importer(services).dry_run(*MAIN, "t", PLACE).possible
+    report = Importer(services).dry_run(*MAIN, "t", PLACE)
+    assert report.possible and report.upgrade_version == 3
+    assert "come back under a new id" in report.notes[-1]
     second = imported(services)
     assert second != first
     assert head_of(services.world, second).latest == 3
     assert legacy.actions(3)["metaData"]["configuration"]["io.unitycatalog.tableId"] == second
     assert names(services) == ["t"]
+    complete(fakes(services))
+
+
+def test_an_import_that_was_dropped_at_once_comes_back_by_another_upgrade() -> None:
+    """Its latest version is the upgrade commit of the dropped table, not one that waits to be finished."""
+    services = fresh()
+    legacy = Legacy(services).created()
+    first = imported(services)
+    services.dropper.drop(*MAIN, "t")
+    report = Importer(services).dry_run(*MAIN, "t", PLACE)
+    assert report.possible and report.upgrade_version == 2
+    second = imported(services)
+    assert legacy.actions(2)["commitInfo"]["txnId"].endswith(second) and second != first
     complete(fakes(services))
 
 
@@ -328,3 +343,36 @@ def test_a_cascade_publishes_imported_tables_before_it_drops_them() -> None:
     head = head_of(services.world, id)
     assert (head.state, head.floor) == ("dropped", 2)
     complete(fakes(services))
+
+
+def test_a_commit_that_comes_between_publishing_and_dropping_is_published_too() -> None:
+    """I11: an acknowledged commit of a table that stays in use elsewhere is in its log."""
+    services = fresh()
+    legacy = Legacy(services).created()
+    id = imported(services)
+    ratifier, original = Ratifier(services.world), services.publisher.publish
+    late: list[object] = []
+
+    def publish(table_id: str) -> Published:
+        done = original(table_id)
+        if len(late) < 2:
+            content = delta.append(f"late{len(late)}", services.world.clock.now_ms())
+            late.append(ratifier.commit(CommitRequest(id, 2 + len(late), content=content)))
+        return done
+
+    services.publisher.publish = publish  # type: ignore[method-assign,assignment]
+    services.dropper.drop(*MAIN, "t")
+    head = head_of(services.world, id)
+    assert (head.state, head.latest, head.floor, len(late)) == ("dropped", 3, 3, 2)
+    assert legacy.actions(3)["commitInfo"]["txnId"] == "late1"
+    complete(fakes(services))
+
+
+def test_an_import_that_gc_was_asked_to_purge_does_not_come_back_half_purged() -> None:
+    """I10."""
+    services = fresh()
+    Legacy(services).created()
+    first = imported(services)
+    services.dropper.drop(*MAIN, "t")
+    fakes(services).refs.rows[services.world.space.table(first)]["reason"] = "purging"
+    assert "a catalog already" in refused(services, UnsupportedTable).message

@@ -79,7 +79,7 @@ def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportRe
     after, version, more, changed = None, None, [], {}
     if found.done:
         notes.append("the table was imported under this name already; nothing would be done")
-    elif state is not None and found.owner and state.info.get("txnId") == import_txn(found.owner):
+    elif state is not None and found.begun and state.info.get("txnId") == import_txn(found.owner):
         notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
         version = state.version
     elif state is not None and not any(one.type == "UnsupportedTable" for one in found.problems):

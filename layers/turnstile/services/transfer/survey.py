@@ -120,7 +120,7 @@ class Surveyor:
         storage = self._world.storages.open(found.location)
         found.state = state = read_state(storage, found.location)
         found.begun = bool(found.owner) and found.head is None
-        check_importable(self._world, state, found.owner, found.location)
+        check_importable(self._world, state, found.owner if found.begun else "", found.location)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()
         if ahead > self._limits.clock_skew_ms:
             raise TimestampAhead(
