@@ -230,3 +230,18 @@ def test_head_of_a_table_is_untouched_by_changes_of_other_names() -> None:
     create(services, "u")
     services.namespaces.create("main", ("n",))
     assert head_of(services.world, table_id) == before
+
+
+def test_objs_of_a_refused_attempt_stay_while_it_could_still_land() -> None:
+    """I9: a request that lingers somewhere may yet be applied as long as the HEAD is the one it expects; so only gc,
+    later, may take its objs."""
+    services = fresh()
+    world = fakes(services)
+    table_id = create(services, "t")
+    world.refs.rows[world.space.table(table_id)]["state"] = "leaving"
+    world.objs.requests.clear()
+    with pytest.raises(StateConflict):
+        services.renamer.rename("main", ("default",), "t", "u")
+    assert "delete" not in world.objs.requests
+    assert len([id for id in objs(services) if id.startswith("commit/")]) == 3 + 3
+    complete(world)
