@@ -247,6 +247,24 @@ def test_i11_a_backlog_that_lost_its_pending_is_published_whole(world: FakeWorld
     table.check_all_published()
 
 
+def test_a_table_with_nothing_to_publish_costs_one_read_and_no_write(world: FakeWorld, table: Table) -> None:
+    table.mixed(3)
+    Publisher(world).publish(TABLE)
+    world.refs.requests.clear()
+    answer = Publisher(world).publish(TABLE)
+    assert (answer.count, answer.lag_ms, answer.behind) == (0, 0, 0)
+    assert world.refs.requests == ["read"]
+
+
+def test_the_lag_is_how_long_the_oldest_version_had_been_ratified(world: FakeWorld, table: Table) -> None:
+    table.inline()
+    world.clock.now += 60_000
+    table.inline()
+    world.clock.now += 5_000
+    answer = Publisher(world).publish(TABLE)
+    assert 65_000 <= answer.lag_ms < 66_000
+
+
 def test_i5_two_publishers_at_once_are_harmless(world: FakeWorld, table: Table) -> None:
     """The second one does everything while the first is between copying and raising the floor."""
     table.mixed(9)

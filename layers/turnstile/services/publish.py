@@ -158,7 +158,7 @@ class Publisher:
                 return place, fault
             run.seen = place.version
             run.count += 1
-            run.lag_ms = max(run.lag_ms, now - (place.entry.ratified or now))
+            run.lag_ms = max(run.lag_ms, now - place.entry.ratified)
         return None
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
