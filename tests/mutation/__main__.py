@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
-from tests.mutation.mutants import mutants
-from tests.mutation.runner import Verdict, judge
+from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.runner import Verdict, failing_without, judge
 from tests.mutation.survivors import EXPECTED
 
 
@@ -22,8 +22,11 @@ def main() -> int:
     if asked.list:
         print("\n".join(str(one) for _, one in chosen))
         return 0
-    with ThreadPoolExecutor(asked.jobs) as pool:
-        verdicts = list(pool.map(lambda pair: _told(judge(*pair)), chosen))
+    if failing := failing_without(chosen):
+        print(f"a test fails without any mutant: {failing}")
+        return 2
+    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
+        verdicts = [_told(verdict) for verdict in pool.imap(_judged, chosen)]
     survivors = [verdict.mutant for verdict in verdicts if not verdict.killer]
     print(f"\nkilled {len(verdicts) - len(survivors)} of {len(verdicts)}")
     for mutant in survivors:
@@ -32,6 +35,10 @@ def main() -> int:
     for name in stale:
         print(f"  killed by now, needs no reason any more: {name}")
     return int(bool(stale) or any(str(mutant) not in EXPECTED for mutant in survivors))
+
+
+def _judged(numbered: tuple[int, Mutant]) -> Verdict:
+    return judge(*numbered)
 
 
 def _told(verdict: Verdict) -> Verdict:

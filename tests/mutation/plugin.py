@@ -1,11 +1,10 @@
-"""pytest plugin: imports one module with a mutant applied. ``TURNSTILE_MUTANT`` is its number in the list."""
+"""Imports one module with a mutant applied."""
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import os
 import sys
 import types
 from collections.abc import Sequence
@@ -40,7 +39,3 @@ def install(number: int) -> None:
     if mutant.module in sys.modules:
         raise RuntimeError(f"{mutant.module} is imported already")
     sys.meta_path.insert(0, _Finder(mutant))
-
-
-if "TURNSTILE_MUTANT" in os.environ:
-    install(int(os.environ["TURNSTILE_MUTANT"]))

@@ -1,18 +1,34 @@
-"""Runs the tests against a mutant in a process of its own."""
+"""Runs the tests against a mutant in a process of its own, a fork of this one."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import hypothesis.stateful  # noqa: F401 - imported here once instead of in every fork
+import pytest
+
 from tests.mutation.mutants import Mutant
+from tests.mutation.plugin import install
 
 ROOT: Final = Path(__file__).parents[2]
 
+OPTIONS: Final = (
+    "-x",
+    "-q",
+    "--no-header",
+    "-p",
+    "no:cacheprovider",
+    "-W",
+    "ignore::pytest.PytestAssertRewriteWarning",
+    "-m",
+    "not slow and not stack",
+)
 NEAREST: Final = {
     "ratify": ("test_core_clauses", "test_decide_*", "test_core_agreement", "test_traps_commit"),
     "decide": ("test_decide_*", "test_core_agreement", "test_traps_commit"),
@@ -38,42 +54,43 @@ class Verdict:
 
 def judge(number: int, mutant: Mutant, *, wide: bool = True) -> Verdict:
     """Run the nearest tests, then (``wide``) the model and the simulation, until one fails."""
-    patterns = NEAREST[mutant.module.rsplit(".", 1)[-1]]
-    unit = [str(path) for pattern in patterns for path in sorted((ROOT / "tests/unit").glob(f"{pattern}.py"))]
-    killer = _failed(number, unit)
+    killer = _failed(number, _nearest(mutant))
     if not killer and wide:
         killer = _failed(number, ["tests/unit/test_model.py", "tests/simulation/test_simulation.py", "-k", "hold_at"])
     return Verdict(mutant, killer)
 
 
-def _failed(number: int, tests: list[str]) -> str:
-    options = [
-        "-x",
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "tests.mutation.plugin",
-        "-m",
-        "not slow and not stack",
-    ]
-    environment = os.environ | {
-        "TURNSTILE_MUTANT": str(number),
-        "TURNSTILE_SEEDS": "400",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode in (0, 5):
+def failing_without(chosen: Sequence[tuple[int, Mutant]]) -> str:
+    """The first of the tests that fails with nothing changed, which would make every verdict worthless."""
+    tests = dict.fromkeys(test for _, mutant in chosen for test in _nearest(mutant))
+    return _failed(None, list(tests))
+
+
+def _nearest(mutant: Mutant) -> list[str]:
+    patterns = NEAREST[mutant.module.rsplit(".", 1)[-1]]
+    return [str(path) for pattern in patterns for path in sorted((ROOT / "tests/unit").glob(f"{pattern}.py"))]
+
+
+def _failed(number: int | None, tests: list[str]) -> str:
+    """The first test that fails in a fork of this process, which has the libraries imported but no module of ours."""
+    with tempfile.TemporaryFile("w+") as told:
+        child = os.fork()
+        if child == 0:
+            os.dup2(told.fileno(), 1)
+            os.dup2(told.fileno(), 2)
+            os.environ["TURNSTILE_SEEDS"] = "400"
+            if number is not None:
+                install(number)
+            code = int(pytest.main([*OPTIONS, *tests]))
+            sys.stdout.flush()
+            os._exit(code)
+        _, status = os.waitpid(child, 0)
+        told.seek(0)
+        said = told.read()
+    code = os.waitstatus_to_exitcode(status)
+    if code in (0, 5):
         return ""
-    lines = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if ran.returncode != 1 and not lines:
-        raise RuntimeError(f"pytest ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+    lines = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if code != 1 and not lines:
+        raise RuntimeError(f"pytest ended with {code}:\n{said[-3000:]}")
     return lines[0] if lines else "a test"

@@ -64,6 +64,7 @@ def test_i2_no_content_makes_it_fail_in_another_way(
         assert named
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_i2_random_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(InvalidCommit):
