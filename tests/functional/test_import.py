@@ -19,7 +19,7 @@ from turnstile.core.errors import (
     TurnstileError,
     UnsupportedTable,
 )
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.paths import published_path
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.publish import Published, Publisher
@@ -376,3 +376,17 @@ def test_an_import_that_gc_was_asked_to_purge_does_not_come_back_half_purged() -
     services.dropper.drop(*MAIN, "t")
     fakes(services).refs.rows[services.world.space.table(first)]["reason"] = "purging"
     assert "a catalog already" in refused(services, UnsupportedTable).message
+
+
+def test_a_lake_root_cannot_be_laid_over_an_imported_table_nor_below_one() -> None:
+    """I10."""
+    services = fresh()
+    Legacy(services).created()
+    imported(services)
+    for root in ("s3://old", "s3://old/tables", PLACE, PLACE + "/lake"):
+        other = build(services.world, lake_root=root)
+        with pytest.raises(StateConflict) as refused:
+            other.staging.create(*MAIN, "x")
+        assert refused.value.type == "LocationOwned"
+    build(services.world, lake_root="s3://old/lake").staging.create(*MAIN, "x")
+    complete(fakes(services))

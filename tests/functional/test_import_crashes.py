@@ -156,6 +156,23 @@ def test_a_catalog_that_takes_the_table_first_keeps_it_and_the_claim_is_given_ba
     assert fakes(services).refs.rows == before
 
 
+def test_a_table_is_not_created_where_the_claim_is_gone() -> None:
+    """I10: an operator who released the location by hand, say, or a claim that another import took over."""
+    services, _ = with_legacy()
+    world = fakes(services)
+    original = world.objs.put_many
+
+    def lose_the_claim(batch: object) -> None:
+        world.refs.rows[world.space.location(PLACE)]["table_id"] = "another"
+        original(batch)  # type: ignore[arg-type]
+
+    world.objs.put_many = lose_the_claim  # type: ignore[method-assign,assignment]
+    with pytest.raises(StateConflict) as refused:
+        run_import(services)
+    assert refused.value.type == "ConcurrentChange"
+    assert names(services) == []
+
+
 def test_importers_at_once_make_one_table() -> None:
     services, legacy = with_legacy()
     answers = at_once([partial(run_import, sandbox(services)) for _ in range(6)])

@@ -82,6 +82,22 @@ def test_an_entity_is_made_anew_when_what_it_replaces_has_changed() -> None:
     assert found == {"base": "1", "theirs": "1", "mine": "1"}
 
 
+def test_an_entity_that_a_later_attempt_computes_differently_is_the_later_one() -> None:
+    """What it replaces is unchanged, but something else it depends on is not."""
+    services = fresh()
+    other = fresh(services.world)
+    raced: list[object] = []
+
+    def change(view: View) -> Edit:
+        entity = Namespace("mine", "id", 1, comment=f"one of {len(view.tree.index) + 1}")
+        if not raced:
+            raced.append(other.namespaces.create("main", ("other",)))
+        return Edit("mine", put={("mine",): entity})
+
+    services.committer.commit("main", change)
+    assert fresh(services.world).namespaces.get("main", ("mine",)).entity.comment == "one of 3"
+
+
 @pytest.mark.parametrize("how", LOSSES)
 def test_an_answer_lost_at_the_swap_is_found_out_and_the_change_applied_once(how: How) -> None:
     services = fresh()

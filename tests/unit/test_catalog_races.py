@@ -11,9 +11,11 @@ from functools import partial
 
 import pytest
 
-from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
+from tests.fakes.world import fake_world
+from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names, staged
 from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 from turnstile.core.tree import decode_commit
+from turnstile.services import bootstrap
 from turnstile.services.catalog.register import Registered
 from turnstile.services.catalog.services import CatalogServices, build
 
@@ -142,6 +144,16 @@ def test_a_namespace_dropped_while_tables_are_created_in_it_never_loses_a_table(
         )
         complete(fakes(services))
         assert all(isinstance(one, NotFound | StateConflict) for one in answers if isinstance(one, Exception))
+
+
+def test_stacks_started_at_once_on_the_same_tables_find_one_catalog_and_one_lake() -> None:
+    world = fake_world()
+    start = partial(bootstrap.ensure, world, lake_root=LAKE)
+    assert at_once([start] * THREADS) == [None] * THREADS
+    services = fresh(world)
+    assert [one.name for one in services.catalogs.list()] == ["main"]
+    create(services, "t")
+    complete(world)
 
 
 @pytest.mark.parametrize("per_thread", [25])
