@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from tests.histories.check import Operation
 from tests.simulation.auditor import Violation
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
 from tests.simulation.faults import Faults
@@ -45,6 +46,7 @@ class Ran:
     published: int
     seen: Counter[str]
     trace: list[str]
+    operations: list[Operation]
 
 
 def actor(state: State, name: str, table: str, number: int, plan: Plan):  # type: ignore[no-untyped-def]
@@ -86,6 +88,7 @@ def run(plan: Plan, *, tracing: bool = False) -> Ran:
         sum(len(history.published_at) for history in histories),
         state.auditor.seen + Counter(f"fault {kind}" for _, kind in faults.drawn),
         scheduler.trace,
+        state.operations,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tests.fakes.objs import FakeObjs
 from tests.fakes.refs import FakeRefs, clone, holds
 from tests.fakes.storage import FakeStorages
+from tests.histories.check import Operation
 from tests.simulation.auditor import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler, Task
@@ -38,8 +39,9 @@ class State:
         self.auditor = Auditor(self)
         self.trees = TreeAuditor(self)
         self.stream: list[str] = []
+        self.operations: list[Operation] = []
         self.pumps: list[Task] = []
-        self.ids = 0
+        self.ids = self._ticks = 0
         self._tokens: dict[str, int] = {}
         self._late: list[tuple[int, str, Callable[[], Any]]] = []
 
@@ -99,6 +101,23 @@ class State:
         self.auditor.obj_deleted(space, id)
         self.trees.obj_deleted(id)
         self.objs.delete(space, id)
+
+    # -- what clients were told ---------------------------------------------------------------------------------------
+
+    def begin(self, op: str, table: str, *, version: int = 0, txn: str = "") -> Operation:
+        """An operation of a client, whose outcome is unknown so far."""
+        made = Operation(client=0, table=table, op=op, call=self._tick(), version=version, txn=txn)
+        self.operations.append(made)
+        return made
+
+    def told(self, operation: Operation, result: str, got: int, last: str = "") -> None:
+        """Its answer."""
+        operation.returned = self._tick()
+        operation.result, operation.got, operation.last = result, got, last
+
+    def _tick(self) -> int:
+        self._ticks += 1
+        return self._ticks
 
     # -- time -----------------------------------------------------------------------------------------------------
 

@@ -70,6 +70,7 @@ class Writer:
         history = self._state.auditor.tables[self._table]
         while True:
             least = history.shown
+            operation = self._state.begin("load", self._table)
             try:
                 head = self._client.ask(lambda sandbox: sandbox.commits.head(self._table))
             except Retryable:
@@ -77,6 +78,7 @@ class Writer:
                 continue
             if head.state == "dropped":
                 raise Gone
+            self._state.told(operation, "ok", head.latest, head.tail[-1].txn if head.tail else "")
             self._state.auditor.shown(self._table, head, least)
             return head
 
@@ -117,6 +119,7 @@ class Writer:
         """Send the same proposal until its answer is final. True when the transaction is over."""
         auditor, scheduler = self._state.auditor, self._state.scheduler
         while True:
+            operation = self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
             try:
                 if self._rng.random() < 0.15:
                     answer = self._client.ask(lambda sandbox: self._outcome(sandbox, request, txn))
@@ -137,6 +140,7 @@ class Writer:
             auditor.saw(answer)
             match answer:
                 case Ratified(version=version):
+                    self._state.told(operation, "ok", version)
                     auditor.told_ratified(self._table, txn, version)
                     return True
                 case Outcome(outcome="ratified", version=version):
@@ -146,6 +150,7 @@ class Writer:
                     auditor.told_never(self._table, txn, attempt, "never")
                     return False
                 case Conflict():
+                    self._state.told(operation, "conflict", answer.latest)
                     auditor.told_never(self._table, txn, attempt, "conflict")
                     self._check_winners(answer)
                     return False

@@ -26,7 +26,7 @@ type operation struct {
 	Txn     string `json:"txn"`
 	Result  string `json:"result"` // ok, conflict, unknown
 	Got     int    `json:"got"`    // version the transaction became, or latest
-	Last    string `json:"last"`   // transaction of the latest version, for a load
+	Last    string `json:"last"`   // transaction of the latest version, for a load; empty when it was not told
 }
 
 // A table is the list of its transactions. States are shared, never changed in place.
@@ -69,7 +69,7 @@ func commit(s state, op operation) []interface{} {
 }
 
 func load(s state, op operation) []interface{} {
-	if op.Result == "unknown" || (op.Got == len(s) && (op.Got == 0 || op.Last == s[op.Got-1])) {
+	if op.Result == "unknown" || (op.Got == len(s) && (op.Got == 0 || op.Last == "" || op.Last == s[op.Got-1])) {
 		return []interface{}{s}
 	}
 	return nil
