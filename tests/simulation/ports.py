@@ -25,7 +25,7 @@ class Process:
 
     def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
         self.state, self.name, self.client, self.prone = state, name, client, prone
-        self.free = False
+        self.free = self.dead = False
         self.skew = 0
 
     def now_ms(self) -> int:
@@ -43,6 +43,8 @@ class Process:
         state, scheduler = self.state, self.state.scheduler
         if self.free:  # preparations, before the run
             return effect()
+        if self.dead:  # what a dead process would still do while its stack unwinds has no effect
+            raise Crashed
         scheduler.pause()
         state.deliver()
         faults: Faults = state.faults
@@ -73,6 +75,7 @@ class Process:
                 return effect()
             case "crash after":
                 effect()
+        self.dead = not self.client
         raise Crashed
 
 
