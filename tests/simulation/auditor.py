@@ -7,12 +7,10 @@ for themselves is believed afterwards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any
 
 from tests.fakes.heads import recount
+from tests.simulation.record import Fact, History, Violation, audits
 from turnstile.core.content import Content, read_content
 from turnstile.core.errors import TurnstileError
 from turnstile.core.gc_plan import Grace
@@ -29,64 +27,9 @@ if TYPE_CHECKING:
     from tests.simulation.state import State
 
 
-P = ParamSpec("P")
 GRACE = Grace()
 SLACK = 120_000
 """How far the clock of a server may be off (ms)."""
-
-
-class Violation(AssertionError):
-    """An invariant does not hold."""
-
-    def __init__(self, invariant: str, message: str) -> None:
-        super().__init__(f"{invariant}: {message}")
-        self.invariant = invariant
-
-
-def audits(check: Callable[P, None]) -> Callable[P, None]:
-    """A violation ends the run, even where a service would take it for a failure of its own and go on."""
-
-    @wraps(check)
-    def checked(*args: P.args, **more: P.kwargs) -> None:
-        try:
-            check(*args, **more)
-        except Violation as violation:
-            args[0]._state.scheduler.fail(violation)  # type: ignore[attr-defined]
-            raise
-
-    return checked
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A ratified version as it was the moment it was ratified."""
-
-    txn: str
-    attempt: str
-    content: bytes
-    ict: int
-    name: str
-    metadata: bool
-    apps: frozenset[str]
-
-
-@dataclass
-class History:
-    """What is true of one table for ever."""
-
-    table_id: str
-    location: str
-    first: int
-    latest: int
-    ict: int
-    facts: dict[int, Fact] = field(default_factory=dict)
-    versions: dict[str, int] = field(default_factory=dict)
-    published_at: dict[int, int] = field(default_factory=dict)
-    refused: set[tuple[str, str]] = field(default_factory=set)
-    acknowledged: dict[str, int] = field(default_factory=dict)
-    shown: int = 0
-    rows_to: int | None = None
-    floor: int = 0
 
 
 class Auditor:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from tests.histories.check import Operation
-from tests.simulation.auditor import Violation
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
 from tests.simulation.faults import Faults
 from tests.simulation.others import Engine, Gc, Reader, StreamPump, Sweeps, sweep
 from tests.simulation.plans import WRITERS, Plan, plan, shrunk
 from tests.simulation.ports import Process
+from tests.simulation.record import Violation
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.state import State
 from tests.simulation.writers import Writer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.simulation.auditor import Violation, audits
+from tests.simulation.record import Violation, audits
 from turnstile.core.tree import Tree, decode_commit
 
 if TYPE_CHECKING:
