@@ -40,6 +40,7 @@ OPTIONS = {
 #: For a few cores and small tables: about ten times faster than Spark's defaults, which are for clusters.
 SMALL = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.databricks.delta.snapshotPartitions": "2",
 }
