@@ -69,13 +69,16 @@ imports: setup ## Import rules: who may know whom
 # -- test -------------------------------------------------------------------------------------------------------------
 
 .PHONY: test test-quick test-core test-stack test-spark simulate mutate bench
-test: test-core test-stack test-spark ## All tests, in three groups
+test: test-core test-stack test-spark ## All tests, in three groups (less the full list of mutants: make mutate)
 
+# tests/mutation forks the process it runs in, which no xdist worker survives.
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
-	$(PYTEST) -m "not spark and not slow" -n 2 --dist loadfile tests
+	$(PYTEST) -m "not spark and not slow" -n 2 --dist loadfile --ignore tests/mutation tests
+	$(PYTEST) -m "not slow" tests/mutation
 
 test-core: setup
-	$(PYTEST) -m "not spark and not stack" -n 2 --dist loadfile tests
+	$(PYTEST) -m "not spark and not stack" -n 2 --dist loadfile --ignore tests/mutation tests
+	$(PYTEST) -m "not slow" tests/mutation
 
 test-stack: setup
 	$(PYTEST) -m "stack and not spark" tests
