@@ -94,9 +94,10 @@ def test_i7_a_timestamp_equal_or_going_back_is_refused_with_the_least_that_fits(
 
 def test_i2_a_row_id_mark_below_what_is_assigned_is_refused() -> None:
     row = empty_row(row_hwm=10)
-    refused = answer(row, named(1, hwm=9))
-    assert isinstance(refused, Refused) and refused.kind == "InvalidCommit"
-    assert refused.details == {"row_id_high_water_mark": 10, "latest": 0}
+    for mark in (9, -1):
+        refused = answer(row, named(1, hwm=mark))
+        assert isinstance(refused, Refused) and refused.kind == "InvalidCommit"
+        assert refused.details == {"row_id_high_water_mark": 10, "latest": 0}
     assert isinstance(answer(row, named(1, hwm=10)), Ratified)
     assert TableHead.from_row(must(row, named(1, hwm=12))).row_hwm == 12
     assert TableHead.from_row(must(row, named(1))).row_hwm == 10

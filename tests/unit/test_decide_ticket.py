@@ -45,6 +45,12 @@ def test_i2_a_metadata_change_since_the_base_is_a_conflict() -> None:
     assert isinstance(answer(row, ticket(3, "y")), Ratified)
 
 
+def test_i2_a_ticket_that_asserts_other_metadata_is_stale() -> None:
+    refused = answer(table(2), ticket(2, asserts="old"))
+    assert isinstance(refused, Refused) and refused.kind == "StaleMetadata" and refused.details["etag"] == "m0"
+    assert isinstance(answer(table(2), ticket(2, asserts="m0")), Ratified)
+
+
 def test_i2_a_commit_that_nobody_read_counts_as_a_metadata_change() -> None:
     row = must(table(2), named(3, changed="unread"))
     assert isinstance(answer(row, ticket(2, "y")), Conflict)
