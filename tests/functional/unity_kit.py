@@ -73,12 +73,16 @@ class Unity:
     def __init__(self, vendor: Vendor | None = None) -> None:
         self.world: FakeWorld = fake_world()
         commit, catalog = function("commit"), function("catalog")
-        commit.use_world(self.world)
-        catalog.use_world(self.world, vendor=vendor)
+        self.attach(vendor)
         self.hot, self.cold = Http(commit.app), Http(catalog.app)
         self._hot_paths = Router(COMMIT)
         assert self.call("POST", f"{B}/catalogs", {"name": "main"}).status == 200
         assert self.call("POST", f"{B}/schemas", {"name": "sales", "catalog_name": "main"}).status == 200
+
+    def attach(self, vendor: Vendor | None = None) -> None:
+        """Let the functions work on this world (again)."""
+        function("commit").use_world(self.world)
+        function("catalog").use_world(self.world, vendor=vendor)
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
         """One request, to the function that the gateway would choose."""

@@ -30,10 +30,16 @@ MAX_BYTES: Final = 262_144
 
 
 class Externals:
-    """Registers, updates and drops external tables."""
+    """Registers, updates and drops external tables.
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+    Args:
+        claim_root: makes sure that the lake root has its owner, before others are let in beside it.
+    """
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, claim_root: Callable[[], object] = lambda: None
+    ) -> None:
+        self._world, self._reader, self._committer, self._claim_root = world, reader, committer, claim_root
 
     def register(
         self,
@@ -61,6 +67,7 @@ class Externals:
         location = normalise(location)
         if is_root(location):
             raise StateConflict("LocationOwned", f"location {location} is a whole bucket", field="location")
+        self._claim_root()
         now = world.clock.now_ms()
         made = Table(
             name, world.ids.uuid(), location, now, format=format, comment=comment, managed=False, external=about

@@ -74,6 +74,6 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
         registrar=Registrar(world, reader, committer, snapshots, limits),
         renamer=Renamer(world, reader, committer),
         dropper=dropper,
-        externals=Externals(world, reader, committer),
+        externals=Externals(world, reader, committer, lambda: zones.ensure(lake_root)),
         namespace_dropper=namespace_dropper,
     )
