@@ -37,6 +37,7 @@ CATALOG = "/v1/catalogs/{catalog}"
 NAMESPACE = CATALOG + "/namespaces/{namespace}"
 TABLE = NAMESPACE + "/tables/{table}"
 
+
 def _catalog(name: str) -> str:
     return check_identifier(name, "catalog")
 

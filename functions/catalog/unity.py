@@ -17,6 +17,8 @@ from turnstile_http.bodies import body
 from turnstile_unity import answers, contract, external, naming, requests
 from turnstile_unity.errors import DELTA
 
+__all__ = ["policy", "routes", "staged"]
+
 routes = Blueprint(__name__)
 
 SCHEMA = DELTA + "/catalogs/{catalog}/schemas/{schema}"

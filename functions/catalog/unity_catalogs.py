@@ -18,6 +18,8 @@ from turnstile_http.request import current
 from turnstile_unity import legacy, naming
 from turnstile_unity.errors import PREFIX, NotImplementedHere
 
+__all__ = ["PAGE", "page_size", "query", "routes"]
+
 routes = Blueprint(__name__)
 
 PAGE = 100

@@ -18,6 +18,8 @@ from turnstile_http.request import current
 from turnstile_unity import answers, legacy, naming
 from turnstile_unity.errors import DELTA, PREFIX
 
+__all__ = ["routes"]
+
 routes = Blueprint(__name__)
 
 Operation = Literal["READ", "READ_WRITE"]

@@ -27,6 +27,8 @@ from turnstile_unity import columns, legacy, naming
 from turnstile_unity.derived import is_derived
 from turnstile_unity.errors import PREFIX, NotImplementedHere
 
+__all__ = ["routes"]
+
 routes = Blueprint(__name__)
 
 FIRST_PAGE: Final = 1000
@@ -49,9 +51,7 @@ def unity_tables() -> legacy.Tables:
     view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
     named = (view.tree.catalog, dotted(*view.written(path)))
     while True:
-        page = services().catalog.listings.tables(
-            catalog, path, page_token=asked.text("page_token"), max_results=size
-        )
+        page = services().catalog.listings.tables(catalog, path, page_token=asked.text("page_token"), max_results=size)
         found = legacy.Tables(_infos(*named, page.items), page.next_token)
         if size == 1 or len(msgspec.json.encode(found)) <= _PAGE_BYTES:
             return found

@@ -17,6 +17,8 @@ from turnstile_unity import answers, config, external, naming, requests
 from turnstile_unity.errors import DELTA, PREFIX
 from turnstile_unity.plan import plan
 
+__all__ = ["routes"]
+
 routes = Blueprint(__name__)
 
 TABLE = DELTA + "/catalogs/{catalog}/schemas/{schema}/tables/{table}"

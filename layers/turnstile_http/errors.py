@@ -83,7 +83,7 @@ def status_of(error: TurnstileError) -> int:
     return STATUS.get(error.type, 404 if error.type.startswith("NoSuch") else 500)
 
 
-def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body. A type that is nobody's fault but ours says nothing about the inside."""
     code = status_of(error)
     headers = {"Content-Type": "application/json"}

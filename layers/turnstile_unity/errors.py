@@ -99,7 +99,7 @@ def kind_of(error: TurnstileError) -> Kind:
         return _BUSY.get(str(error.details.get("state")), _INVALID)
     if error.type == "InvalidRequest" and error.field == "body":
         return Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT")
-    return KINDS.get(error.type, _INTERNAL)
+    return KINDS.get(error.type, KINDS["NoSuchRoute"] if error.type.startswith("NoSuch") else _INTERNAL)
 
 
 def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:

@@ -43,9 +43,7 @@ def _api(node: Any) -> Any:
         return [_api(one) for one in node]
     if not isinstance(node, dict):
         return node
-    return {
-        _MEMBERS.get(name, name): value if name == "metadata" else _api(value) for name, value in node.items()
-    }
+    return {_MEMBERS.get(name, name): value if name == "metadata" else _api(value) for name, value in node.items()}
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:

@@ -31,7 +31,9 @@ def check_uniform(given: Iceberg | None, version: int, properties: Mapping[str, 
     if given is None:
         return
     allowed = (0, 1) if version == 0 else (version,)
-    if given.converted_delta_version not in allowed or (version == 0 and given.base_converted_delta_version is not None):
+    if given.converted_delta_version not in allowed or (
+        version == 0 and given.base_converted_delta_version is not None
+    ):
         raise InvalidRequest("converted-delta-version must be the commit's version", field="uniform.iceberg")
     path = given.metadata_location
     below = path.replace("file:///", "file:/").startswith(location.replace("file:///", "file:/").rstrip("/") + "/")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.unity_kit import B, COLUMNS, SCHEMA, T1, V1, Unity, refused
+from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, refused
 
 INVALID = "InvalidParameterValueException"
 
@@ -73,7 +73,9 @@ def test_a_staging_table_is_as_the_recording_has_it(unity: Unity) -> None:
 
 
 def test_a_catalog_may_ask_for_lean_tables(unity: Unity) -> None:
-    assert unity.call("PATCH", f"{B}/catalogs/main", {"properties": {"turnstile.create-contract": "lean"}}).status == 200
+    assert (
+        unity.call("PATCH", f"{B}/catalogs/main", {"properties": {"turnstile.create-contract": "lean"}}).status == 200
+    )
     made = unity.stage()
     assert made["required-protocol"]["reader-features"] == ["catalogManaged"]
     assert made["suggested-properties"] == {} and len(made["required-properties"]) == 2

@@ -16,7 +16,6 @@ unity.external()
 PROPOSED = unity.commit(1)
 
 
-
 @pytest.fixture(autouse=True, scope="module")
 def attached() -> None:
     unity.attach()
@@ -97,7 +96,7 @@ BODIES = [
     ("POST", f"{B}/schemas", {"name": "x", "catalog_name": "main", "properties": {}}),
     ("PATCH", f"{B}/schemas/main.sales", {"comment": "", "properties": {}}),
     ("POST", f"{B}/tables", {"name": "x", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
-                             "columns": [{"name": "a", "type_name": "LONG", "type_json": "\"long\"", "position": 0}],
+                             "columns": [{"name": "a", "type_name": "LONG", "type_json": '"long"', "position": 0}],
                              "storage_location": "s3://x/y", "data_source_format": "DELTA", "properties": {}}),
     ("POST", f"{B}/staging-tables", {"name": "x", "catalog_name": "main", "schema_name": "sales"}),
     ("POST", f"{B}/temporary-table-credentials", {"table_id": "x", "operation": "READ"}),

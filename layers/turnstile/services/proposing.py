@@ -15,7 +15,6 @@ from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, 
 from turnstile.core.proposal import Proposal
 from turnstile.services.packing import pack
 
-
 Describe = Callable[[str, MetadataSnapshot, Content, int], MetadataSnapshot]
 """Makes the snapshot after a commit from the one before it (id and content), the commit's content and its version;
 ``core.metadata.apply`` is the ordinary one. Raises what refuses the commit. No side effects: it may run for nothing."""
