@@ -10,6 +10,10 @@ import operators
 import replies
 import settings
 import shapes
+import unity
+import unity_catalogs
+import unity_keys
+import unity_tables
 from chalice.app import Chalice
 from wiring import services, use_world
 
@@ -22,6 +26,8 @@ from turnstile_http.answers import Answer, created
 from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
+from turnstile_http.routes import COMMIT
+from turnstile_unity.errors import PREFIX, render
 
 __all__ = ["app", "use_world"]
 
@@ -30,16 +36,6 @@ api = Chalice(app_name="turnstile-catalog", configure_logs=False)
 CATALOG = "/v1/catalogs/{catalog}"
 NAMESPACE = CATALOG + "/namespaces/{namespace}"
 TABLE = NAMESPACE + "/tables/{table}"
-
-COMMIT_FUNCTION = {
-    "/v1": ("GET",),
-    "/v1/tables/{table_id}/commits": ("GET", "POST"),
-    "/v1/tables/{table_id}/head": ("GET",),
-    "/v1/tables/{table_id}/outcome": ("GET",),
-    "/api/2.1/unity-catalog/delta/preview/commits": ("GET",),
-    TABLE: ("GET",),
-}
-"""Routes of the other function. The gateway sends what no route matches here, to be told apart: 404 or 405."""
 
 
 def _catalog(name: str) -> str:
@@ -188,7 +184,11 @@ def collect() -> Report:
     return operators.collect(body(shapes.Collect))
 
 
-app = serve(api, service="catalog", token=settings.token(), elsewhere=COMMIT_FUNCTION)
+for routes in (unity.routes, unity_catalogs.routes, unity_tables.routes, unity_keys.routes):
+    api.register_blueprint(routes)
+
+# Routes of the other function: the gateway sends what no route matches here, to be told apart: 404 or 405.
+app = serve(api, service="catalog", token=settings.token(), elsewhere=COMMIT, shapes={PREFIX: render})
 
 if settings.in_lambda():
     services()

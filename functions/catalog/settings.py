@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from turnstile.adapters.vending import Keys
 from turnstile.core.gc_plan import HOUR_MS, Grace
 from turnstile_http import settings as env
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Names of the two tables, the tenant, where managed tables live, and how long garbage stays."""
+    """Names of the two tables, the tenant, where managed tables live, how long garbage stays, and what clients get
+    keys from: a role to narrow, or static ones."""
 
     refs_table: str
     objs_table: str
     realm: str
     lake_root: str
     grace: Grace
+    vending_role: str = ""
+    keys: Keys | None = None
 
 
 def read() -> Settings:
@@ -34,6 +38,18 @@ def read() -> Settings:
             staging=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
             dropped=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
         ),
+        vending_role=env.text("TURNSTILE_VENDING_ROLE", ""),
+        keys=_keys(),
+    )
+
+
+def _keys() -> Keys | None:
+    """Static keys, if there are any: for S3-compatible stores without STS."""
+    id = env.text("TURNSTILE_S3_ACCESS_KEY_ID", "")
+    if not id:
+        return None
+    return Keys(
+        id=id, secret=env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), token=env.text("TURNSTILE_S3_SESSION_TOKEN", "")
     )
 
 

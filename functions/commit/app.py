@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import preview
 import proposals
 import replies
 import settings
+import unity
 from chalice.app import Chalice
 from wiring import services, use_world
 
@@ -22,6 +22,7 @@ from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import MAX_BODY
+from turnstile_unity.errors import PREFIX, render
 
 __all__ = ["app", "use_world"]
 
@@ -74,13 +75,6 @@ def load(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
     return wire.loaded_table(loaded)
 
 
-@api.route("/api/2.1/unity-catalog/delta/preview/commits", methods=["GET"])
-def preview_commits() -> preview.UnityCommits:
-    asked = preview.asked()
-    end = MAX_VERSION if asked.end_version is None else asked.end_version
-    return preview.rendered(services().commits.listed(asked.table_id, asked.start_version, end))
-
-
 @api.route("/v1", methods=["GET"])
 def about() -> dict[str, Any]:
     Query()
@@ -106,7 +100,9 @@ def _version() -> str:
         return "unknown"
 
 
-app = serve(api, service="commit", token=settings.token())
+api.register_blueprint(unity.routes)
+
+app = serve(api, service="commit", token=settings.token(), shapes={PREFIX: render})
 
 if settings.in_lambda():
     services()

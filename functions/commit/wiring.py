@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import msgspec
 import settings
 
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.commits import Commits
 from turnstile.services.limits import Limits
@@ -13,6 +17,7 @@ from turnstile.services.metadata import Snapshots
 from turnstile.services.outcome import Outcomes
 from turnstile.services.ratify import Ratifier
 from turnstile.world import World
+from turnstile_unity.update import Updater
 
 
 class Services(msgspec.Struct, frozen=True):
@@ -24,6 +29,9 @@ class Services(msgspec.Struct, frozen=True):
     commits: Commits
     outcomes: Outcomes
     loader: Loader
+    reader: CatalogReader
+    externals: Externals
+    updater: Updater
 
 
 _built: list[Services] = []
@@ -34,13 +42,18 @@ def use_world(world: World) -> Services:
     limits = Limits()
     snapshots = Snapshots(world.objs, world.space)
     commits = Commits(world, limits)
+    reader, ratifier = CatalogReader(world), Ratifier(world, limits, snapshots)
+    committer = Committer(world, reader, pause=time.sleep)
     made = Services(
         world=world,
         limits=limits,
-        ratifier=Ratifier(world, limits, snapshots),
+        ratifier=ratifier,
         commits=commits,
         outcomes=Outcomes(world, limits),
-        loader=Loader(world, CatalogReader(world), snapshots, commits),
+        loader=Loader(world, reader, snapshots, commits),
+        reader=reader,
+        externals=Externals(world, reader, committer),
+        updater=Updater(world, ratifier, snapshots),
     )
     _built[:] = [made]
     return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -141,6 +141,31 @@ class Storages(Protocol):
 
         Raises:
             InvalidRequest: a scheme that is not served.
+        """
+
+
+class Vended(msgspec.Struct, frozen=True):
+    """Keys for everything below ``prefix`` until ``expires`` (ms since the epoch).
+
+    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's keys: ``s3.access-key-id`` and so on,
+    ``azure.sas-token``, or ``gcs.oauth-token``.
+    """
+
+    prefix: str
+    operation: Literal["READ", "READ_WRITE"]
+    expires: int
+    config: Mapping[str, str]
+
+
+class Vendor(Protocol):
+    """Gives clients keys for a location. One implementation a cloud; ``adapters.vending`` has those of S3 and files."""
+
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+        """Keys for a normalised location; none where none are needed.
+
+        Raises:
+            StorageFault: the issuer of keys could not be asked; try again.
+            PermissionDenied: this deployment gives out no keys for such locations.
         """
 
 

@@ -1,11 +1,12 @@
-"""Errors as HTTP answers: one status per type, one body shape per API.
+"""Errors as HTTP answers: one status per type, one body shape.
 
-``/v1``: ``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}``.
-Unity's preview endpoint: ``{"error_code", "message"}`` (Unity Catalog open API, ``ErrorResponse``).
+``/v1``: ``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}``. Other APIs bring a shape of their
+own, a ``Render`` (``turnstile_unity.errors``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -50,20 +51,8 @@ STATUS: Final[dict[str, int]] = {
 
 STORAGE_RETRY_MS: Final = 500
 
-UNITY_PREFIX: Final = "/api/2.1/unity-catalog/"
-
-_UNITY_CODES: Final[dict[int, str]] = {
-    400: "INVALID_ARGUMENT",
-    401: "UNAUTHENTICATED",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    405: "UNIMPLEMENTED",
-    409: "ABORTED",
-    413: "INVALID_ARGUMENT",
-    415: "INVALID_ARGUMENT",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-}
+Render = Callable[[TurnstileError, str, str], tuple[int, dict[str, str], bytes]]
+"""Tells an error: from the error, the request's path and its correlation id to status, headers and body."""
 
 
 class NoSuchRoute(TurnstileError):
@@ -94,7 +83,7 @@ def status_of(error: TurnstileError) -> int:
     return STATUS.get(error.type, 404 if error.type.startswith("NoSuch") else 500)
 
 
-def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body. A type that is nobody's fault but ours says nothing about the inside."""
     code = status_of(error)
     headers = {"Content-Type": "application/json"}
@@ -109,12 +98,6 @@ def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dic
         headers["Allow"] = ", ".join(error.details.get("allowed", ()))
     internal = error.type == "InternalError"
     message = "an internal error occurred; nothing more is known" if internal else error.message
-    if path.startswith(UNITY_PREFIX):
-        return (
-            code,
-            headers,
-            msgspec.json.encode({"error_code": _UNITY_CODES.get(code, "INTERNAL"), "message": message}),
-        )
     body: dict[str, Any] = {"type": error.type, "message": message, "code": code}
     if internal:
         body |= {

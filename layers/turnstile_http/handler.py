@@ -39,7 +39,12 @@ def note(**members: Any) -> None:
 
 
 def serve(
-    app: Chalice, *, service: str, token: str = "", elsewhere: Mapping[str, Sequence[str]] | None = None
+    app: Chalice,
+    *,
+    service: str,
+    token: str = "",
+    elsewhere: Mapping[str, Sequence[str]] | None = None,
+    shapes: Mapping[str, errors.Render] | None = None,
 ) -> Handler:
     """The handler of ``app``; call it after the last route is registered. The template calls it ``app.app``.
 
@@ -50,6 +55,7 @@ def serve(
         token: the static bearer token, empty for none.
         elsewhere: routes that other functions serve. The gateway sends what it has no route for to one function,
             which can so tell a wrong method (405) from a wrong path (404).
+        shapes: how errors are told below a path that is not our own API's (``/api/...``).
     """
     allowed = {route: sorted({*methods, *(elsewhere or {}).get(route, ())}) for route, methods in app.routes.items()}
     allowed |= {route: sorted(methods) for route, methods in (elsewhere or {}).items() if route not in allowed}
@@ -57,6 +63,10 @@ def serve(
     for methods in app.routes.values():
         for entry in methods.values():
             entry.view_function = _guarded(entry.view_function)
+
+    def render(path: str) -> errors.Render:
+        found = [shape for root, shape in (shapes or {}).items() if path == root or path.startswith(root + "/")]
+        return found[0] if found else errors.render
 
     def answer(event: Event, request: Request, params: Mapping[str, str]) -> dict[str, Any]:
         auth.check(request.headers.get("authorization", ""))
@@ -84,7 +94,7 @@ def serve(
             refusal = error if isinstance(error, TurnstileError) else TurnstileError(str(error))
             fault = error if refusal.type == "InternalError" else None
             note(type=refusal.type, reason=str(error))
-            status, headers, body = errors.render(refusal, request.path, request.correlation)
+            status, headers, body = render(request.path)(refusal, request.path, request.correlation)
             answered = {"statusCode": status, "headers": headers, "body": body.decode()}
         answered["headers"]["X-Correlation-Id"] = request.correlation
         operation = _operation(app, request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+_UNITY: Final = "/api/2.1/unity-catalog"
 _TABLES: Final = "/v1/catalogs/{catalog}/namespaces/{namespace}/tables"
 
 COMMIT: Final[dict[str, tuple[str, ...]]] = {
@@ -12,5 +13,7 @@ COMMIT: Final[dict[str, tuple[str, ...]]] = {
     "/v1/tables/{table_id}/head": ("GET",),
     "/v1/tables/{table_id}/outcome": ("GET",),
     f"{_TABLES}/{{table}}": ("GET",),
-    "/api/2.1/unity-catalog/delta/preview/commits": ("GET",),
+    f"{_UNITY}/delta/preview/commits": ("GET", "POST"),
+    f"{_UNITY}/delta/v1/config": ("GET",),
+    f"{_UNITY}/delta/v1/catalogs/{{catalog}}/schemas/{{schema}}/tables/{{table}}": ("GET", "HEAD", "POST"),
 }

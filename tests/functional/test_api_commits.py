@@ -270,8 +270,8 @@ def test_unitys_preview_of_a_fresh_table_is_empty() -> None:
 def test_unitys_preview_refuses_in_unitys_error_shape(lake: Lake, asked: Any, status: int) -> None:
     answer = lake.http.call("GET", PREVIEW, body=json.dumps(asked))
     assert answer.status == status
-    assert set(answer.json) == {"error_code", "message"}
-    assert answer.json["error_code"] == {400: "INVALID_ARGUMENT", 404: "NOT_FOUND"}[status]
+    assert set(answer.json) == {"error_code", "message", "details"}
+    assert answer.json["error_code"] == {400: "INVALID_ARGUMENT", 404: "TABLE_NOT_FOUND"}[status]
 
 
 def test_unitys_preview_without_body_and_query_says_what_is_missing(lake: Lake) -> None:

@@ -98,7 +98,6 @@ GOOD: dict[str, Callable[[Site], Any]] = {
 
 QUERY: dict[str, Callable[[Site], dict[str, Any]]] = {
     "outcome": lambda site: {"txn_id": "t1"},
-    "unityPreviewCommits": lambda site: {"table_id": site.table, "start_version": 0},
 }
 """Queries that a request needs to succeed."""
 
@@ -171,13 +170,7 @@ def not_found(site: Site, id: str) -> Answer:
     for name in ("catalog", "namespace", "table"):
         path = path.replace("{" + name + "}", "nope")
     body = GOOD[id](site) if id in GOOD else None
-    query = (
-        {"table_id": NOBODY, "start_version": 0}
-        if id == "unityPreviewCommits"
-        else QUERY[id](site)
-        if id in QUERY
-        else ""
-    )
+    query = QUERY[id](site) if id in QUERY else ""
     return site.ask(id, body, path=path, query=query)
 
 
@@ -223,8 +216,6 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("commit", 409): lambda site: site.append(2, "late"),
     ("commit", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(site, "commit"),
     ("listCommits", 409): lambda site: recovering(site, "listCommits"),
-    ("unityPreviewCommits", 409): lambda site: recovering(site, "unityPreviewCommits"),
-    ("unityPreviewCommits", 400): lambda site: site.ask("unityPreviewCommits"),
     ("loadTable", 409): lambda site: recovering(site, "loadTable"),
     ("dropTable", 409): lambda site: recovering(site, "dropTable"),
     ("renameTable", 409): name_taken,

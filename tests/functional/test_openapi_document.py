@@ -18,7 +18,9 @@ API = (FILE.parents[1] / "docs" / "api.md").read_text()
 
 
 def routes_of(name: str) -> set[str]:
-    return {f"{method} {path}" for path, methods in function(name).api.routes.items() for method in methods}
+    """Routes of our own API; the others' are in a document of theirs."""
+    routes = function(name).api.routes.items()
+    return {f"{method} {path}" for path, methods in routes for method in methods if path.startswith("/v1")}
 
 
 def test_the_document_is_valid_openapi_3_1() -> None:
@@ -53,7 +55,9 @@ def test_the_handlers_serve_exactly_what_is_described(name: str) -> None:
 
 
 def test_the_list_of_the_hot_paths_routes_is_what_its_function_serves() -> None:
-    assert {f"{method} {path}" for path, methods in COMMIT.items() for method in methods} == routes_of("commit")
+    listed = {f"{method} {path}" for path, methods in COMMIT.items() for method in methods}
+    served = function("commit").api.routes.items()
+    assert listed == {f"{method} {path}" for path, methods in served for method in methods}
 
 
 def test_path_parameters_are_described_where_they_are_used() -> None:

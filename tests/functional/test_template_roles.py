@@ -16,7 +16,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     "CommitRole": {
         "CommitLog": LOG,
         "RefsTable": READ | {"UpdateItem"},
-        "ObjsTable": READ | {"PutItem", "Query"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
     "CatalogRole": {
         "CatalogLog": LOG,

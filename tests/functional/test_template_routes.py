@@ -20,7 +20,7 @@ def documented() -> dict[str, str]:
         if line.startswith("## "):
             named = re.search(r"\(function `(\w+)`", line)
             function = named.group(1) if named else function
-        for method, path in re.findall(r"`(GET|POST|PATCH|DELETE|PUT) ([^`\s?]+)", line):
+        for method, path in re.findall(r"`(GET|POST|PATCH|DELETE|PUT|HEAD) ([^`\s?]+)", line):
             if line.startswith(("`", "| `")):
                 full = path.replace("…/{ns}", "/v1/catalogs/{c}/namespaces/{ns}")
                 for short, long in NAMES.items():

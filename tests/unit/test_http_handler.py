@@ -205,10 +205,15 @@ def test_every_kind_of_missing_thing_is_404_and_unlisted_types_are_500() -> None
     assert all(400 <= code < 600 for code in STATUS.values())
 
 
-def test_unity_paths_have_unitys_error_shape() -> None:
+def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
     api = Chalice(app_name="test", configure_logs=False)
-    answer = Http(serve(api, service="test")).get("/api/2.1/unity-catalog/nothing")
-    assert answer.json == {"error_code": "NOT_FOUND", "message": "no operation has this path"}
+
+    def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+        return 418, {"X-Other": correlation}, error.message.encode()
+
+    http = Http(serve(api, service="test", shapes={"/other": other}))
+    assert (http.get("/other/nothing").status, http.get("/other").text) == (418, "no operation has this path")
+    assert http.get("/others").status == 404
 
 
 def test_requests_at_once_do_not_see_each_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,3 +58,14 @@ def s3(endpoint_url: str | None) -> S3Client:
         tcp_keepalive=True,
     )
     return cast("S3Client", _create("s3", endpoint_url, config))
+
+
+@cache
+def sts(endpoint_url: str | None) -> Any:
+    """The STS client, which asks the region's own endpoint."""
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=S3_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+    return _create("sts", endpoint_url, config)

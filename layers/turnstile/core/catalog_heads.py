@@ -81,3 +81,11 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
         Set(("changed_at",), now),
     )
     return Change(head.key, clauses, actions)
+
+
+def describe_head(head: TableHead, metadata: str, now: int) -> Change:
+    """Another snapshot of the same metadata: what the catalog keeps beside the log changed, the log did not."""
+    read = Clause(
+        "same metadata", "I2", "metadata is what the change was computed from", Equals(("metadata",), head.metadata)
+    )
+    return Change(head.key, (_ACTIVE, read), (Set(("metadata",), metadata), Set(("changed_at",), now)))

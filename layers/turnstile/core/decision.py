@@ -6,17 +6,20 @@ from typing import Literal
 
 import msgspec
 
+from turnstile.core.head import TableHead
 from turnstile.core.positions import Positioned
 
 
 class Ratified(msgspec.Struct, frozen=True, tag=True):
-    """The proposal is version ``place.version`` now; ``replayed`` when it already was (I3)."""
+    """The proposal is version ``place.version`` now; ``replayed`` when it already was (I3). ``head`` is the row that
+    says so, after the write (None where the decision was made from a row that the caller has)."""
 
     place: Positioned | None
     version: int
     latest: int
     metadata: str
     replayed: bool = False
+    head: TableHead | None = None
 
 
 class Conflict(msgspec.Struct, frozen=True, tag=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,13 +15,38 @@ DELTA: Final = "delta"
 
 
 class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=NAMESPACE):
-    """One level of the tree: ``name`` as it was written, ``created`` in ms, ``id`` a uuid that survives updates."""
+    """One level of the tree: ``name`` as it was written, ``created`` in ms, ``id`` a uuid that survives updates,
+    ``updated`` the last change in ms (0: never)."""
 
     name: str
     id: str
     created: int
     comment: str | None = None
     properties: dict[str, str] = {}
+    updated: int = 0
+
+
+class External(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A table that is registered only: its log, if it has one, is not coordinated here and there is no HEAD.
+
+    Everything is what an engine said when it registered or updated the table.
+
+    Attributes:
+        columns: fields of the schema in Delta's JSON.
+        properties: table properties, as they were given.
+        protocol, domains: as given, in Delta's JSON; None and empty when nobody said.
+        version, timestamp: the version that this metadata reflects and its time (ms); None when nobody said.
+        updated: last change in ms.
+    """
+
+    columns: tuple[dict[str, Any], ...] = ()
+    partition_columns: tuple[str, ...] = ()
+    properties: dict[str, str] = {}
+    protocol: dict[str, Any] | None = None
+    domains: dict[str, Any] = {}
+    version: int | None = None
+    timestamp: int | None = None
+    updated: int = 0
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
@@ -32,7 +57,8 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
         table_id: uuid; names the HEAD.
         location: normalised storage location.
         created: ms since the epoch.
-        managed: whether Turnstile chose the location and may purge it (False: imported).
+        managed: whether Turnstile chose the location and may purge it (False: imported or external).
+        external: set for a table that is registered only; it has no HEAD.
     """
 
     name: str
@@ -42,13 +68,18 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     format: str = DELTA
     comment: str | None = None
     managed: bool = True
+    external: External | None = None
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
-    """A catalog, as the realm's own tree lists it."""
+    """A catalog, as the realm's own tree lists it; ``id`` empty for those made before catalogs had one."""
 
     name: str
     created: int
+    id: str = ""
+    comment: str | None = None
+    properties: dict[str, str] = {}
+    updated: int = 0
 
 
 Entity = Namespace | Table | Catalog

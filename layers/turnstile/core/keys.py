@@ -28,6 +28,10 @@ class Space:
         """refs key of the owner of a normalised storage location."""
         return f"{self.realm}/location/{location}"
 
+    def external(self, table_id: str) -> str:
+        """refs key of an external table's place, for those who know only its uuid."""
+        return f"{self.realm}/external/{table_id}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

@@ -9,13 +9,32 @@ import msgspec
 from turnstile.core.content import ROW_TRACKING_DOMAIN, Content
 
 
-class MetadataSnapshot(msgspec.Struct, frozen=True):
-    """Protocol and metaData actions as last committed, domains by name, and the version that changed them last."""
+class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the catalog keeps beside the log: values that engines tell it and no file holds. The log wins.
+
+    Attributes:
+        properties: table properties; one that the log has too counts as the log says.
+        comment: used where the log has no description.
+        uniform: conversion state of the newest commit that carried one.
+        etag: when this snapshot repeats the visible metadata of another one, that one's etag.
+    """
+
+    properties: dict[str, str] = {}
+    comment: str | None = None
+    uniform: dict[str, Any] | None = None
+    etag: str = ""
+
+
+class MetadataSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Protocol and metaData actions as last committed, domains by name, and the version that changed them last with
+    its in-commit timestamp (ms; 0: written before snapshots knew it)."""
 
     version: int
     protocol: dict[str, Any]
     metadata: dict[str, Any]
     domains: dict[str, Any]
+    timestamp: int = 0
+    beside: Beside = Beside()
 
     @property
     def row_tracking(self) -> bool:
@@ -47,4 +66,11 @@ def apply(snapshot: MetadataSnapshot, content: Content, version: int) -> Metadat
         protocol=content.protocol or snapshot.protocol,
         metadata=content.metadata or snapshot.metadata,
         domains=domains,
+        timestamp=content.ict,
+        beside=msgspec.structs.replace(snapshot.beside, etag=""),
     )
+
+
+def etag_of(id: str, snapshot: MetadataSnapshot) -> str:
+    """The etag of the snapshot stored under ``id``: it changes exactly when visible metadata does."""
+    return snapshot.beside.etag or id

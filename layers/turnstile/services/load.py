@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from turnstile.core.errors import NotFound
+from turnstile.core.entities import Table
+from turnstile.core.errors import NotFound, UnsupportedTable
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import MAX_VERSION
@@ -31,6 +32,14 @@ class Loaded(msgspec.Struct, frozen=True):
     head: TableHead
     snapshot: MetadataSnapshot
     listing: Listing
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """An external table in its catalog; its entity's obj id is its etag."""
+
+    catalog: str
+    table: Table
+    etag: str
 
 
 class Loader:
@@ -56,18 +65,37 @@ class Loader:
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
             StateConflict: the HEAD is being recovered.
+            UnsupportedTable: the table is external.
             StorageFault: an inline commit's file could not be written; try again.
         """
+        found = self.find(catalog, namespace, table)
+        if isinstance(found, Registered):
+            raise UnsupportedTable(
+                f"table '{table}' is external: its commits are not coordinated here",
+                field="table",
+                remedy="read it by its location, or import it",
+            )
+        return self.loaded(found, content=content)
+
+    def loaded(self, head: TableHead, *, content: bool = False) -> Loaded:
+        """The table as of a HEAD that was just read or written. Raises as ``load``."""
+        snapshot = self._snapshots.get(head.catalog, head.metadata)
+        return Loaded(head, snapshot, self._commits.of(head, 0, MAX_VERSION, content=content))
+
+    def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | Registered:
+        """What the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
         path = tuple(namespace)
         found, row = self._rows(catalog, path, table)
         if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now
             found = self._reader.resolve(catalog, path, table)
             row = self._refs.read(self._space.table(found.table_id))
+        if row is None:
+            entity = self._reader.store.entity(found.catalog, found.entity)
+            if isinstance(entity, Table) and entity.external is not None:
+                return Registered(found.catalog, entity, found.entity)
         if row is None or row["state"] == "dropped":
             raise NotFound("table", table, field="table", remedy="list the namespace; names may have changed")
-        head = TableHead.from_row(row)
-        snapshot = self._snapshots.get(head.catalog, head.metadata)
-        return Loaded(head, snapshot, self._commits.of(head, 0, MAX_VERSION, content=content))
+        return TableHead.from_row(row)
 
     def _rows(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[Found, Row | None]:
         """What the name leads to, and the row of its HEAD."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from turnstile.core.content import Content
 from turnstile.core.errors import InvalidCommit, InvalidRequest
 from turnstile.core.head import MAX_APPS, ROWS_KEPT, Entry
 from turnstile.core.keys import app_key
+from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
 from turnstile.core.proposal import Proposal
 from turnstile.services.packing import pack
+
+Describe = Callable[[str, MetadataSnapshot, Content, int], MetadataSnapshot]
+"""Makes the snapshot after a commit from the one before it (id and content), the commit's content and its version;
+``core.metadata.apply`` is the ordinary one. Raises what refuses the commit. No side effects: it may run for nothing."""
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
@@ -18,6 +25,8 @@ class CommitRequest(msgspec.Struct, frozen=True):
 
     ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
     ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
+    ``any_name``: the staged name need not follow the convention. ``describe`` judges and describes a commit that changes
+    metadata, and with ``always`` every commit.
     """
 
     table_id: str
@@ -29,6 +38,9 @@ class CommitRequest(msgspec.Struct, frozen=True):
     content: bytes | None = None
     inline_name: str = ""
     etag: str | None = None
+    any_name: bool = False
+    describe: Describe | None = None
+    always: bool = False
 
 
 def check_request(request: CommitRequest) -> None:
@@ -45,7 +57,7 @@ def check_request(request: CommitRequest) -> None:
     if bool(request.staged) == (request.content is not None):
         raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
     for field, name in (("staged.name", request.staged), ("inline.name", request.inline_name)):
-        if not name:
+        if not name or (request.any_name and field == "staged.name"):
             continue
         parsed = parse_staged_file(name)
         if parsed is None or (version is not None and parsed[0] != version) or version is None:

@@ -22,7 +22,7 @@ from turnstile.core.head import INLINE_IN_ROW, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD,
 from turnstile.core.keys import inline_obj
 from turnstile.core.metadata import apply
 from turnstile.core.plan import Change
-from turnstile.core.positions import positioned
+from turnstile.core.positions import Positioned, positioned
 from turnstile.core.proposal import Proposal
 from turnstile.core.ratify import named_change, ticket_change
 from turnstile.ports import Accepted, Obj
@@ -74,7 +74,7 @@ class Ratifier:
         content, raw = found
         proposal = proposal_of(request, content, raw, self._clock.now_ms())
         ahead = self._ahead(content)
-        if ahead is None and content.whole and not content.changes_metadata:
+        if ahead is None and content.whole and not content.changes_metadata and not request.always:
             return self._attempt(request.table_id, proposal)
         head = self._head(request.table_id)
         if ahead is not None:  # a replay is answered whatever the clock says by now (I3)
@@ -118,13 +118,13 @@ class Ratifier:
         head = self._head(request.table_id)  # the tail first: what leaves it afterwards is in the index already
         mine = find_identity(positioned(head), "", request.staged)
         if mine is not None:
-            return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata, replayed=True)
+            return _replay(head, mine.version, mine)
         version = self._identities.recall(head.catalog, request.table_id, [request.staged])
         if version is None:
             raise NotFound(
                 "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
             )
-        return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
+        return _replay(head, version)
 
     def _ahead(self, content: Content) -> TimestampAhead | None:
         now = self._clock.now_ms()
@@ -139,11 +139,14 @@ class Ratifier:
 
     def _with_metadata(self, head: TableHead, proposal: Proposal, content: Content, request: CommitRequest) -> Proposal:
         """Write the snapshot that the commit makes, and assert the one it was made from."""
-        if not content.changes_metadata:  # not read whole: it may have assigned any row ids
+        if not content.changes_metadata and not request.always:  # not read whole: it may have assigned any row ids
             return _with_mark(proposal, ROWS_UNREAD) if head.row_hwm is not None and content.hwm is None else proposal
         version = request.version or 0
         before = self._snapshots.get(head.catalog, head.metadata)
-        after = apply(before, content, version)
+        if request.describe is None:
+            after = apply(before, content, version)
+        else:
+            after = request.describe(head.metadata, before, content, version)
         metadata = self._snapshots.put(head.catalog, head.table_id, after, self._clock.now_ms())
         if not after.row_tracking:
             proposal = _with_mark(proposal, ROWS_KEPT if head.row_hwm is None else ROWS_OFF)
@@ -179,7 +182,7 @@ class Ratifier:
                     identities = [proposal.entry.txn, staged_name(proposal)]
                     version = self._identities.recall(head.catalog, table_id, identities)
                     if version is not None:
-                        return Ratified(None, version, latest=head.latest, metadata=head.metadata, replayed=True)
+                        return _replay(head, version)
                     if proposal.entry.ict < self._clock.now_ms() - (self._limits.identity_days - 1) * 86_400_000:
                         return _forgotten(head)
                     proposal = msgspec.structs.replace(proposal, recalled=tail_from)
@@ -187,6 +190,8 @@ class Ratifier:
                     proposal = self._spill(table_id, proposal)
                 case Ratified(replayed=False):  # a ticket whose clock form did not fit
                     clock_behind = head.last_ict >= proposal.entry.ict
+                case Ratified():
+                    return msgspec.structs.replace(decision, head=head)
                 case _:
                     return decision
         return Refused(
@@ -236,7 +241,11 @@ def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
     mine = find_identity(positioned(head), proposal.entry.txn)
     if mine is None:
         raise TurnstileError("an accepted commit is missing from its HEAD")
-    return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata)
+    return Ratified(mine, mine.version, latest=head.latest, metadata=head.metadata, head=head)
+
+
+def _replay(head: TableHead, version: int, place: Positioned | None = None) -> Ratified:
+    return Ratified(place, version, latest=head.latest, metadata=head.metadata, replayed=True, head=head)
 
 
 def _forgotten(head: TableHead) -> Refused:

@@ -10,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
+from turnstile.core.catalog_paths import path_of
 from turnstile.core.catalog_rows import new_catalog
-from turnstile.core.entities import CATALOG, Catalog
-from turnstile.core.errors import AlreadyExists, NotFound
+from turnstile.core.entities import CATALOG, NAMESPACE, Catalog, encode
+from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
 from turnstile.core.index import Index, pack
 from turnstile.core.names import check_identifier
-from turnstile.core.plan import Insert, Row
-from turnstile.core.tree import CatalogCommit
+from turnstile.core.plan import Clause, Equals, Erase, Insert, Row
+from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.ports import Rejected
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.drop_namespace import NamespaceDropper
+from turnstile.services.catalog.namespaces import MAX_BYTES
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
 
@@ -27,12 +32,18 @@ REALM_TREE: Final = "."
 
 
 class Catalogs:
-    """Creates and lists catalogs."""
+    """Creates, lists, describes and drops catalogs.
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+    Args:
+        dropper: empties a catalog that is dropped with everything in it.
+    """
 
-    def create(self, name: str) -> Catalog:
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, dropper: NamespaceDropper | None = None
+    ) -> None:
+        self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
+
+    def create(self, name: str, *, comment: str | None = None, properties: Mapping[str, str] | None = None) -> Catalog:
         """A new, empty catalog.
 
         Raises:
@@ -40,7 +51,8 @@ class Catalogs:
             AlreadyExists: the name is taken, perhaps in another case.
         """
         check_identifier(name, "name")
-        made = Catalog(name, self._world.clock.now_ms())
+        world = self._world
+        made = _fitting(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
         row = self._world.refs.read(self._reader.key(REALM_TREE)) or self._realm_row(made.created)
         if self._reader.at(REALM_TREE, row).find((name,)) is not None:
             raise _taken(name)  # before anything is written for nothing
@@ -66,6 +78,74 @@ class Catalogs:
         found = self._reader.store.entities(REALM_TREE, ids)
         return [entity for entity in (found[id] for id in ids) if isinstance(entity, Catalog)]
 
+    def get(self, name: str) -> Catalog:
+        """The catalog ``name``. Raises NotFound."""
+        return _entity(View(self._realm(name), self._reader.store), name)
+
+    def update(
+        self,
+        name: str,
+        *,
+        comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+        properties: Mapping[str, str] | None = None,
+    ) -> Catalog:
+        """The catalog after a change of its comment (UNSET: kept) and properties (None: kept; otherwise replaced).
+
+        Raises:
+            NotFound: no such catalog.
+            TooLarge: comment and properties do not fit.
+        """
+        self._realm(name)
+
+        def change(view: View) -> Edit | None:
+            old = _entity(view, name)
+            said = old.comment if comment is msgspec.UNSET else comment
+            kept = old.properties if properties is None else dict(properties)
+            new = _fitting(msgspec.structs.replace(old, comment=said, properties=kept))
+            if new == old:
+                return None
+            new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
+            return Edit(f"update catalog {old.name}", put={(old.name,): new})
+
+        return _entity(View(self._committer.commit(REALM_TREE, change), self._reader.store), name)
+
+    def drop(self, name: str, *, force: bool = False) -> None:
+        """Drop a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in
+        it is dropped first; a refusal in between leaves a smaller catalog.
+
+        Raises:
+            NotFound: no such catalog.
+            StateConflict: ``NamespaceNotEmpty``: it has namespaces and ``force`` is not set.
+        """
+        self._realm(name)
+
+        def change(view: View) -> Edit:
+            _entity(view, name)
+            row = self._world.refs.read(self._reader.key(name))
+            tree = self._reader.at(name, row)
+            if len(tree.index):
+                raise StateConflict(
+                    "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
+                )
+            same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), tree.head))
+            return Edit(f"drop catalog {name}", remove=((name,),), writes=(Erase(self._reader.key(name), (same,)),))
+
+        while force and self._dropper is not None:
+            tree = self._reader.current(name)
+            first = next(tree.children((), NAMESPACE), None)
+            if first is None:
+                break
+            self._dropper.drop(name, path_of(first[0]), cascade=True)
+        self._committer.commit(REALM_TREE, change, judge=lambda _: None)
+
+    def _realm(self, name: str) -> Tree:
+        """The realm's tree, if it has the catalog."""
+        row = self._world.refs.read(self._reader.key(REALM_TREE))
+        tree = self._reader.at(REALM_TREE, row) if row is not None else None
+        if tree is None or tree.find((name,)) is None:
+            raise _missing(name)
+        return tree
+
     def _first_commit(self, name: str, now: int) -> Insert:
         """The row of a catalog that is empty; its commit obj is durable before any row names it (I9)."""
         store = self._reader.store
@@ -79,6 +159,31 @@ class Catalogs:
         winner's."""
         answer = self._world.refs.write(self._first_commit(REALM_TREE, now))
         return answer.row if isinstance(answer, Rejected) else self._world.refs.read(self._reader.key(REALM_TREE))
+
+
+def _entity(view: View, name: str) -> Catalog:
+    entry = view.tree.find((name,))
+    entity = view.entity(entry.obj) if entry is not None else None
+    if not isinstance(entity, Catalog):
+        raise _missing(name)
+    return entity
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound("catalog", name, field="catalog", remedy="create it first, or check the name")
+
+
+def _fitting(catalog: Catalog) -> Catalog:
+    size = len(encode(catalog))
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"catalog '{catalog.name}' would take {size} bytes",
+            field="properties",
+            remedy="shorten its comment or properties",
+            limit=MAX_BYTES,
+            size=size,
+        )
+    return catalog
 
 
 def _taken(name: str) -> AlreadyExists:

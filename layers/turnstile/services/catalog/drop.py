@@ -17,6 +17,7 @@ from turnstile.core.head import TableHead
 from turnstile.core.plan import Row
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.heads import not_active
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.publish import Publisher
@@ -24,10 +25,11 @@ from turnstile.world import World
 
 
 class Dropper:
-    """Drops tables."""
+    """Drops tables, those without a HEAD included."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, publisher: Publisher) -> None:
         self._world, self._reader, self._committer, self._publisher = world, reader, committer, publisher
+        self._externals = Externals(world, reader, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
         """Drop a table. Three requests when warm; an imported one is published and read first.
@@ -42,6 +44,9 @@ class Dropper:
         first = now_there.tree.table(namespace, name)
         table = now_there.entity(first.obj)
         assert isinstance(table, Table)
+        if table.external is not None:
+            self._externals.drop(catalog, namespace, name, first.table_id)
+            return
         head = None if table.managed else published_head(self._world, self._publisher, first.table_id, full)
         state = {"head": head}
 

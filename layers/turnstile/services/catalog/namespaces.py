@@ -95,7 +95,10 @@ class Namespaces:
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
             new = _fitting(msgspec.structs.replace(old, properties={**kept, **(set or {})}, comment=said))
-            return None if new == old else Edit(f"update namespace {dotted(*path)}", put={path: new})
+            if new == old:
+                return None
+            new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
+            return Edit(f"update namespace {dotted(*path)}", put={path: new})
 
         return self._named(View(self._committer.commit(catalog, change), self._reader.store), path)
 

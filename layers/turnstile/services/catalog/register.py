@@ -11,17 +11,18 @@ out by the committer; one lost on its way to the client by 1 of the repetition.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from turnstile.core.catalog_paths import Path, dotted, fold
 from turnstile.core.catalog_rows import OPEN, use_staging
+from turnstile.core.content import Content
 from turnstile.core.entities import Table
 from turnstile.core.errors import NotFound, PermissionDenied, StateConflict
 from turnstile.core.head import new_head_row
 from turnstile.core.location_rows import owner_row
-from turnstile.core.metadata import first_snapshot
+from turnstile.core.metadata import MetadataSnapshot, first_snapshot
 from turnstile.core.names import check_identifier, check_uuid
 from turnstile.core.plan import Insert, Row, new_row
 from turnstile.services.catalog.change import Edit, View
@@ -59,11 +60,13 @@ class Registrar:
         *,
         comment: str | None = None,
         principal: str = "",
+        describe: Callable[[Content], MetadataSnapshot] = first_snapshot,
     ) -> Registered:
         """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
 
         Args:
             principal: who asks; must be the creator of the staging table if that has one.
+            describe: makes the table's snapshot from the content of version 0, or raises what refuses it.
 
         Raises:
             InvalidRequest: not a name, not a uuid.
@@ -89,7 +92,7 @@ class Registrar:
         staged = _staged(rows.get(keys[1]), tree.catalog, table_id, principal)
         require_free(View(tree, self._reader.store), path, "name")
         zero = read_version_zero(self._world, self._limits, staged["location"], table_id)
-        snapshot = first_snapshot(zero.content)
+        snapshot = describe(zero.content)
         metadata = self._snapshots.put(tree.catalog, table_id, snapshot, self._world.clock.now_ms())
         made = self._made(name, staged, comment)
         taken: list[Row] = []

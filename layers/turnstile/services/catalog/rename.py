@@ -58,7 +58,9 @@ class Renamer:
                 f"rename table {dotted(*source)} to {dotted(*wanted)}",
                 put={wanted: msgspec.structs.replace(old, name=new_name)},
                 remove=() if same else (source,),
-                writes=(rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms()),),
+                writes=()
+                if old.external is not None
+                else (rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms()),),
             )
 
         def judge(failed: Mapping[int, Row | None]) -> None:

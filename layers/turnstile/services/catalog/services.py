@@ -9,6 +9,7 @@ from turnstile.services.catalog.catalogs import Catalogs
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
+from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.listing import Listings
 from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader
@@ -41,6 +42,7 @@ class CatalogServices:
     registrar: Registrar
     renamer: Renamer
     dropper: Dropper
+    externals: Externals
     namespace_dropper: NamespaceDropper
 
 
@@ -55,6 +57,7 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
     reader, snapshots = CatalogReader(world), Snapshots(world.objs, world.space)
     committer, publisher, zones = Committer(world, reader, pause=pause), Publisher(world, limits), Zones(world)
     dropper = Dropper(world, reader, committer, publisher)
+    namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
     return CatalogServices(
         world=world,
         lake_root=lake_root,
@@ -64,12 +67,13 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
         committer=committer,
         publisher=publisher,
         zones=zones,
-        catalogs=Catalogs(world, reader, committer),
+        catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
         listings=Listings(reader, world.clock),
         staging=Staging(world, reader, zones, lake_root),
         registrar=Registrar(world, reader, committer, snapshots, limits),
         renamer=Renamer(world, reader, committer),
         dropper=dropper,
-        namespace_dropper=NamespaceDropper(world, reader, committer, dropper),
+        externals=Externals(world, reader, committer, lambda: zones.ensure(lake_root)),
+        namespace_dropper=namespace_dropper,
     )

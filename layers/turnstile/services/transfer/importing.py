@@ -142,7 +142,7 @@ class Importer:
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
         domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
-        snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains)
+        snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
         metadata = services.snapshots.put(name, table_id, snapshot, world.clock.now_ms())
         made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False)
         key, owner = world.space.table(table_id), world.space.location(location)

@@ -1,0 +1,148 @@
+"""Catalogs and schemas of Unity Catalog's older API. Glue only."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+from chalice.app import Blueprint
+from wiring import services
+
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.names import check_identifier, check_namespace
+from turnstile.services.catalog.namespaces import NamedNamespace
+from turnstile_http.bodies import body
+from turnstile_http.params import Query
+from turnstile_http.request import current
+from turnstile_unity import legacy, naming
+from turnstile_unity.errors import PREFIX, NotImplementedHere
+
+__all__ = ["PAGE", "page_size", "query", "routes"]
+
+routes = Blueprint(__name__)
+
+PAGE = 100
+_IDS = uuid.UUID("0d6f3b64-4a4c-5b7e-9d2e-7f1f3c9a5e10")
+
+
+def query() -> Query:
+    """The request's query; members this API does not know are skipped."""
+    return Query(*current().query)
+
+
+def page_size(asked: Query) -> int:
+    """How many results a page has: what was asked for, at most ``PAGE``; 0 leaves it to the server."""
+    return min(asked.integer("max_results") or PAGE, PAGE)
+
+
+@routes.route(PREFIX + "/metastore_summary", methods=["GET"])
+def metastore_summary() -> dict[str, str]:
+    return {"metastore_id": _id("")}
+
+
+@routes.route(PREFIX + "/catalogs", methods=["GET"])
+def unity_catalogs() -> legacy.Catalogs:
+    asked = query()
+    size, after = page_size(asked), (asked.text("page_token") or "").casefold()
+    found = sorted(services().catalog.catalogs.list(), key=lambda one: one.name.casefold())
+    later = [one for one in found if one.name.casefold() > after]
+    page = later[:size]
+    return legacy.Catalogs([_catalog(one) for one in page], page[-1].name if len(later) > size else None)
+
+
+@routes.route(PREFIX + "/catalogs", methods=["POST"])
+def create_unity_catalog() -> legacy.CatalogInfo:
+    asked = body(legacy.NewCatalog)
+    made = services().catalog.catalogs.create(asked.name, comment=asked.comment, properties=asked.properties)
+    return _catalog(made)
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["GET"])
+def unity_catalog(name: str) -> legacy.CatalogInfo:
+    return _catalog(services().catalog.catalogs.get(naming.find_catalog(name)))
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
+def update_unity_catalog(name: str) -> legacy.CatalogInfo:
+    asked, name = body(legacy.ChangedCatalog), naming.find_catalog(name)
+    if asked.new_name is not None and asked.new_name != services().catalog.catalogs.get(name).name:
+        raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
+    changed = services().catalog.catalogs.update(name, comment=asked.comment, properties=asked.properties)
+    return _catalog(changed)
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["DELETE"])
+def drop_unity_catalog(name: str) -> dict[str, str]:
+    services().catalog.catalogs.drop(naming.find_catalog(name), force=query().flag("force"))
+    return {}
+
+
+@routes.route(PREFIX + "/schemas", methods=["GET"])
+def unity_schemas() -> legacy.Schemas:
+    asked = query()
+    catalog = asked.text("catalog_name")
+    if catalog is None:
+        raise InvalidRequest("catalog_name is missing", field="catalog_name")
+    page = services().catalog.listings.namespaces(
+        naming.find_catalog(catalog), page_token=asked.text("page_token"), max_results=page_size(asked)
+    )
+    name = services().catalog.reader.current(catalog).catalog
+    return legacy.Schemas([_schema(name, one) for one in page.items], page.next_token)
+
+
+@routes.route(PREFIX + "/schemas", methods=["POST"])
+def create_unity_schema() -> legacy.SchemaInfo:
+    asked = body(legacy.NewSchema)
+    check_identifier(asked.name, "name")
+    made = services().catalog.namespaces.create(
+        naming.find_catalog(asked.catalog_name), (asked.name,), comment=asked.comment, properties=asked.properties
+    )
+    return _schema(_kept(asked.catalog_name), made)
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
+def unity_schema(full_name: str) -> legacy.SchemaInfo:
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    return _schema(_kept(catalog), services().catalog.namespaces.get(catalog, path))
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
+def update_unity_schema(full_name: str) -> legacy.SchemaInfo:
+    asked = body(legacy.ChangedSchema)
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    found = services().catalog.namespaces.get(catalog, path)
+    if asked.new_name is not None and check_namespace(asked.new_name, "new_name") != found.name:
+        raise NotImplementedHere("schemas cannot be renamed", field="new_name")
+    changes: dict[str, Any] = {}
+    if asked.properties is not None:
+        gone = [key for key in found.entity.properties if key not in asked.properties]
+        changes = {"set": asked.properties, "unset": gone}
+    if asked.comment is not msgspec.UNSET:
+        changes["comment"] = asked.comment
+    return _schema(_kept(catalog), services().catalog.namespaces.update(catalog, path, **changes))
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
+def drop_unity_schema(full_name: str) -> dict[str, str]:
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    services().catalog.namespace_dropper.drop(catalog, path, cascade=query().flag("force"))
+    return {}
+
+
+def _catalog(found: Any) -> legacy.CatalogInfo:
+    return legacy.catalog(found, _id(found.name))
+
+
+def _schema(catalog: str, found: NamedNamespace) -> legacy.SchemaInfo:
+    return legacy.schema(catalog, found.name, found.entity)
+
+
+def _kept(catalog: str) -> str:
+    """The catalog's name as it was written."""
+    return services().catalog.reader.current(catalog).catalog
+
+
+def _id(name: str) -> str:
+    """A uuid for what has none: the realm, and catalogs made before they had one."""
+    return str(uuid.uuid5(_IDS, f"{services().world.space.realm}/{name.casefold()}"))

@@ -1,0 +1,151 @@
+"""Tables of Unity Catalog's older API: list, get, create, delete, staging. Glue only."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from chalice.app import Blueprint
+from unity import staged
+from unity_catalogs import PAGE, query
+from wiring import services
+
+from turnstile.core.catalog_paths import dotted
+from turnstile.core.content import Content
+from turnstile.core.entities import External, Table
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.head import TableHead
+from turnstile.core.metadata import Beside, MetadataSnapshot, first_snapshot
+from turnstile.core.names import check_identifier
+from turnstile.services.catalog.change import View
+from turnstile.services.catalog.staging import UUID_PROPERTY
+from turnstile.services.load import Registered
+from turnstile_http.bodies import body
+from turnstile_unity import columns, legacy, naming
+from turnstile_unity.derived import is_derived
+from turnstile_unity.errors import PREFIX, NotImplementedHere
+
+__all__ = ["routes"]
+
+routes = Blueprint(__name__)
+
+FIRST_PAGE: Final = 1000
+"""Tables of a page when no size is asked for: some clients read only the first page."""
+
+_PAGE_BYTES: Final = 4_000_000
+_FORMATS: Final = ("DELTA", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT")
+
+
+@routes.route(PREFIX + "/tables", methods=["GET"])
+def unity_tables() -> legacy.Tables:
+    asked = query()
+    catalog, schema = asked.text("catalog_name"), asked.text("schema_name")
+    if catalog is None or schema is None:
+        missing = "catalog_name" if catalog is None else "schema_name"
+        raise InvalidRequest(f"{missing} is missing", field=missing)
+    catalog, path = naming.find_schema(catalog, schema)
+    given = asked.integer("max_results")
+    size = FIRST_PAGE if given is None else min(given or PAGE, PAGE)
+    view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
+    named = (view.tree.catalog, dotted(*view.written(path)))
+    while True:
+        page = services().catalog.listings.tables(catalog, path, page_token=asked.text("page_token"), max_results=size)
+        found = legacy.Tables(_infos(*named, page.items), page.next_token)
+        if size == 1 or len(msgspec.json.encode(found)) <= _PAGE_BYTES:
+            return found
+        size = max(1, len(page.items) // 2)
+
+
+@routes.route(PREFIX + "/tables/{full_name}", methods=["GET"])
+def unity_table(full_name: str) -> legacy.TableInfo:
+    return _info(*naming.split_table(full_name))
+
+
+@routes.route(PREFIX + "/tables", methods=["POST"])
+def create_unity_table() -> legacy.TableInfo:
+    asked = body(legacy.NewTable)
+    check_identifier(asked.name, "name")
+    format = (asked.data_source_format or "DELTA").upper()
+    if asked.storage_location is None or format not in _FORMATS:
+        missing = "storage_location" if asked.storage_location is None else "data_source_format"
+        raise InvalidRequest(f"{missing} is missing or not known", field=missing)
+    catalog, path = naming.find_schema(asked.catalog_name, asked.schema_name)
+    if asked.table_type == "EXTERNAL":
+        fields, partitions = columns.to_fields(asked.columns or [])
+        services().catalog.externals.register(
+            catalog,
+            path,
+            asked.name,
+            location=asked.storage_location,
+            format=format.lower(),
+            about=External(columns=fields, partition_columns=partitions, properties=asked.properties or {}),
+            comment=asked.comment,
+        )
+    elif asked.table_type == "MANAGED" and format == "DELTA":
+        table_id, _ = staged(catalog, path, asked.storage_location)
+        if (asked.properties or {}).get(UUID_PROPERTY, table_id) != table_id:
+            raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
+        services().catalog.registrar.register(
+            catalog, path, asked.name, table_id, describe=functools.partial(_described, asked)
+        )
+    else:
+        raise NotImplementedHere(f"tables of type {asked.table_type[:40]} are not served", field="table_type")
+    return _info(catalog, asked.schema_name, asked.name)
+
+
+@routes.route(PREFIX + "/tables/{full_name}", methods=["DELETE"])
+def drop_unity_table(full_name: str) -> dict[str, str]:
+    services().catalog.dropper.drop(*naming.find_table(*naming.split_table(full_name)))
+    return {}
+
+
+@routes.route(PREFIX + "/staging-tables", methods=["POST"])
+def stage_unity_table() -> legacy.StagingTable:
+    asked = body(legacy.NewStagingTable)
+    check_identifier(asked.name, "name")
+    catalog, path = naming.find_schema(asked.catalog_name, asked.schema_name)
+    made = services().catalog.staging.create(catalog, path, asked.name)
+    return legacy.StagingTable(asked.name, asked.catalog_name, asked.schema_name, made.table_id, made.location)
+
+
+def _described(asked: legacy.NewTable, content: Content) -> MetadataSnapshot:
+    """Version 0 decides; what it does not hold of the request is kept beside it."""
+    made = first_snapshot(content)
+    known = made.metadata.get("configuration") or {}
+    given = asked.properties or {}
+    kept = {key: value for key, value in given.items() if key not in known and not is_derived(key)}
+    comment = None if made.metadata.get("description") else asked.comment
+    return msgspec.structs.replace(made, beside=Beside(properties=kept, comment=comment))
+
+
+def _info(catalog: str, schema: str, table: str) -> legacy.TableInfo:
+    named = naming.find_table(catalog, schema, table)
+    found = services().loader.find(*named)
+    if isinstance(found, Registered):
+        view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
+        return legacy.external(found.catalog, dotted(*view.written(named[1])), found.table)
+    snapshot = services().catalog.snapshots.get(found.catalog, found.metadata)
+    catalog, schema, name = naming.split_table(found.name)
+    return legacy.managed(catalog, schema, name, found, snapshot)
+
+
+def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[legacy.TableInfo]:
+    """A page of tables: one request per hundred HEADs and one per hundred snapshots not seen before."""
+    world, heads = services().world, dict[str, TableHead]()
+    keys = [world.space.table(table.table_id) for table in tables if table.external is None]
+    for at in range(0, len(keys), 100):
+        for row in world.refs.read_many(keys[at : at + 100]).values():
+            if row["state"] != "dropped":
+                heads[row["table_id"]] = TableHead.from_row(row)
+    ids = {head.metadata for head in heads.values()}
+    snapshots = services().catalog.snapshots.get_many(catalog, ids)
+    made = []
+    for table in tables:
+        head = heads.get(table.table_id)
+        if table.external is not None:
+            made.append(legacy.external(catalog, schema, table))
+        elif head is not None and head.metadata in snapshots:
+            made.append(legacy.managed(catalog, schema, table.name, head, snapshots[head.metadata]))
+    return made

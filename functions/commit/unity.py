@@ -1,0 +1,83 @@
+"""Unity Catalog's API, the hot part: configuration, load, update, and the older commits endpoint. Glue only."""
+
+from __future__ import annotations
+
+import preview
+from chalice.app import Blueprint
+from wiring import services
+
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.names import MAX_VERSION
+from turnstile.services.load import Registered
+from turnstile_http.bodies import body
+from turnstile_http.handler import note
+from turnstile_http.params import Query
+from turnstile_http.request import current
+from turnstile_unity import answers, config, external, naming, requests
+from turnstile_unity.errors import DELTA, PREFIX
+from turnstile_unity.plan import plan
+
+__all__ = ["routes"]
+
+routes = Blueprint(__name__)
+
+TABLE = DELTA + "/catalogs/{catalog}/schemas/{schema}/tables/{table}"
+PREVIEW = PREFIX + "/delta/preview/commits"
+
+
+@routes.route(DELTA + "/config", methods=["GET"])
+def configuration() -> config.Config:
+    query = Query(*current().query)
+    name = query.text("catalog")
+    if name is None:
+        raise InvalidRequest("catalog is missing", field="catalog")
+    found = config.negotiate(query.text("protocol-versions"))
+    services().reader.current(naming.find_catalog(name))
+    return found
+
+
+@routes.route(TABLE, methods=["GET"])
+def load_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
+    found = services().loader.find(*naming.find_table(catalog, schema, table))
+    if isinstance(found, Registered):
+        external.require_delta(found.table)
+        return answers.external(found)
+    return answers.table(services().loader.loaded(found))
+
+
+@routes.route(TABLE, methods=["HEAD"])
+def table_exists(catalog: str, schema: str, table: str) -> None:
+    services().loader.find(*naming.find_table(catalog, schema, table))
+
+
+@routes.route(TABLE, methods=["POST"])
+def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
+    asked = plan(body(requests.Update))
+    named = naming.find_table(catalog, schema, table)
+    found = services().loader.find(*named)
+    if isinstance(found, Registered):
+        external.require_delta(found.table)
+        changed, etag = services().externals.update(
+            *named,
+            found.table.table_id,
+            lambda etag, old: external.updated(asked, etag, old, services().world.clock.now_ms()),
+        )
+        return answers.external_table(changed, etag)
+    note(table_id=found.table_id)
+    return answers.table(services().loader.loaded(services().updater.update(found, asked)))
+
+
+@routes.route(PREVIEW, methods=["GET"])
+def preview_commits() -> preview.UnityCommits:
+    asked = preview.asked()
+    end = MAX_VERSION if asked.end_version is None else asked.end_version
+    return preview.rendered(services().commits.listed(asked.table_id, asked.start_version, end))
+
+
+@routes.route(PREVIEW, methods=["POST"])
+def preview_commit() -> dict[str, str]:
+    asked = preview.posted(body(preview.Posted))
+    head = services().commits.head(asked.uuid)
+    preview.check_place(head, asked)
+    services().updater.update(head, asked)
+    return {}

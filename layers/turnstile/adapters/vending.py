@@ -1,0 +1,145 @@
+"""Keys for clients: STS with a session policy, static keys for S3-compatible stores without STS, none for files.
+
+A session policy only narrows what the role may do anyway. READ cannot write. READ_WRITE may create files below the
+prefix, ``_delta_log`` included, because Delta publishes there too: that it never replaces a version is the bucket
+policy's business (conditional writes). It may not delete anything of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from turnstile.core.errors import PermissionDenied, StorageFault
+from turnstile.ports import Clock, Ids, Vended
+
+Operation = Literal["READ", "READ_WRITE"]
+
+_EARLY_MS = 60_000
+"""A cached session is given out until this long before it ends."""
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """Static keys; ``token`` empty when the store knows none, ``minutes`` after which clients ask again."""
+
+    id: str
+    secret: str
+    token: str = ""
+    minutes: int = 60
+
+
+class FileVendor:
+    """Local files need no keys; everything else is passed on.
+
+    Args:
+        s3: vends for ``s3://`` locations; None: this deployment gives no keys out.
+    """
+
+    def __init__(self, s3: StaticVendor | StsVendor | None = None) -> None:
+        self._s3 = s3
+
+    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+        """See ``ports.Vendor``."""
+        if location.startswith("file:"):
+            return ()
+        if self._s3 is None or not location.startswith("s3://"):
+            raise PermissionDenied(
+                "this deployment gives out no keys for such locations",
+                field="location",
+                remedy="set a vending role or static keys, or give clients keys of their own",
+            )
+        return self._s3.vend(location, operation)
+
+
+class StaticVendor:
+    """The same keys for everybody: only for stores that have nothing better."""
+
+    def __init__(self, keys: Keys, clock: Clock) -> None:
+        self._keys, self._clock = keys, clock
+
+    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+        """See ``ports.Vendor``."""
+        expires = self._clock.now_ms() + self._keys.minutes * 60_000
+        return (Vended(location, operation, expires, _config(self._keys.id, self._keys.secret, self._keys.token)),)
+
+
+class StsVendor:
+    """One role session for each location and operation, kept until it is about to end.
+
+    Args:
+        assume: STS's AssumeRole.
+        role: ARN of the role whose rights are narrowed.
+    """
+
+    def __init__(self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, seconds: int = 3600) -> None:
+        self._assume, self._role, self._clock, self._ids, self._seconds = assume, role, clock, ids, seconds
+        self._sessions: dict[tuple[str, Operation], Vended] = {}
+
+    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+        """See ``ports.Vendor``."""
+        now = self._clock.now_ms()
+        known = self._sessions.get((location, operation))
+        if known is None or known.expires - _EARLY_MS <= now:
+            known = self._session(location, operation)
+            if len(self._sessions) > 1000:
+                self._sessions.clear()
+            self._sessions[(location, operation)] = known
+        return (known,)
+
+    def _session(self, location: str, operation: Operation) -> Vended:
+        try:
+            found = self._assume(
+                RoleArn=self._role,
+                RoleSessionName=f"turnstile-{self._ids.uuid()}",
+                DurationSeconds=self._seconds,
+                Policy=json.dumps(session_policy(location, operation), separators=(",", ":")),
+            )["Credentials"]
+        except Exception as error:  # whatever went wrong, there are no keys
+            raise StorageFault("the issuer of keys could not be asked", remedy="try again") from error
+        expires = int(found["Expiration"].timestamp() * 1000)
+        keys = _config(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+        return Vended(location, operation, expires, keys)
+
+
+def session_policy(location: str, operation: Operation, partition: str = "aws") -> dict[str, Any]:
+    """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``."""
+    bucket, _, prefix = location.removeprefix("s3://").partition("/")
+    bucket, prefix = _literal(bucket), _literal(prefix)
+    arn = f"arn:{partition}:s3:::{bucket}"
+    files = f"{arn}/{prefix}/*"
+    listed = {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}}
+    actions = ["s3:GetObject"]
+    if operation == "READ_WRITE":
+        actions += ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    statements: list[dict[str, Any]] = [
+        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": listed},
+        {"Effect": "Allow", "Action": actions, "Resource": files},
+    ]
+    if operation == "READ_WRITE":
+        log = f"{arn}/{prefix}/_delta_log/*"
+        statements.append({"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": log})
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _literal(text: str) -> str:
+    """``text`` without a meaning of its own in a policy: wildcards and variables."""
+    return "".join(f"${{{char}}}" if char in "*?$" else char for char in text)
+
+
+def _config(id: str, secret: str, token: str) -> dict[str, str]:
+    found = {"s3.access-key-id": id, "s3.secret-access-key": secret}
+    return {**found, "s3.session-token": token} if token else found
+
+
+def open_vendor(
+    clock: Clock, ids: Ids, *, role: str = "", keys: Keys | None = None, endpoint_url: str | None = None
+) -> FileVendor:
+    """The vendor that a deployment's settings ask for: a role, or static keys, or neither."""
+    if role:
+        from turnstile.adapters.clients import sts
+
+        return FileVendor(StsVendor(sts(endpoint_url).assume_role, role, clock, ids))
+    return FileVendor(StaticVendor(keys, clock) if keys is not None else None)

@@ -1,0 +1,57 @@
+"""Changing what the catalog keeps beside a table's log, without a commit: one conditional write on the HEAD."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from turnstile.core.catalog_heads import describe_head
+from turnstile.core.errors import NotFound, StateConflict
+from turnstile.core.head import TableHead
+from turnstile.core.metadata import MetadataSnapshot
+from turnstile.ports import Accepted
+from turnstile.services.catalog.heads import not_active
+from turnstile.services.metadata import Snapshots
+from turnstile.world import World
+
+_ATTEMPTS = 4
+
+Redescribe = Callable[[str, MetadataSnapshot], MetadataSnapshot]
+"""Makes the new snapshot from the present one and its id; raises what refuses it. No side effects."""
+
+
+class Describer:
+    """Swaps a table's metadata snapshot for another one of the same version."""
+
+    def __init__(self, world: World, snapshots: Snapshots) -> None:
+        self._world, self._snapshots = world, snapshots
+
+    def describe(self, head: TableHead, change: Redescribe) -> TableHead:
+        """The HEAD after ``change``; no write when it changes nothing.
+
+        Raises:
+            NotFound: the table was dropped.
+            StateConflict: ``TableNotActive``, or ``ConcurrentChange`` when others were faster every time.
+            TurnstileError: what ``change`` raises.
+        """
+        world = self._world
+        for _ in range(_ATTEMPTS):
+            before = self._snapshots.get(head.catalog, head.metadata)
+            after = change(head.metadata, before)
+            if after == before:
+                return head
+            now = world.clock.now_ms()
+            id = self._snapshots.put(head.catalog, head.table_id, after, now)
+            answer = world.refs.write(describe_head(head, id, now))
+            if answer.row is None:
+                raise NotFound("table", head.name, field="table", remedy="list the namespace; it was dropped meanwhile")
+            head = TableHead.from_row(answer.row)
+            if isinstance(answer, Accepted):
+                return head
+            if head.state != "active":
+                raise not_active(head.name, answer.row)
+        raise StateConflict(
+            "ConcurrentChange",
+            "the table's metadata changed during every attempt",
+            remedy="send the same request again",
+            retry_after_ms=200,
+        )

@@ -1,0 +1,79 @@
+"""External tables: what engines say when they register and update them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnstile.core.entities import DELTA, External, Table
+from turnstile.core.errors import InvalidRequest, UnsupportedTable
+from turnstile.services.catalog.external import of_external, touched
+from turnstile_unity import requests
+from turnstile_unity.errors import RequirementFailed
+from turnstile_unity.plan import Plan, checked_domains
+from turnstile_unity.schema import check_partitions, to_delta
+
+
+def require_delta(table: Table) -> Table:
+    """``table`` if it is a Delta table; raises UnsupportedTable, which sends engines to the older API."""
+    if table.format.lower() != DELTA:
+        raise UnsupportedTable(f"table '{table.name}' is a {table.format} table, not a Delta table", field="table")
+    return table
+
+
+def registered(asked: requests.CreateTable, now: int) -> External:
+    """What the Delta API's request says of a new external table.
+
+    Raises:
+        InvalidRequest: columns or partition columns that cannot be.
+    """
+    columns = to_delta(asked.columns) if asked.columns.get("fields") else []
+    partitions = asked.partition_columns or []
+    check_partitions(partitions, columns)
+    if asked.uniform is not None:
+        raise InvalidRequest("uniform rides with commits of managed tables", field="uniform")
+    return External(
+        columns=tuple(columns),
+        partition_columns=tuple(partitions),
+        properties=asked.properties,
+        protocol=asked.protocol.to_delta(),
+        domains=checked_domains(asked.domain_metadata) if asked.domain_metadata else {},
+        version=0,
+        timestamp=asked.last_commit_timestamp_ms,
+        updated=now,
+    )
+
+
+def updated(asked: Plan, etag: str, table: Table, now: int) -> Table:
+    """``table`` after ``asked``; refusals in the order of the reference.
+
+    Raises:
+        RequirementFailed: another uuid or etag.
+        InvalidRequest: commits are not coordinated here, or what is said cannot be.
+    """
+    if asked.uuid != table.table_id:
+        raise RequirementFailed(f"the table's uuid is {table.table_id}, not {asked.uuid[:100]}")
+    if asked.commit is not None or asked.published is not None:
+        raise InvalidRequest("commits of an external table are not coordinated by the catalog", field="updates")
+    about = of_external(table)
+    changes: dict[str, Any] = {}
+    columns = about.columns if asked.columns is None else tuple(asked.columns)
+    partitions = about.partition_columns if asked.partitions is None else tuple(asked.partitions)
+    check_partitions(partitions, columns)
+    changes |= {"columns": columns, "partition_columns": partitions}
+    if asked.protocol is not None:
+        changes["protocol"] = asked.protocol
+    properties = {**about.properties, **asked.set}
+    changes["properties"] = {key: value for key, value in properties.items() if key not in asked.remove}
+    domains = {**about.domains, **asked.set_domains}
+    changes["domains"] = {key: value for key, value in domains.items() if key not in asked.remove_domains}
+    if asked.snapshot is not None:
+        changes["version"], changes["timestamp"] = asked.snapshot
+    if asked.etag is not None and asked.etag != etag:
+        raise RequirementFailed(f"the etag is {etag} now")
+    comment = table.comment if asked.comment is msgspec.UNSET else asked.comment
+    new = msgspec.structs.replace(table, comment=comment, external=touched(about, now, **changes))
+    if comment != table.comment and new.external == about:
+        new = msgspec.structs.replace(new, external=msgspec.structs.replace(about, updated=now))
+    return new

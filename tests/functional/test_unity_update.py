@@ -1,0 +1,279 @@
+"""Unity's Delta API: requirements and every metadata action of an update, alone and combined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.functional.http import Answer
+from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, Unity, api_protocol, metadata, protocol, published, refused
+
+INVALID = "InvalidParameterValueException"
+CONFLICT = "CommitVersionConflictException"
+REQUIREMENT = "UpdateRequirementConflictException"
+WIDER: dict[str, Any] = {
+    "type": "struct",
+    "fields": [*COLUMNS["fields"], {"name": "extra", "type": "integer", "nullable": True, "metadata": {}}],
+}
+
+
+@pytest.fixture
+def unity() -> Unity:
+    made = Unity()
+    made.create()
+    return made
+
+
+def properties(answer: Answer) -> dict[str, str]:
+    assert answer.status == 200, answer.text
+    return dict(answer.json["metadata"]["properties"])
+
+
+def etag(answer: Answer) -> str:
+    assert answer.status == 200, answer.text
+    return str(answer.json["metadata"]["etag"])
+
+
+def sets(**values: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": values}
+
+
+def config(unity: Unity, **more: str) -> dict[str, str]:
+    return {"io.unitycatalog.tableId": unity.uuid, **more}
+
+
+def domain(name: str, configuration: str, *, removed: bool = False) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": removed}}
+
+
+# -- requirements -----------------------------------------------------------------------------------------------------
+
+
+def test_the_uuid_must_be_asserted_and_right(unity: Unity) -> None:
+    proposed = unity.commit(1)
+    refused(unity.post(T1, {"requirements": [], "updates": [proposed]}), 400, INVALID)
+    wrong = {"type": "assert-etag", "etag": "x"}
+    refused(unity.post(T1, {"requirements": [wrong], "updates": [proposed]}), 400, INVALID)
+    other = "99999999-9999-4999-8999-999999999999"
+    refused(unity.update(proposed, uuid=other), 409, REQUIREMENT)
+
+
+def test_an_etag_is_asserted_for_data_too_and_data_does_not_change_it(unity: Unity) -> None:
+    old = etag(unity.get(T1))
+    assert etag(unity.update(unity.commit(1), etag=old)) == old
+    assert etag(unity.update(unity.commit(2), etag=old)) == old
+    refused(unity.update(unity.commit(3), etag="other"), 409, REQUIREMENT)
+    refused(unity.update(published(1), etag="other"), 409, REQUIREMENT)
+    refused(unity.update(sets(a="1"), etag="other"), 409, REQUIREMENT)
+    changed = unity.update(unity.commit(3, metadata(**config(unity, a="1"))), sets(a="1"), etag=old)
+    assert etag(changed) != old
+    refused(unity.update(unity.commit(4), etag=old), 409, REQUIREMENT)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"requirements": [], "updates": []},
+        {"requirements": [{"type": "assert-table-uuid", "uuid": "UUID"}], "updates": []},
+        {"requirements": [{"type": "assert-nothing"}], "updates": [published(0)]},
+        {"requirements": [{"uuid": "UUID"}], "updates": [published(0)]},
+        {"requirements": [{"type": "assert-table-uuid", "uuid": "UUID"}], "updates": [{"action": "no-such"}]},
+        {"requirements": [{"type": "assert-table-uuid", "uuid": "UUID"}] * 2, "updates": [published(0)]},
+        {"requirements": [{"type": "assert-table-uuid", "uuid": "UUID"}], "updates": [published(0), published(0)]},
+        {"requirements": [{"type": "assert-table-uuid", "uuid": "UUID"}], "updates": [{"action": "add-commit"}]},
+        {"requirements": None, "updates": None},
+    ],
+)
+def test_shapes_that_are_refused(unity: Unity, body: Any) -> None:
+    refused(unity.post(T1, body), 400, INVALID)
+
+
+def test_nothing_is_both_set_and_removed(unity: Unity) -> None:
+    refused(unity.update(sets(a="1"), {"action": "remove-properties", "removals": ["a"]}), 400, INVALID)
+    clustering = {"delta.clustering": {"clusteringColumns": []}}
+    both = (
+        {"action": "set-domain-metadata", "updates": clustering},
+        {"action": "remove-domain-metadata", "domains": ["delta.clustering"]},
+    )
+    refused(unity.update(*both), 400, INVALID)
+
+
+def test_an_update_of_what_is_missing_is_404(unity: Unity) -> None:
+    proposed = unity.commit(1)
+    refused(unity.update(proposed, path=f"{SCHEMA}/tables/t2"), 404, "NoSuchTableException")
+    refused(unity.update(proposed, path=T1.replace("sales", "nope")), 404, "NoSuchSchemaException")
+    refused(unity.update(proposed, path=T1.replace("main", "nope")), 404, "NoSuchCatalogException")
+
+
+# -- metadata with a commit -------------------------------------------------------------------------------------------
+
+
+def test_a_new_column_as_spark_sends_it(unity: Unity) -> None:
+    old = etag(unity.get(T1))
+    proposed = unity.commit(1, metadata(WIDER, **config(unity, **{"delta.columnMapping.maxColumnId": "2"})))
+    answer = unity.update(
+        proposed,
+        published(0),
+        {"action": "set-columns", "columns": WIDER},
+        sets(**{"delta.columnMapping.maxColumnId": "2"}),
+    )
+    said = answer.json["metadata"]
+    assert said["columns"] == WIDER and said["etag"] != old
+    assert properties(answer)["delta.lastUpdateVersion"] == "1"
+    assert properties(answer)["delta.lastCommitTimestamp"] == str(proposed["commit"]["timestamp"])
+    assert (said["last-commit-version"], said["last-commit-timestamp-ms"]) == (1, proposed["commit"]["timestamp"])
+    after = unity.update(unity.commit(2))
+    assert after.json["metadata"] == said
+
+
+def test_every_action_at_once_is_one_commit(unity: Unity) -> None:
+    columns = {"type": "struct", "fields": [*WIDER["fields"], {"name": "p", "type": "string", "nullable": True,
+                                                               "metadata": {}}]}  # fmt: skip
+    features = ("clustering", "domainMetadata", "rowTracking")
+    proposed = unity.commit(
+        1,
+        protocol(*features),
+        metadata(columns, ["p"], "said", **config(unity, mine="1")),
+        domain("delta.clustering", '{"clusteringColumns":[["id"]]}'),
+        domain("delta.rowTracking", '{"rowIdHighWaterMark":3}'),
+    )
+    answer = unity.update(
+        published(0),
+        {"action": "set-table-comment", "comment": "said"},
+        {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]},
+                                                      "delta.rowTracking": {"rowIdHighWaterMark": 3}}},
+        {"action": "remove-properties", "removals": ["gone"]},
+        sets(mine="1", beside="2"),
+        {"action": "set-protocol", "protocol": api_protocol(*features)},
+        {"action": "set-partition-columns", "partition-columns": ["p"]},
+        {"action": "set-columns", "columns": columns},
+        proposed,
+        etag=etag(unity.get(T1)),
+    )  # fmt: skip
+    found = properties(answer)
+    assert answer.json["metadata"]["columns"] == columns and answer.json["metadata"]["partition-columns"] == ["p"]
+    assert (found["mine"], found["beside"]) == ("1", "2")
+    assert found["delta.feature.clustering"] == "supported"
+    assert found["clusteringColumns"] == '[["id"]]'
+    assert found["delta.rowTracking.rowIdHighWaterMark"] == "3"
+
+
+def test_the_reference_removes_a_property_with_its_commit(unity: Unity) -> None:
+    unity.update(unity.commit(1, metadata(**config(unity, mine="1"))), sets(mine="1"))
+    removal = {"action": "remove-properties", "removals": ["mine"]}
+    assert "mine" not in properties(unity.update(unity.commit(2, metadata(**config(unity))), removal))
+
+
+def test_clustering_can_be_emptied_and_removed(unity: Unity) -> None:
+    features = ("clustering", "domainMetadata")
+    cluster = {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": []}}}
+    first = unity.commit(1, protocol(*features), domain("delta.clustering", '{"clusteringColumns":[]}'))
+    assert properties(unity.update(first, cluster))["clusteringColumns"] == "[]"
+    gone = unity.commit(2, domain("delta.clustering", "", removed=True))
+    answer = unity.update(gone, {"action": "remove-domain-metadata", "domains": ["delta.clustering"]})
+    assert "clusteringColumns" not in properties(answer)
+
+
+def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
+    unity = Unity()
+    unity.create("t1", "rowTracking", "domainMetadata")
+    old = unity.get(T1)
+    mark = {"action": "set-domain-metadata", "updates": {"delta.rowTracking": {"rowIdHighWaterMark": 4}}}
+    answer = unity.update(unity.commit(1, domain("delta.rowTracking", '{"rowIdHighWaterMark":4}')), mark)
+    assert etag(answer) == etag(old)
+    assert properties(answer) == properties(old) | {"delta.rowTracking.rowIdHighWaterMark": "4"}
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"action": "set-columns", "columns": WIDER},
+        {"action": "set-partition-columns", "partition-columns": ["id"]},
+        {"action": "set-partition-columns", "partition-columns": ["nope"]},
+        {"action": "set-protocol", "protocol": api_protocol("clustering")},
+        {"action": "set-properties", "updates": {"delta.appendOnly": "true"}},
+        {"action": "set-properties", "updates": {"delta.checkpointPolicy": "classic"}},
+        {"action": "remove-properties", "removals": ["delta.checkpointPolicy"]},
+        {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]}}},
+        {"action": "set-domain-metadata", "updates": {}},
+        {"action": "remove-domain-metadata", "domains": ["other"]},
+        {"action": "set-columns", "columns": {"type": "struct", "fields": []}},
+        {"action": "update-metadata-snapshot-version", "last-commit-version": 1, "last-commit-timestamp-ms": 1},
+    ],
+)
+def test_i9_what_the_commits_file_does_not_say_is_refused(unity: Unity, action: Any) -> None:
+    proposed, before = unity.commit(1), unity.rows()
+    refused(unity.update(proposed, action), 400, INVALID)
+    refused(unity.update(action), 400, INVALID)
+    assert unity.rows() == before
+
+
+def test_derived_properties_sent_back_are_ignored(unity: Unity) -> None:
+    sent = sets(**{"delta.lastUpdateVersion": "99", "delta.feature.madeUp": "supported", "delta.minReaderVersion": "1"})
+    found = properties(unity.update(unity.commit(1), sent))
+    assert found["delta.lastUpdateVersion"] == "0" and "delta.feature.madeUp" not in found
+    assert found["delta.minReaderVersion"] == "3"
+
+
+# -- metadata without a commit ----------------------------------------------------------------------------------------
+
+
+def test_a_comment_and_own_properties_are_kept_beside_the_log(unity: Unity) -> None:
+    old = etag(unity.get(T1))
+    answer = unity.update(sets(team="a"), {"action": "set-table-comment", "comment": "hello"})
+    assert properties(answer)["team"] == "a" and etag(answer) != old
+    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] == "hello"
+    again = unity.update(sets(team="a"))
+    assert etag(again) == etag(answer)
+    gone = unity.update({"action": "remove-properties", "removals": ["team"]})
+    assert "team" not in properties(gone)
+    assert unity.update({"action": "set-table-comment", "comment": None}).status == 200
+    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] is None
+
+
+def test_what_is_beside_the_log_stays_through_commits(unity: Unity) -> None:
+    unity.update(sets(team="a"))
+    unity.update(unity.commit(1, metadata(**config(unity, mine="1"))), sets(mine="1"))
+    answer = unity.update(unity.commit(2))
+    assert (properties(answer)["team"], properties(answer)["mine"]) == ("a", "1")
+
+
+def test_maintenance_is_a_policy_of_the_table(unity: Unity) -> None:
+    answer = unity.update(sets(**{"turnstile.allowed-maintenance": "data_reorganization"}))
+    assert answer.json["allowed-maintenance-operations"] == ["DATA_REORGANIZATION"]
+    answer = unity.update(sets(**{"turnstile.allowed-maintenance": ""}))
+    assert answer.json["allowed-maintenance-operations"] == []
+
+
+# -- UniForm ----------------------------------------------------------------------------------------------------------
+
+
+def iceberg(unity: Unity, version: int) -> dict[str, Any]:
+    location = unity.get(T1).json["metadata"]["location"]
+    return {
+        "iceberg": {
+            "metadata-location": f"{location}/metadata/{version}.json",
+            "converted-delta-version": version,
+            "converted-delta-timestamp": 1,
+        }
+    }
+
+
+def test_uniform_rides_with_every_commit_exactly_when_the_table_has_it(unity: Unity) -> None:
+    refused(unity.update(unity.commit(1) | {"uniform": iceberg(unity, 1)}), 400, INVALID)
+    formats = {"delta.universalFormat.enabledFormats": "iceberg"}
+    enabling = unity.commit(1, metadata(**config(unity, **formats)))
+    refused(unity.update(enabling, sets(**formats)), 400, INVALID)
+    first = unity.update(enabling | {"uniform": iceberg(unity, 1)}, sets(**formats))
+    assert first.json["uniform"] == iceberg(unity, 1)
+    refused(unity.update(unity.commit(2)), 400, INVALID)
+    refused(unity.update(unity.commit(2) | {"uniform": iceberg(unity, 3)}), 400, INVALID)
+    elsewhere = iceberg(unity, 2)
+    elsewhere["iceberg"]["metadata-location"] = "s3://elsewhere/x"
+    refused(unity.update(unity.commit(2) | {"uniform": elsewhere}), 400, INVALID)
+    second = unity.update(unity.commit(2) | {"uniform": iceberg(unity, 2)}, etag=etag(first))
+    assert second.json["uniform"] == iceberg(unity, 2)
+    assert etag(second) == etag(first)
+    assert second.json["metadata"]["last-commit-version"] == 1
