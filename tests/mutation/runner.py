@@ -31,9 +31,9 @@ OPTIONS: Final = (
 )
 NEAREST: Final = {
     "ratify": ("test_core_clauses", "test_decide_*", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
-    "decide": ("test_decide_*", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
-    "positions": ("test_decide_*", "test_core_agreement", "test_core_ticket", "test_traps_commit", "test_traps_replay"),
-    "floor": ("test_core_clauses", "test_core_agreement", "test_publish", "test_traps_commit", "test_traps_replay"),
+    "decide": ("test_decide_*", "test_core_floor", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
+    "positions": ("test_decide_*", "test_core_floor", "test_core_agreement", "test_core_ticket", "test_traps_commit", "test_traps_replay"),
+    "floor": ("test_core_clauses", "test_core_floor", "test_core_agreement", "test_publish", "test_traps_commit", "test_traps_replay"),
     "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
     "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
