@@ -43,17 +43,18 @@ def show(console: Any, told: dict[str, Any]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    tables = Table(box=SIMPLE_HEAD)
-    tables.add_column("table", no_wrap=True)
-    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "publish lag p50", "max"):
-        tables.add_column(title, justify="right")
+    tables = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    tables.add_column("table")
+    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50 / max"):
+        tables.add_column(title, justify="right", no_wrap=True)
     for row in told["tables"]:
+        commits, lag = row["versions"] - 1, row["lag_ms"]
         tables.add_row(
             row["table"],
             f"{row['rows']:,}",
             *(str(row[column]) for column in ("versions", "inline", "staged", "conflicts")),
-            f"{row['bytes_equal']} of {row['versions'] - 1}" if row["versions"] > 1 else "-",
-            *(f"{ms} ms" if row["versions"] > 1 else "-" for ms in row["lag_ms"].values()),
+            f"{row['bytes_equal']} of {commits}" if commits else "-",
+            f"{lag['p50']} / {lag['max']} ms" if commits else "-",
         )
     times = Table(box=SIMPLE_HEAD)
     times.add_column("scene")
