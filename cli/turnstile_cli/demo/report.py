@@ -44,8 +44,8 @@ def show(console: Any, told: dict[str, Any]) -> None:
     from rich.table import Table
 
     tables = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    tables.add_column("table")
-    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50 / max"):
+    tables.add_column("table", no_wrap=True)
+    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50/max"):
         tables.add_column(title, justify="right", no_wrap=True)
     for row in told["tables"]:
         commits, lag = row["versions"] - 1, row["lag_ms"]
@@ -53,8 +53,8 @@ def show(console: Any, told: dict[str, Any]) -> None:
             row["table"],
             f"{row['rows']:,}",
             *(str(row[column]) for column in ("versions", "inline", "staged", "conflicts")),
-            f"{row['bytes_equal']} of {commits}" if commits else "-",
-            f"{lag['p50']} / {lag['max']} ms" if commits else "-",
+            f"{row['bytes_equal']}/{commits}" if commits else "-",
+            f"{lag['p50']}/{lag['max']} ms" if commits else "-",
         )
     times = Table(box=SIMPLE_HEAD)
     times.add_column("scene")
