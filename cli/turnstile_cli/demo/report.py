@@ -45,7 +45,7 @@ def show(console: Any, told: dict[str, Any]) -> None:
 
     tables = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     tables.add_column("table", no_wrap=True)
-    for title in ("rows", "versions", "inline", "staged", "conflicts", "bytes equal", "lag p50/max"):
+    for title in ("rows", "versions", "inline", "staged", "lost", "equal", "lag ms"):
         tables.add_column(title, justify="right", no_wrap=True)
     for row in told["tables"]:
         commits, lag = row["versions"] - 1, row["lag_ms"]
@@ -54,7 +54,7 @@ def show(console: Any, told: dict[str, Any]) -> None:
             f"{row['rows']:,}",
             *(str(row[column]) for column in ("versions", "inline", "staged", "conflicts")),
             f"{row['bytes_equal']}/{commits}" if commits else "-",
-            f"{lag['p50']}/{lag['max']} ms" if commits else "-",
+            f"{lag['p50']}..{lag['max']}" if commits else "-",
         )
     times = Table(box=SIMPLE_HEAD)
     times.add_column("scene")
@@ -64,6 +64,8 @@ def show(console: Any, told: dict[str, Any]) -> None:
     times.add_row("[bold]all[/bold]", f"[bold]{sum(told['seconds'].values()):.1f}[/bold]")
     console.print()
     console.print(tables)
+    console.print(" lost: proposals whose version another commit became; equal: published versions whose bytes are the")
+    console.print(" ratified ones; lag ms: from a commit's own timestamp to its file in _delta_log, median..longest")
     console.print(times)
     for note in told["notes"]:
         console.print(f" * {note}", highlight=False, soft_wrap=True)
