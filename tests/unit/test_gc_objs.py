@@ -106,8 +106,8 @@ def test_a_purged_table_leaves_no_content_behind() -> None:
 def test_a_grace_that_would_not_protect_proposals_in_flight_is_refused() -> None:
     import pytest
 
-    from turnstile.core.gc_plan import Grace
+    from turnstile.core.gc_plan import HOUR_MS, Grace
 
     with pytest.raises(ValueError, match="day"):
-        Grace(objs=DAY)
-    Collector(fake_world(), Grace(objs=2 * DAY))
+        Grace(objs=25 * HOUR_MS - 1)
+    Collector(fake_world(), Grace(objs=25 * HOUR_MS))

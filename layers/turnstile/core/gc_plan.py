@@ -77,12 +77,10 @@ def staged_candidates(files: Iterable[Staged], floor: int, carried: frozenset[st
 def decided_at(version: int, published: Mapping[int, int]) -> int | None:
     """When ``version`` was certainly decided: its published file's time (ms), or that of the next one after it if log
     cleanup has taken its own. None when that cannot be said, also because the log has a hole there."""
-    if version in published:
-        return published[version]
-    later = [other for other in published if other > version]
-    if not later or any(other < version for other in published):
+    later = sorted(other for other in published if other >= version)
+    if not later or (later[0] != version and len(later) < len(published)):
         return None
-    return published[min(later)]
+    return published[later[0]]
 
 
 def staged_since(file: Staged, published: Mapping[int, int], left_tail: int | None) -> int | None:
