@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, Self, TypeVar
+from unittest.mock import patch
 
 from tests.simulation.faults import SECOND
 from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
@@ -63,8 +65,14 @@ class _OneByOne:
         pass
 
 
-for _module in (materialise, load, gc_files):
-    _module.ThreadPoolExecutor = _OneByOne  # type: ignore[assignment,misc]
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Services work one step after the other, as the scheduler wants them; threads are back afterwards for the other
+    tests of this process."""
+    with ExitStack() as stack:
+        for module in (materialise, load, gc_files):
+            stack.enter_context(patch.object(module, "ThreadPoolExecutor", _OneByOne))
+        yield
 
 
 def world_of(process: Process) -> World:

@@ -16,6 +16,7 @@ from tests.simulation.faults import Faults
 from tests.simulation.others import Engine, Gc, Reader, StreamPump, Sweeps, sweep
 from tests.simulation.plans import WRITERS, Plan, plan, shrunk
 from tests.simulation.ports import Process
+from tests.simulation.processes import one_thread_each
 from tests.simulation.record import Violation
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.state import State
@@ -66,6 +67,11 @@ def run(plan: Plan, *, tracing: bool = False) -> Ran:
     Raises:
         Failed: an invariant does not hold.
     """
+    with one_thread_each():
+        return _run(plan, tracing=tracing)
+
+
+def _run(plan: Plan, *, tracing: bool) -> Ran:
     scheduler = Scheduler(random.Random(f"{plan.seed}/order"), START, plan.steps, tracing=tracing)
     faults = Faults(random.Random(f"{plan.seed}/faults"), plan.rate, plan.faults, plan.skip)
     state = State(scheduler, faults)
