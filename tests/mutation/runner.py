@@ -32,8 +32,22 @@ OPTIONS: Final = (
 NEAREST: Final = {
     "ratify": ("test_core_clauses", "test_decide_*", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
     "decide": ("test_decide_*", "test_core_floor", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
-    "positions": ("test_decide_*", "test_core_floor", "test_core_agreement", "test_core_ticket", "test_traps_commit", "test_traps_replay"),
-    "floor": ("test_core_clauses", "test_core_floor", "test_core_agreement", "test_publish", "test_traps_commit", "test_traps_replay"),
+    "positions": (
+        "test_decide_*",
+        "test_core_floor",
+        "test_core_agreement",
+        "test_core_ticket",
+        "test_traps_commit",
+        "test_traps_replay",
+    ),
+    "floor": (
+        "test_core_clauses",
+        "test_core_floor",
+        "test_core_agreement",
+        "test_publish",
+        "test_traps_commit",
+        "test_traps_replay",
+    ),
     "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
     "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
@@ -76,14 +90,17 @@ def _failed(number: int | None, tests: list[str]) -> str:
     with tempfile.TemporaryFile("w+") as told:
         child = os.fork()
         if child == 0:
-            os.dup2(told.fileno(), 1)
-            os.dup2(told.fileno(), 2)
-            os.environ["TURNSTILE_SEEDS"] = "400"
-            if number is not None:
-                install(number)
-            code = int(pytest.main([*OPTIONS, *tests]))
-            sys.stdout.flush()
-            os._exit(code)
+            code = 70  # whatever happens in the fork must end there
+            try:
+                os.dup2(told.fileno(), 1)
+                os.dup2(told.fileno(), 2)
+                os.environ["TURNSTILE_SEEDS"] = "200"
+                if number is not None:
+                    install(number)
+                code = int(pytest.main([*OPTIONS, *tests]))
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
         _, status = os.waitpid(child, 0)
         told.seek(0)
         said = told.read()
