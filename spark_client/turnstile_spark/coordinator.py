@@ -7,6 +7,7 @@ import logging
 import time
 import uuid
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from turnstile_spark import registry
@@ -76,8 +77,8 @@ class Coordinator(Proxy):
             inline = {"version": version, "inline": {"content": write.content, "name": write.name}}
             try:
                 done = ratify(lake.api, Proposal(table_id, version, txn_id, inline), lake.deadline)
-                self._await_file(lake, table_id, done.commit, write.name, materialised)
-                return done
+                commit = self._await_file(lake, table_id, done.commit, write.name, materialised)
+                return replace(done, commit=commit)
             except ApiError as e:
                 if e.type != "TooLarge":
                     raise
@@ -87,18 +88,23 @@ class Coordinator(Proxy):
         return ratify(lake.api, Proposal(table_id, version, txn_id, body), lake.deadline)
 
     @staticmethod
-    def _await_file(lake: Lake, table_id: str, commit: Commit, name: str, written: Future[None]) -> None:
-        """The commit is ratified: make sure that its file exists. Never fails, since the commit does stand."""
+    def _await_file(lake: Lake, table_id: str, commit: Commit, name: str, written: Future[None]) -> Commit:
+        """The commit is ratified: make sure that its file exists. Never fails, since the commit does stand.
+
+        Returns the commit as it is known now: when it was published meanwhile nobody materialises it any more, and
+        its file is the one in ``_delta_log`` (I4)."""
         try:
             if commit.name == name:
                 written.result()
-                return
+                return commit
         except Exception as e:
             log.warning("turnstile_spark: could not write %s (%s); the server writes it", name, e)
         try:
-            lake.api.commits(table_id, commit.version, commit.version)  # materialises before it answers
+            tail = lake.api.commits(table_id, commit.version, commit.version)  # materialises before it answers
+            return replace(commit, published=tail.floor >= commit.version)
         except ApiError as e:
             log.warning("turnstile_spark: version %s is ratified, its file not written yet: %s", commit.version, e)
+            return commit
 
     def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
         """The ratified commits that are not published yet, and the latest version (I6)."""

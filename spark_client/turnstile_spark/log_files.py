@@ -73,11 +73,12 @@ class LogFiles:
         return self._pool.submit(self.write, file)
 
     def describe(self, log_path: str, commit: Commit) -> JavaObject:
-        """The commit as ``io.delta.storage.commit.Commit``."""
-        key = (log_path, commit.name)
+        """The commit as ``io.delta.storage.commit.Commit``; a published one by its file in ``_delta_log``."""
+        file = f"{commit.version:020d}.json" if commit.published else f"{STAGED}/{commit.name}"
+        key = (log_path, file)
         found = self._described.get(key)
         if found is None:
-            path = self.jvm.new("org.apache.hadoop.fs.Path", f"{log_path}/{STAGED}/{commit.name}")
+            path = self.jvm.new("org.apache.hadoop.fs.Path", f"{log_path}/{file}")
             status = self.jvm.new("org.apache.hadoop.fs.FileStatus", commit.size, False, 1, 0, commit.modified, path)
             found = self.jvm.new("io.delta.storage.commit.Commit", commit.version, status, commit.timestamp)
             self._described[key] = found
