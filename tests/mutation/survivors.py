@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-
 EXPECTED: Final[dict[str, str]] = {
     "core.gc_plan: __post_init__: edge self.objs < 25 * HOUR_MS": "25 hours exactly are as good a limit",
 }
