@@ -63,7 +63,9 @@ def test_content_of_a_refused_proposal_goes_after_its_grace() -> None:
     days(world, 1.9)
     assert collect(world, "objs").items == ()
     days(world, 0.2)
-    assert collect(world, "objs").deleted == 1
+    report = collect(world, "objs")
+    assert report.deleted == 1
+    assert 2 * DAY <= report.items[0].age_ms < 2.2 * DAY
     assert inline_objs(world) == set()
 
 
