@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from turnstile.core.errors import InvalidRequest, TooLarge
+from turnstile.core.principal import OPERATOR, Principal
 
 MAX_BODY = 1024 * 1024
 """Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
@@ -23,7 +24,8 @@ class Request(msgspec.Struct, frozen=True):
     """One HTTP request.
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched; ``headers`` have lower-case
-    names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors.
+    names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors;
+    ``principal`` is who asks, as authentication found.
     """
 
     method: str
@@ -33,6 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, list[str]]
     body: bytes
     correlation: str
+    principal: Principal = OPERATOR
 
 
 _current: ContextVar[Request] = ContextVar("turnstile_http_request")
