@@ -133,7 +133,6 @@ class MovesThenMute:
         raise OutcomeUnknown("no answer")
 
 
-@pytest.mark.xfail(strict=True, reason="attempts.tidy deletes entities that an unanswered attempt uses again")
 def test_i9_what_an_unanswered_change_may_have_made_reachable_is_not_tidied_away() -> None:
     services = fresh()
     world = fakes(services)

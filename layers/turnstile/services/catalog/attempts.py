@@ -55,11 +55,11 @@ class Attempts:
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
         commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, at=now * 1000, embedded=pack(index))
         entities = {entry.obj: entity for entity, entry in placed.values()}
+        self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable
         self._store.write(at.name, id, commit, {obj: one for obj, one in entities.items() if obj not in self._stored})
         self._stored |= entities.keys()
         answer = self._send(at, id, [swap_head(at, id, now), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
-            self._dead -= entities.keys()
             return Tree(at.name, id, commit, index)
         if answer.row is not None and answer.row["head"] != at.head:
             self._dead |= {id, *entities}
