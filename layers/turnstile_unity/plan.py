@@ -142,13 +142,25 @@ def checked_commit(commit: requests.Commit) -> requests.Commit:
 
 
 def check_published(published: int | None, commit: requests.Commit | None) -> None:
-    """A claimed backfill is a version, and below the commit it comes with; that of the first commit is not looked at."""
-    if published is None or (commit is not None and commit.version == 1):
+    """A claimed backfill is a version; the one of a first commit is not looked at."""
+    if published is not None and (commit is None or commit.version != 1):
+        _check_range(published, 0, "latest-published-version")
+
+
+def check_bound(asked: Plan, latest: int) -> None:
+    """A claimed backfill is not above ``latest``, the version before what the request asks for.
+
+    A commit that is late is judged by its version alone: whoever lost a race may know already that the winner is
+    published, and has to be told of the conflict.
+
+    Raises:
+        InvalidRequest: more is claimed to be published than there is.
+    """
+    if asked.published is None or (asked.commit is not None and asked.commit.version <= max(latest, 1)):
         return
-    _check_range(published, 0, "latest-published-version")
-    if commit is not None and published >= commit.version:
+    if asked.published > latest or (asked.commit is None and latest == 0):
         raise InvalidRequest(
-            f"version {published} cannot be published before version {commit.version} is accepted",
+            f"version {asked.published} cannot be published: the latest commit is {latest}",
             field="latest-published-version",
         )
 

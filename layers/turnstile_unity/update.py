@@ -28,7 +28,7 @@ from turnstile.world import World
 from turnstile_unity import requests
 from turnstile_unity.agree import describe, redescribe, visible_properties
 from turnstile_unity.errors import RequirementFailed
-from turnstile_unity.plan import Plan
+from turnstile_unity.plan import Plan, check_bound
 from turnstile_unity.uniform import needs_uniform
 
 
@@ -58,13 +58,9 @@ class Updater:
                 "update-metadata-snapshot-version is for external tables: here the log says it", field="updates"
             )
         asked = msgspec.structs.replace(asked, table_location=head.location)
+        check_bound(asked, head.latest)
         if asked.commit is not None:
             return self._commit(head, asked, asked.commit)
-        if asked.published is not None and (head.latest == 0 or asked.published > head.latest):
-            raise InvalidRequest(
-                f"version {asked.published} cannot be published: the latest commit is {head.latest}",
-                field="latest-published-version",
-            )
 
         def change(id: str, before: MetadataSnapshot) -> MetadataSnapshot:
             if asked.etag is not None and asked.etag != etag_of(id, before):
