@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import isfunction
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.contract.rows import change, head_row
 from turnstile.adapters.dynamo.models import KINDS, TableRow
 from turnstile.adapters.dynamo.render import request
 from turnstile.adapters.dynamo.rows import from_item, model_of, to_item
+from turnstile.core.keys import Space
 from turnstile.core.plan import Append, Equals, Include, Insert, Set
 
 KEY = "contract/table/t"
@@ -27,6 +29,13 @@ def test_i2_every_attribute_the_core_plans_with_or_reads_is_declared(source: Pat
     declared = {name for model in KINDS.values() for name in model.get_attributes()}
     text = source.read_text()
     assert {*PLANNED.findall(text), *READ.findall(text)} <= declared
+
+
+@pytest.mark.parametrize("kind", [kind for kind, made in vars(Space).items() if isfunction(made) and kind[0] != "_"])
+def test_i9_every_kind_of_row_that_a_key_is_made_for_has_a_model(kind: str) -> None:
+    """External tables had none: registered on the fake, refused by DynamoDB's adapter."""
+    key = getattr(Space("contract"), kind)("x")
+    assert kind == "objs" or model_of(key) is KINDS[kind]
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,15 @@ class StagingRow(RefRow):
     state = UnicodeAttribute()
 
 
+class ExternalRow(RefRow):
+    """Where an external table is, for those who know only its uuid."""
+
+    table_id = UnicodeAttribute()
+    catalog = UnicodeAttribute()
+    location = UnicodeAttribute()
+    created = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
 
@@ -133,5 +142,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "catalog": CatalogRow,
     "location": LocationRow,
     "staging": StagingRow,
+    "external": ExternalRow,
     "lease": LeaseRow,
 }
