@@ -18,14 +18,14 @@ from turnstile.core.content import Content, read_content
 from turnstile.core.decide import decide, find_identity
 from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
 from turnstile.core.errors import InvalidCommit, NotFound, TooLarge, TurnstileError
-from turnstile.core.head import INLINE_IN_ROW, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, TableHead
+from turnstile.core.head import INLINE_IN_ROW, TableHead
 from turnstile.core.keys import inline_obj
-from turnstile.core.metadata import apply
 from turnstile.core.plan import Change
 from turnstile.core.positions import Positioned, positioned
 from turnstile.core.proposal import Proposal
 from turnstile.core.ratify import named_change, ticket_change
 from turnstile.ports import Accepted, Obj
+from turnstile.services.effects import with_effects
 from turnstile.services.identity import IdentityIndex
 from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
@@ -84,7 +84,9 @@ class Ratifier:
             raise ahead
         if request.version != head.latest + 1:  # judged from this row: without a snapshot it must never be written
             return self._attempt(request.table_id, proposal, only_judge=head)
-        return self._attempt(request.table_id, self._with_metadata(head, proposal, content, request))
+        now = self._clock.now_ms()
+        described = with_effects(self._snapshots, head, proposal, content, request=request, now_ms=now)
+        return self._attempt(request.table_id, described)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -135,27 +137,6 @@ class Ratifier:
             field="commitInfo.inCommitTimestamp",
             remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
             server=now,
-        )
-
-    def _with_metadata(self, head: TableHead, proposal: Proposal, content: Content, request: CommitRequest) -> Proposal:
-        """Write the snapshot that the commit makes, and assert the one it was made from."""
-        if not content.changes_metadata and not request.always:  # not read whole: it may have assigned any row ids
-            return _with_mark(proposal, ROWS_UNREAD) if head.row_hwm is not None and content.hwm is None else proposal
-        version = request.version or 0
-        before = self._snapshots.get(head.catalog, head.metadata)
-        if request.describe is None:
-            after = apply(before, content, version)
-        else:
-            after = request.describe(head.metadata, before, content, version)
-        metadata = self._snapshots.put(head.catalog, head.table_id, after, self._clock.now_ms())
-        if not after.row_tracking:
-            proposal = _with_mark(proposal, ROWS_KEPT if head.row_hwm is None else ROWS_OFF)
-        elif proposal.entry.hwm == ROWS_KEPT and (head.row_hwm is None or not content.whole):
-            proposal = _with_mark(proposal, -1 if content.whole else ROWS_UNREAD)
-        return msgspec.structs.replace(
-            proposal,
-            metadata=metadata,
-            asserts=request.etag if request.etag is not None else head.metadata,
         )
 
     def _attempt(
@@ -257,7 +238,3 @@ def _forgotten(head: TableHead) -> Refused:
         field="commitInfo.inCommitTimestamp",
         details={"latest": head.latest},
     )
-
-
-def _with_mark(proposal: Proposal, hwm: int) -> Proposal:
-    return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(proposal.entry, hwm=hwm))
