@@ -12,6 +12,7 @@ import msgspec
 
 from turnstile.core.errors import InvalidCommit
 from turnstile.core.names import MAX_ROW_ID, MAX_VERSION
+from turnstile.core.schemas import is_struct
 
 CATALOG_MANAGED: Final = "catalogManaged"
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
@@ -165,7 +166,7 @@ def check_metadata(metadata: dict[str, Any]) -> None:
         fields = msgspec.json.decode(schema) if isinstance(schema, str) else None
     except _NOT_JSON:
         fields = None
-    if not isinstance(fields, dict) or fields.get("type") != "struct":
+    if not is_struct(fields):
         raise InvalidCommit("metaData.schemaString must be a Delta schema in JSON", field="metaData.schemaString")
 
 
