@@ -11,7 +11,11 @@ import msgspec
 from turnstile.core.errors import InvalidRequest
 
 _TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-_NAME: Final = {"integer": "INT", "array": "ARRAY", "map": "MAP", "struct": "STRUCT", "void": "NULL"}
+_NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
+_NAMES: Final = frozenset({
+    "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING",
+    "BINARY", "DECIMAL", "INTERVAL", "ARRAY", "STRUCT", "MAP", "VARIANT", "CHAR", "NULL", "USER_DEFINED_TYPE",
+})  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 _FROM_NAME: Final = {
     "BOOLEAN": "boolean", "BYTE": "byte", "SHORT": "short", "INT": "integer", "LONG": "long", "FLOAT": "float",
@@ -51,7 +55,7 @@ def _info(position: int, field: dict[str, Any], partition: int | None) -> Column
         name=field["name"],
         type_text=type_text(type),
         type_json=msgspec.json.encode(field).decode(),
-        type_name="DECIMAL" if decimal else _NAME.get(kind, kind.split("(")[0].upper()),
+        type_name="DECIMAL" if decimal else _name(kind),
         type_precision=int(decimal[1]) if decimal else None,
         type_scale=int(decimal[2]) if decimal else None,
         position=position,
@@ -59,6 +63,13 @@ def _info(position: int, field: dict[str, Any], partition: int | None) -> Column
         nullable=field.get("nullable", True),
         partition_index=partition,
     )
+
+
+def _name(kind: str) -> str:
+    """The name of a type in the API, whose clients know no others: parameters and the unit of an interval left out."""
+    base = re.split(r"[( ]", kind, maxsplit=1)[0]
+    found = _NAME.get(base, base.upper())
+    return found if found in _NAMES else "USER_DEFINED_TYPE"
 
 
 def type_text(type: Any) -> str:

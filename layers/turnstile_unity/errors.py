@@ -30,7 +30,8 @@ class Kind(NamedTuple):
 
 
 _INVALID: Final = Kind(400, INVALID, 400, "INVALID_ARGUMENT")
-_REQUIREMENT: Final = Kind(409, "UpdateRequirementConflictException", 409, "ABORTED")
+_REQUIREMENT: Final = Kind(409, "UpdateRequirementConflictException", 409, "UPDATE_REQUIREMENT_CONFLICT")
+_CONFLICT: Final = Kind(409, "CommitVersionConflictException", 409, "COMMIT_VERSION_CONFLICT")
 _INTERNAL: Final = Kind(500, "InternalServerErrorException", 500, "INTERNAL")
 
 KINDS: Final[dict[str, Kind]] = {
@@ -57,15 +58,15 @@ KINDS: Final[dict[str, Kind]] = {
     "NoSuchRoute": Kind(404, "NotFoundException", 404, "NOT_FOUND"),
     "MethodNotAllowed": Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
     "AlreadyExists": Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
-    "CommitVersionConflict": Kind(409, "CommitVersionConflictException", 409, "ABORTED"),
-    "ReloadRequired": Kind(409, "CommitVersionConflictException", 409, "ABORTED"),
+    "CommitVersionConflict": _CONFLICT,
+    "ReloadRequired": _CONFLICT,
     "StaleMetadata": _REQUIREMENT,
     "RequirementFailed": _REQUIREMENT,
     "ConcurrentChange": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
     "TableNotActive": _INVALID,
     "BacklogFull": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
     "Throttled": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
-    "CommitStateUnknown": Kind(500, "CommitStateUnknownException", 500, "INTERNAL"),
+    "CommitStateUnknown": Kind(500, "CommitStateUnknownException", 500, "COMMIT_STATE_UNKNOWN"),
     "NotImplemented": Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
     "InternalError": _INTERNAL,
     "StorageFault": _INTERNAL,

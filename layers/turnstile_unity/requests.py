@@ -91,7 +91,7 @@ class Metrics(Body, frozen=True):
     """``POST .../metrics``."""
 
     table_id: str
-    report: dict[str, Any]
+    report: dict[str, Any] | None = None
 
 
 # -- update -----------------------------------------------------------------------------------------------------------

@@ -12,13 +12,6 @@ import msgspec
 
 from turnstile.core.errors import InvalidRequest
 
-_MEMBERS: Final = {
-    "elementType": "element-type",
-    "containsNull": "contains-null",
-    "keyType": "key-type",
-    "valueType": "value-type",
-    "valueContainsNull": "value-contains-null",
-}
 _TYPES: Final = {
     "array": {"element-type": "elementType", "contains-null": "containsNull"},
     "map": {"key-type": "keyType", "value-type": "valueType", "value-contains-null": "valueContainsNull"},
@@ -29,21 +22,35 @@ _MAX_DEPTH: Final = 60
 
 def to_api(schema_string: str) -> dict[str, Any]:
     """The API's struct of a ``schemaString``, which was judged before it was stored."""
-    found = msgspec.json.decode(schema_string)
-    return {"type": "struct", "fields": [_api(field) for field in found.get("fields") or []]}
+    return fields_to_api(msgspec.json.decode(schema_string).get("fields") or [])
 
 
 def fields_to_api(fields: Any) -> dict[str, Any]:
-    """The API's struct of fields in Delta's JSON."""
-    return {"type": "struct", "fields": [_api(field) for field in fields]}
+    """The API's struct of fields in Delta's JSON: exactly the members that the API has."""
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": field["name"],
+                "type": _api(field["type"]),
+                "nullable": field.get("nullable", True),
+                "metadata": field.get("metadata") or {},
+            }
+            for field in fields
+        ],
+    }
 
 
-def _api(node: Any) -> Any:
-    if isinstance(node, list):
-        return [_api(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {_MEMBERS.get(name, name): value if name == "metadata" else _api(value) for name, value in node.items()}
+def _api(type: Any) -> Any:
+    """A type in the API's spelling; one of unknown form stays as it is."""
+    kind = type.get("type") if isinstance(type, dict) else None
+    if kind == "struct":
+        return fields_to_api(type.get("fields") or [])
+    members = _TYPES.get(kind) if isinstance(kind, str) else None
+    if members is None:
+        return type
+    found = {api: type.get(delta, True) for api, delta in members.items()}
+    return {"type": kind} | {api: value if api.endswith("-null") else _api(value) for api, value in found.items()}
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""openapi/v1.yaml as tests use it: the operations it names, and whether an answer is one that it describes."""
+"""The documents in openapi/ as tests use them: the operations they name, and whether an answer is one they describe."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import yaml
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
 from tests.functional.http import Answer
+from turnstile_http.routing import Router
 
-FILE = Path(__file__).parents[2] / "openapi" / "v1.yaml"
+FOLDER = Path(__file__).parents[2] / "openapi"
 METHODS = ("get", "post", "patch", "delete", "put", "head")
 
 
@@ -28,58 +29,92 @@ class Operation(msgspec.Struct, frozen=True):
     body: dict[str, Any] | None
 
 
-@functools.cache
+class Document:
+    """One OpenAPI document."""
+
+    def __init__(self, file: str) -> None:
+        self.file = FOLDER / file
+        self._validators: dict[tuple[str, int], Any] = {}
+
+    @functools.cached_property
+    def raw(self) -> dict[str, Any]:
+        """The document as it is written."""
+        return dict(yaml.safe_load(self.file.read_text()))
+
+    def resolved(self, node: dict[str, Any]) -> dict[str, Any]:
+        """``node`` itself, or what its reference leads to."""
+        while "$ref" in node:
+            found: Any = self.raw
+            for step in node["$ref"].removeprefix("#/").split("/"):
+                found = found[step]
+            node = found
+        return node
+
+    @functools.cached_property
+    def operations(self) -> dict[str, Operation]:
+        """All operations by their id."""
+        return {one.id: one for one in self._operations()}
+
+    def _operations(self) -> Iterator[Operation]:
+        for path, item in self.raw["paths"].items():
+            for method in METHODS:
+                if method in item:
+                    found = item[method]
+                    yield Operation(
+                        id=found["operationId"],
+                        method=method.upper(),
+                        path=path,
+                        function="commit" if "commit" in found["tags"] else "catalog",
+                        responses={int(status): self.resolved(one) for status, one in found["responses"].items()},
+                        body=found.get("requestBody"),
+                    )
+
+    @functools.cached_property
+    def _routes(self) -> tuple[Router, dict[tuple[str, str], Operation]]:
+        return Router(self.raw["paths"]), {(one.method, one.path): one for one in self.operations.values()}
+
+    def of(self, method: str, path: str) -> Operation | None:
+        """The operation that a request belongs to; None when no path or method fits."""
+        router, known = self._routes
+        found = router.match(path)
+        return known.get((method, found[0])) if found else None
+
+    def _validator(self, id: str, status: int) -> Any:
+        """Judges bodies of that answer; references lead into the document."""
+        if (id, status) not in self._validators:
+            schema = self.operations[id].responses[status]["content"]["application/json"]["schema"]
+            whole = {**schema, "components": self.raw["components"]}
+            self._validators[id, status] = Draft202012Validator(whole, format_checker=FormatChecker())
+        return self._validators[id, status]
+
+    def check(self, operation: Operation, answer: Answer) -> None:
+        """Fail unless ``answer`` is one of the operation's documented ones."""
+        assert answer.status in operation.responses, f"{operation.id}: {answer.status} is not documented: {answer.text}"
+        response = operation.responses[answer.status]
+        if "content" not in response:
+            assert answer.text == "", f"{operation.id} {answer.status}: a body that is not documented"
+            return
+        assert answer.headers["content-type"] == "application/json"
+        found = self._validator(operation.id, answer.status).iter_errors(answer.json)
+        errors = [f"{error.json_path}: {error.message}"[:500] for error in found]
+        assert not errors, f"{operation.id} {answer.status}: {errors} in {answer.text}"
+        for name in response.get("headers", {}):
+            assert name.lower() in answer.headers, f"{operation.id} {answer.status}: no {name}"
+
+
+V1 = Document("v1.yaml")
+UNITY = Document("unity.yaml")
+
+FILE = V1.file
+resolved = V1.resolved
+check = V1.check
+
+
 def document() -> dict[str, Any]:
-    return dict(yaml.safe_load(FILE.read_text()))
+    """Our own API's document."""
+    return V1.raw
 
 
-def resolved(node: dict[str, Any]) -> dict[str, Any]:
-    """``node`` itself, or what its reference leads to."""
-    while "$ref" in node:
-        found: Any = document()
-        for step in node["$ref"].removeprefix("#/").split("/"):
-            found = found[step]
-        node = found
-    return node
-
-
-@functools.cache
 def operations() -> dict[str, Operation]:
-    return {one.id: one for one in _operations()}
-
-
-def _operations() -> Iterator[Operation]:
-    for path, item in document()["paths"].items():
-        for method in METHODS:
-            if method in item:
-                found = item[method]
-                yield Operation(
-                    id=found["operationId"],
-                    method=method.upper(),
-                    path=path,
-                    function="commit" if "commit" in found["tags"] else "catalog",
-                    responses={int(status): resolved(response) for status, response in found["responses"].items()},
-                    body=found.get("requestBody"),
-                )
-
-
-@functools.cache
-def _validator(id: str, status: int) -> Any:
-    """Judges bodies of that answer; references lead into the document."""
-    schema = operations()[id].responses[status]["content"]["application/json"]["schema"]
-    return Draft202012Validator({**schema, "components": document()["components"]}, format_checker=FormatChecker())
-
-
-def check(operation: Operation, answer: Answer) -> None:
-    """Fail unless ``answer`` is one of the operation's documented ones."""
-    assert answer.status in operation.responses, f"{operation.id}: {answer.status} is not documented: {answer.text}"
-    response = operation.responses[answer.status]
-    if "content" not in response:
-        assert answer.text == "", f"{operation.id} {answer.status}: a body that is not documented"
-        return
-    assert answer.headers["content-type"] == "application/json"
-    found = _validator(operation.id, answer.status).iter_errors(answer.json)
-    errors = [f"{error.json_path}: {error.message}"[:500] for error in found]
-    assert not errors, f"{operation.id} {answer.status}: {errors} in {answer.text}"
-    for name in response.get("headers", {}):
-        assert name.lower() in answer.headers, f"{operation.id} {answer.status}: no {name}"
+    """Our own API's operations."""
+    return V1.operations

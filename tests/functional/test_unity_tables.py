@@ -196,7 +196,7 @@ def test_refusals_of_the_older_endpoint(unity: Unity) -> None:
     missing = "99999999-9999-4999-8999-999999999999"
     refused_old(unity.post(PREVIEW, first | {"table_id": missing}), 404, "TABLE_NOT_FOUND")
     assert unity.post(PREVIEW, first).status == 200
-    refused_old(unity.post(PREVIEW, posted(unity, 1)), 409, "ABORTED")
+    refused_old(unity.post(PREVIEW, posted(unity, 1)), 409, "COMMIT_VERSION_CONFLICT")
     refused_old(unity.post(PREVIEW, posted(unity, 5)), 400, "INVALID_ARGUMENT")
     alone = {"table_id": unity.uuid, "table_uri": first["table_uri"], "latest_backfilled_version": 9}
     refused_old(unity.post(PREVIEW, alone), 400, "INVALID_ARGUMENT")

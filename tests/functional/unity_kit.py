@@ -9,6 +9,7 @@ from typing import Any
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function
+from tests.functional.openapi_kit import UNITY
 from turnstile.core.head import TableHead
 from turnstile.ports import Vendor
 from turnstile.services.publish import Publisher
@@ -67,6 +68,19 @@ def metadata(columns: dict[str, Any] = COLUMNS, partitions: Any = (), descriptio
     return made
 
 
+SEEN: list[tuple[str, int]] = []
+"""Operation and status of every answer that was judged, in order; who looks at it empties it first."""
+
+
+def judged(method: str, path: str, answer: Answer) -> Answer:
+    """``answer``, if it is one that openapi/unity.yaml describes for the request; a path nobody serves has no operation."""
+    operation = UNITY.of(method, path)
+    if operation is not None:
+        UNITY.check(operation, answer)
+        SEEN.append((operation.id, answer.status))
+    return answer
+
+
 class Unity:
     """A client with everything an engine does around its requests."""
 
@@ -85,10 +99,10 @@ class Unity:
         function("catalog").use_world(self.world, vendor=vendor)
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
-        """One request, to the function that the gateway would choose."""
+        """One request, to the function that the gateway would choose; the answer is judged by openapi/unity.yaml."""
         found = self._hot_paths.match(path)
         hot = found is not None and method in COMMIT[found[0]]
-        return (self.hot if hot else self.cold).call(method, path, json_body=json_body, **options)
+        return judged(method, path, (self.hot if hot else self.cold).call(method, path, json_body=json_body, **options))
 
     def get(self, path: str, **query: Any) -> Answer:
         return self.call("GET", path, query=query)
