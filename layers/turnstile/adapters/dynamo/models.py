@@ -84,6 +84,7 @@ class CatalogRow(RefRow):
     seq = NumberAttribute()
     created = NumberAttribute()
     changed_at = NumberAttribute()
+    spilled = BinaryAttribute(legacy_encoding=False, null=True)
 
 
 class LocationRow(RefRow):

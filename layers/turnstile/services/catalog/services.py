@@ -16,6 +16,7 @@ from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
 from turnstile.services.catalog.staging import Staging
+from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.catalog.zones import Zones
 from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
@@ -54,7 +55,7 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
         pause: how to wait between attempts to swap a HEAD.
     """
     limits = limits or Limits()
-    reader, snapshots = CatalogReader(world), Snapshots(world.objs, world.space)
+    reader, snapshots = CatalogReader(world, CatalogStore(world, limits.spill)), Snapshots(world.objs, world.space)
     committer, publisher, zones = Committer(world, reader, pause=pause), Publisher(world, limits), Zones(world)
     dropper = Dropper(world, reader, committer, publisher)
     namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
