@@ -19,6 +19,7 @@ WRITES: Final = (
     "turnstile.core.ratify",
     "turnstile.core.floor",
     "turnstile.core.stuck",
+    "turnstile.core.recover",
     "turnstile.core.gc_rows",
     "turnstile.core.catalog_rows",
     "turnstile.core.catalog_heads",
