@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -21,3 +22,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     missing = promised(item) - set(SEEN)
     assert not missing, f"marked with answers that it did not get: {sorted(missing)}"
     return result
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many generated requests got which answer."""
+    fuzz = sys.modules.get("tests.functional.conformance.fuzz")
+    if fuzz is not None and fuzz.TALLY:
+        counts = ", ".join(f"{status}: {count}" for status, count in sorted(fuzz.TALLY.items()))
+        terminalreporter.write_line(f"generated requests to Unity's APIs: {fuzz.TALLY.total()} ({counts})")
