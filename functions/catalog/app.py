@@ -23,10 +23,11 @@ from turnstile.services.collect import Report
 from turnstile.services.transfer.reports import ExportReport, ImportReport
 from turnstile_http import wire
 from turnstile_http.answers import Answer, created
+from turnstile_http.auth.settings import authentication
 from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
-from turnstile_http.routes import COMMIT
+from turnstile_http.routes import COMMIT, TOKENS
 from turnstile_unity.errors import PREFIX, render
 
 __all__ = ["app", "use_world"]
@@ -187,8 +188,8 @@ def collect() -> Report:
 for routes in (unity.routes, unity_catalogs.routes, unity_tables.routes, unity_keys.routes):
     api.register_blueprint(routes)
 
-# Routes of the other function: the gateway sends what no route matches here, to be told apart: 404 or 405.
-app = serve(api, service="catalog", token=settings.token(), elsewhere=COMMIT, shapes={PREFIX: render})
+# Routes of the other functions: the gateway sends what no route matches here, to be told apart: 404 or 405.
+app = serve(api, service="catalog", authentication=authentication(), elsewhere=COMMIT | TOKENS, shapes={PREFIX: render})
 
 if settings.in_lambda():
     services()

@@ -18,6 +18,7 @@ from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
 from turnstile.core.positions import positioned
 from turnstile_http import wire
+from turnstile_http.auth.settings import authentication
 from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
@@ -102,7 +103,7 @@ def _version() -> str:
 
 api.register_blueprint(unity.routes)
 
-app = serve(api, service="commit", token=settings.token(), shapes={PREFIX: render})
+app = serve(api, service="commit", authentication=authentication(), shapes={PREFIX: render})
 
 if settings.in_lambda():
     services()

@@ -32,6 +32,10 @@ class Space:
         """refs key of an external table's place, for those who know only its uuid."""
         return f"{self.realm}/external/{table_id}"
 
+    def client(self, client_id: str) -> str:
+        """refs key of a registered client."""
+        return f"{self.realm}/client/{client_id}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

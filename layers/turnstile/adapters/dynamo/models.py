@@ -117,6 +117,21 @@ class ExternalRow(RefRow):
     created = NumberAttribute()
 
 
+class ClientRow(RefRow):
+    """A registered client; ``secret`` and ``former`` are hashes."""
+
+    client_id = UnicodeAttribute()
+    name = UnicodeAttribute()
+    roles = Names(null=True)
+    admin = BooleanAttribute()
+    secret = UnicodeAttribute()
+    former = UnicodeAttribute(null=True)
+    former_until = NumberAttribute(null=True)
+    creator = UnicodeAttribute()
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
 
@@ -143,5 +158,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "location": LocationRow,
     "staging": StagingRow,
     "external": ExternalRow,
+    "client": ClientRow,
     "lease": LeaseRow,
 }
