@@ -20,6 +20,7 @@ from wiring import services, use_world
 from turnstile.core.catalog_paths import Path
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.services.collect import Report
+from turnstile.services.repair import Diagnosis
 from turnstile.services.transfer.reports import ExportReport, ImportReport
 from turnstile_http import wire
 from turnstile_http.answers import Answer, created
@@ -178,6 +179,18 @@ def list_heads() -> replies.Heads:
 def publish(table_id: str) -> replies.PublishAnswer:
     Query()
     return operators.publish(check_uuid(table_id))
+
+
+@api.route("/v1/tables/{table_id}/repair", methods=["GET"])
+def diagnose(table_id: str) -> Diagnosis:
+    Query()
+    return operators.diagnose(check_uuid(table_id))
+
+
+@api.route("/v1/tables/{table_id}/repair", methods=["POST"])
+def repair(table_id: str) -> replies.RepairAnswer:
+    Query()
+    return operators.repair(check_uuid(table_id))
 
 
 @api.route("/v1/gc", methods=["POST"])
