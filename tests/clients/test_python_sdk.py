@@ -176,7 +176,7 @@ def test_a_managed_table_is_made_and_committed_to_the_older_way(run: Callable[[S
         call = sdk.commits.get_commits(models.DeltaGetCommits(**at, start_version=0))
         assert await refused(400, call) == "INVALID_ARGUMENT"
         late = models.DeltaCommit(**at, commit_info=append(files, "two"))
-        assert await refused(409, sdk.commits.commit(late)) == "ABORTED"
+        assert await refused(409, sdk.commits.commit(late)) == "COMMIT_VERSION_CONFLICT"
         await sdk.tables.delete_table(f"main.default.{name}")
 
     run(story)
