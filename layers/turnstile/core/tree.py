@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree
+from turnstile.core.access import NOBODY, Access
+from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
 from turnstile.core.entities import NAMESPACE, TABLE
 from turnstile.core.errors import NotFound
 from turnstile.core.index import GONE, Index, IndexEntry, unpack
@@ -33,6 +34,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
         at: microseconds since the epoch.
         embedded: the packed index layer that wins.
         segments: older layers, newest first.
+        access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
     """
 
     seq: int
@@ -41,6 +43,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int
     embedded: bytes
     segments: tuple[Segment, ...] = ()
+    access: Access = NOBODY
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -96,6 +99,10 @@ class Tree:
             self.namespace(namespace)
             raise NotFound("table", dotted(self.catalog, *namespace, name), field="table", remedy="check the name")
         return entry
+
+    def named(self, table_id: str) -> Path | None:
+        """The full name of the table with this uuid, folded; None when no name leads to it. Looks at every entry."""
+        return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
     def children(self, path: Path, kind: str, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
         """Direct children of a kind in key order, with their keys, from the first key greater than ``after``.

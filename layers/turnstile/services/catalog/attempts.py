@@ -53,7 +53,8 @@ class Attempts:
             {key: entry for key, (_, entry) in placed.items()}, [key_of(path) for path in edit.remove]
         )
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
-        commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, at=now * 1000, embedded=pack(index))
+        access = tree.commit.access if edit.access is None else edit.access
+        commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, now * 1000, embedded=pack(index), access=access)
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable
         self._store.write(at.name, id, commit, {obj: one for obj, one in entities.items() if obj not in self._stored})
