@@ -132,6 +132,18 @@ class ClientRow(RefRow):
     changed_at = NumberAttribute()
 
 
+class RequestRow(RefRow):
+    """What became of a request with a key: written with what it changed, or with its refusal. ``expires`` seconds, the
+    table's time-to-live attribute."""
+
+    asked = UnicodeAttribute()
+    status = NumberAttribute()
+    type = UnicodeAttribute(null=True)
+    message = UnicodeAttribute(null=True)
+    created = NumberAttribute()
+    expires = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
 
@@ -159,5 +171,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "staging": StagingRow,
     "external": ExternalRow,
     "client": ClientRow,
+    "request": RequestRow,
     "lease": LeaseRow,
 }
