@@ -33,7 +33,7 @@ _COMMANDS = (
             commands_catalog.export,
         ),
     ),
-    ("Operation", (commands_operate.publish, commands_operate.gc, commands_operate.outcome)),
+    ("Operation", (commands_operate.publish, commands_operate.repair, commands_operate.gc, commands_operate.outcome)),
 )
 
 for panel, members in _COMMANDS:
