@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
-from tests.functional.http import Answer, Http, load_function
+from tests.functional.access_kit import functions as guarded
+from tests.functional.http import Answer, Http
 from tests.functional.openapi_kit import UNITY
 from tests.functional.unity_kit import SCHEMA, T1, V1, B, Unity, judged
-from turnstile.core.errors import PermissionDenied, StorageFault, Throttled
+from turnstile.core.errors import StorageFault, Throttled
 
 NOBODY = "99999999-9999-4999-8999-999999999999"
 PREVIEW = f"{B}/delta/preview/commits"
@@ -100,6 +99,10 @@ GOOD: dict[str, Callable[[Unity], Ask]] = {
         f"{B}/temporary-path-credentials", {"url": "s3://other/new", "operation": "PATH_READ"}
     ),
     "summary": lambda unity: Ask(f"{B}/metastore_summary"),
+    "getPermissions": lambda unity: Ask(f"{B}/permissions/table/main.sales.t1"),
+    "updatePermissions": lambda unity: Ask(
+        f"{B}/permissions/table/main.sales.t1", {"changes": [{"principal": "ann", "add": ["SELECT"]}]}
+    ),
 }
 """Requests that succeed if nothing is in their way."""
 
@@ -123,18 +126,23 @@ def malformed(unity: Unity, id: str) -> Answer:
     return send(unity, id, ask, query="x=" + "y" * 9000)
 
 
-@functools.cache
-def _guarded(name: str) -> ModuleType:
-    return load_function(name, TURNSTILE_TOKEN="s3cret")
+def as_user(unity: Unity, id: str, user: str) -> Answer:
+    """The request that would succeed, of a user (none: without a token) of a stack that asks for tokens."""
+    one, ask = UNITY.operations[id], GOOD[id](unity)
+    for name in ("commit", "catalog"):
+        guarded()[name].use_world(unity.world)
+    http = Http(guarded()[one.function].app, user)
+    return judged(one.method, ask.path, http.call(one.method, ask.path, json_body=ask.body, query=ask.query))
 
 
 def without_token(unity: Unity, id: str) -> Answer:
-    """The request that would succeed, to a stack that wants a token."""
-    one, ask = UNITY.operations[id], GOOD[id](unity)
-    app = _guarded(one.function)
-    app.use_world(unity.world)
-    http = Http(app.app)
-    return judged(one.method, ask.path, http.call(one.method, ask.path, json_body=ask.body, query=ask.query))
+    """Nobody asks."""
+    return as_user(unity, id, "")
+
+
+def without_right(unity: Unity, id: str) -> Answer:
+    """Somebody asks to whom nothing was granted."""
+    return as_user(unity, id, "bob")
 
 
 def failing(error: Exception) -> Callable[[Unity, str], Answer]:
@@ -174,7 +182,12 @@ def not_there(unity: Unity, id: str) -> Answer:
         return send(unity, id, ask, query=found)
     if found is not None:
         return send(unity, id, msgspec.structs.replace(ask, body=found))
-    path = UNITY.operations[id].path.replace("{full_name}", "main.nope.nope").replace("{table_id}", NOBODY)
+    path = (
+        UNITY.operations[id]
+        .path.replace("{securable_type}", "table")
+        .replace("{full_name}", "main.nope.nope")
+        .replace("{table_id}", NOBODY)
+    )
     schema = "sales" if "{table}" in path else "nope"
     for name, value in (("catalog", "main"), ("schema", schema), ("table", "nope"), ("name", "nope")):
         path = path.replace("{" + name + "}", value)
@@ -202,23 +215,14 @@ def not_served(unity: Unity, id: str) -> Answer:
     return send(unity, id, msgspec.structs.replace(ask, body={**ask.body, **other}))
 
 
-def owned(unity: Unity, id: str) -> Answer:
-    """Keys for a path that belongs to a table of the catalog."""
-    ask, location = GOOD[id](unity), unity.head().location
-    if ask.body is None:
-        return send(unity, id, ask, query=ask.query | {"location": location})
-    return send(unity, id, msgspec.structs.replace(ask, body=ask.body | {"url": location}))
-
-
 def driver(id: str, status: int) -> Callable[[Unity, str], Answer]:
     """What brings operation ``id`` to ``status``."""
-    path_keys = id in ("getTemporaryPathCredentials", "generateTemporaryPathCredentials")
     return {
         200: good,
         204: good,
         400: malformed,
         401: without_token,
-        403: owned if path_keys else failing(PermissionDenied("no right to it")),
+        403: without_right,
         404: not_there,
         409: lost if id in ("updateTable", "commit") else taken,
         429: failing(Throttled()),

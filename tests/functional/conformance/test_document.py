@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.functional.conformance.cases import documented
 from tests.functional.http import function
 from tests.functional.openapi_kit import UNITY
-from turnstile_unity import config, legacy, requests
+from turnstile_unity import config, legacy, permissions, requests
 from turnstile_unity.errors import KINDS, PREFIX
 
 NOT_OF_AN_OPERATION = {"NoSuchRoute", "MethodNotAllowed"}
@@ -84,6 +84,7 @@ def shapes() -> dict[str, type[msgspec.Struct]]:
         "GetCommits": preview.Asked,
         "PreviewCommit": preview.Posted,
         "OldIceberg": preview.Iceberg,
+        "UpdatePermissions": permissions.Changes,
         "CreateCatalog": legacy.NewCatalog,
         "UpdateSecurable": legacy.ChangedCatalog,
         "CreateSchema": legacy.NewSchema,
