@@ -42,6 +42,10 @@ class Api:
         """The answer's JSON object; raises CliError."""
         return self._ask("POST", path, body=body)
 
+    def delete(self, path: str) -> None:
+        """Delete what the path names; raises CliError."""
+        self._ask("DELETE", path)
+
     def pages(self, path: str, member: str) -> Iterator[dict[str, Any]]:
         """The items of every page."""
         query: dict[str, Any] = {}
@@ -80,7 +84,7 @@ class Api:
         if answer.is_success:
             return told
         error = told.get("error")
-        error = error if isinstance(error, dict) else {"message": answer.text[:500] or "empty answer"}
+        error = error if isinstance(error, dict) else _bare(answer)
         kind = str(error.get("type", "HttpError"))
         refused = Exit.REFUSED if answer.status_code < 500 else Exit.FAILURE
         exit_code = Exit.UNKNOWN if kind == "CommitStateUnknown" else _EXITS.get(answer.status_code, refused)
@@ -92,6 +96,13 @@ class Api:
             type=kind,
             details={name: value for name, value in error.items() if name not in ("type", "message", "remedy")},
         )
+
+
+def _bare(answer: httpx.Response) -> dict[str, Any]:
+    """An error that a gateway in front told in words of its own."""
+    if answer.status_code == 401:
+        return {"type": "NotAuthenticated", "message": "a bearer token is required", "remedy": "give it with --token"}
+    return {"message": answer.text[:500] or "empty answer"}
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

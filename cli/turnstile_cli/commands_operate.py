@@ -1,4 +1,4 @@
-"""Commands of operation: publish, gc, outcome."""
+"""Commands of operation: publish, repair, gc, outcome."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import typer
 from rich.markup import escape
 
 from turnstile_cli import output as out
+from turnstile_cli import repairs
 from turnstile_cli.api import Api
 from turnstile_cli.codes import Exit
-from turnstile_cli.errors import usage
+from turnstile_cli.errors import CliError, usage
 from turnstile_cli.names import TableName
 from turnstile_cli.options import Format, Table
 from turnstile_cli.service import talking
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")]
+Look = Annotated[bool, typer.Option("--dry-run", help="Only say how it stands, and what would help.")]
+Every = Annotated[bool, typer.Option("--all", help="Every table, instead of one: after a restore of the coordinator.")]
+Some = Annotated[str | None, typer.Argument(metavar="[TABLE]", help="As everywhere; or --all.")]
 Kind = Annotated[list[str] | None, typer.Option("--kind", help="Only this kind; may be given several times.")]
 TxnId = Annotated[str | None, typer.Option("--txn-id", help="The transaction id of the commit.")]
 StagedName = Annotated[str | None, typer.Option("--name", help="The staged file's name.")]
@@ -31,6 +35,46 @@ def publish(api: Api, *, table: Table, output: Format) -> None:
         out.emit_json({"name": str(name), **told})
     else:
         out.say(f"published {told['published']}; {escape(str(name))} is at {told['floor']} of {told['latest']}")
+
+
+@talking
+def repair(api: Api, *, table: Some = None, every: Every = False, dry_run: Look = False, output: Format) -> None:
+    """Get a table going that is stuck, or was restored from a backup behind its own log.
+
+    Publishes what is in nobody's way, adopts published versions that the HEAD does not know, and says what is left and
+    what to do about it. Nothing in _delta_log is ever overwritten. The exit code is 1 while a table is not healthy.
+    """
+    if (table is None) != every:
+        raise usage("give either a table or --all", "turnstile repair namespace.table")
+    if table is not None:
+        name = TableName.parse(table)
+        told = [{"name": str(name), **_repaired(api, name.table_id(api), dry_run=dry_run)}]
+    else:
+        heads = api.pages("/v1/tables", "tables")
+        found = sorted((str(head["name"]), head["table_id"]) for head in heads if head["state"] != "dropped")
+        told = [_repaired_or_not(api, name, table_id, dry_run=dry_run) for name, table_id in found]
+    if output is Format.JSON:
+        out.emit_json({"tables": told} if every else told[0])
+    else:
+        repairs.show(told, alone=not every, dry_run=dry_run)
+    if not all(repairs.healthy(one) for one in told) and not dry_run:
+        raise typer.Exit(int(Exit.FAILURE))
+
+
+def _repaired(api: Api, table_id: str, *, dry_run: bool) -> dict[str, Any]:
+    """What the service did, or what it says without doing anything."""
+    path = f"/v1/tables/{table_id}/repair"
+    return {"diagnosis": api.get(path)} if dry_run else api.post(path, {})
+
+
+def _repaired_or_not(api: Api, name: str, table_id: str, *, dry_run: bool) -> dict[str, Any]:
+    """The same of one table among many: its own failure must not keep the others waiting."""
+    try:
+        return {"name": name, **_repaired(api, table_id, dry_run=dry_run)}
+    except CliError as error:
+        if error.exit is Exit.UNREACHABLE:
+            raise
+        return {"name": name, **error.document()}
 
 
 @talking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from turnstile_cli import commands_catalog, commands_operate, commands_stack, commands_tables
+from turnstile_cli import commands_catalog, commands_clients, commands_operate, commands_stack, commands_tables
 from turnstile_cli.codes import EPILOG
 
 app = typer.Typer(
@@ -33,7 +33,7 @@ _COMMANDS = (
             commands_catalog.export,
         ),
     ),
-    ("Operation", (commands_operate.publish, commands_operate.gc, commands_operate.outcome)),
+    ("Operation", (commands_operate.publish, commands_operate.repair, commands_operate.gc, commands_operate.outcome)),
 )
 
 for panel, members in _COMMANDS:
@@ -41,6 +41,8 @@ for panel, members in _COMMANDS:
         app.command(command.__name__.rstrip("_"), rich_help_panel=panel, epilog="Exit codes: see turnstile --help.")(
             command
         )
+
+app.add_typer(commands_clients.clients, rich_help_panel="Operation")
 
 
 def main() -> None:

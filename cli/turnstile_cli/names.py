@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from turnstile_cli.errors import usage
+from turnstile_cli.codes import Exit
+from turnstile_cli.errors import CliError, usage
 
 if TYPE_CHECKING:
     from turnstile_cli.api import Api
@@ -48,6 +49,22 @@ class TableName:
     def load(self, api: Api) -> dict[str, Any]:
         """The table as the service loads it by name, with the content of inline commits rather than files of it."""
         return api.get(self.path, content="true")
+
+    def table_id(self, api: Api) -> str:
+        """The table's id in whatever state the table is; one that recovers cannot be loaded.
+
+        Raises:
+            CliError: no such table.
+        """
+        for found in api.pages(f"{self.namespace_path}/tables", "tables"):
+            if found["name"].lower() == self.table.lower():
+                return str(found["table_id"])
+        raise CliError(
+            Exit.NOT_FOUND,
+            f"NoSuchTable: there is no table '{self}'",
+            remedy="'turnstile tables' lists them",
+            type="NoSuchTable",
+        )
 
 
 def catalog_path(catalog: str) -> str:

@@ -6,7 +6,9 @@ docs/api.md is the contract, openapi/v1.yaml its formal description.
 
 from __future__ import annotations
 
+import allowed
 import operators
+import permissions
 import replies
 import settings
 import shapes
@@ -14,22 +16,38 @@ import unity
 import unity_catalogs
 import unity_keys
 import unity_tables
+from allowed import rights
 from chalice.app import Chalice
-from wiring import services, use_world
+from wiring import opened, services, use_world
 
+from turnstile.core.access import owner_for
+from turnstile.core.access_rules import (
+    create_catalog,
+    create_schema,
+    create_table,
+    edit_schema,
+    edit_table,
+    modify_table,
+    nobody,
+    see_schema,
+)
 from turnstile.core.catalog_paths import Path
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
+from turnstile.services.access import Target
 from turnstile.services.collect import Report
+from turnstile.services.repair import Diagnosis
 from turnstile.services.transfer.reports import ExportReport, ImportReport
 from turnstile_http import wire
 from turnstile_http.answers import Answer, created
+from turnstile_http.auth.settings import authentication
 from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
-from turnstile_http.routes import COMMIT
+from turnstile_http.request import current
+from turnstile_http.routes import COMMIT, TOKENS
 from turnstile_unity.errors import PREFIX, render
 
-__all__ = ["app", "use_world"]
+__all__ = ["app", "rights", "use_world"]
 
 api = Chalice(app_name="turnstile-catalog", configure_logs=False)
 
@@ -43,24 +61,32 @@ def _catalog(name: str) -> str:
 
 
 def _load(catalog: str, namespace: Path, table: str) -> wire.LoadedTable:
-    return wire.loaded_table(services().loader.load(catalog, namespace, table))
+    return wire.loaded_table(services().loader_of(Target(catalog, namespace, table)).load(catalog, namespace, table))
+
+
+def _owner() -> str:
+    """Who owns what this request creates."""
+    return owner_for(current().principal)
 
 
 # -- catalogs and namespaces --------------------------------------------------------------------------------------
 
 
 @api.route("/v1/catalogs", methods=["GET"])
+@rights.judged_inside("use_catalog of each that is listed")
 def list_catalogs() -> replies.Catalogs:
     Query()
-    return replies.Catalogs([replies.catalog(one) for one in services().catalog.catalogs.list()])
+    return replies.Catalogs([replies.catalog(one) for one, _ in services().visible_catalogs()])
 
 
 @api.route("/v1/catalogs", methods=["POST"])
-def create_catalog() -> Answer:
-    return created(replies.catalog(services().catalog.catalogs.create(body(shapes.NewCatalog).name)))
+@rights.needs((create_catalog, allowed.metastore))
+def create_new_catalog() -> Answer:
+    return created(replies.catalog(services().catalog.catalogs.create(body(shapes.NewCatalog).name, owner=_owner())))
 
 
 @api.route(CATALOG + "/namespaces", methods=["GET"])
+@rights.needs((see_schema, allowed.parent))
 def list_namespaces(catalog: str) -> replies.Namespaces:
     query = Query("parent", "page_token", "max_results")
     parent = query.text("parent")
@@ -74,21 +100,28 @@ def list_namespaces(catalog: str) -> replies.Namespaces:
 
 
 @api.route(CATALOG + "/namespaces", methods=["POST"])
+@rights.needs((create_schema, allowed.new_namespace))
 def create_namespace(catalog: str) -> Answer:
     asked = body(shapes.NewNamespace)
     made = services().catalog.namespaces.create(
-        _catalog(catalog), check_namespace(asked.name, "name"), comment=asked.comment, properties=asked.properties
+        _catalog(catalog),
+        check_namespace(asked.name, "name"),
+        comment=asked.comment,
+        properties=asked.properties,
+        owner=_owner(),
     )
     return created(replies.namespace(made))
 
 
 @api.route(NAMESPACE, methods=["GET"])
+@rights.needs((see_schema, allowed.namespace))
 def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
     Query()
     return replies.namespace(services().catalog.namespaces.get(_catalog(catalog), check_namespace(namespace)))
 
 
 @api.route(NAMESPACE, methods=["PATCH"])
+@rights.needs((edit_schema, allowed.namespace))
 def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
     asked = body(shapes.NamespaceUpdate)
     changed = services().catalog.namespaces.update(
@@ -98,6 +131,7 @@ def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
 
 
 @api.route(NAMESPACE, methods=["DELETE"])
+@rights.needs((edit_schema, allowed.namespace))
 def drop_namespace(catalog: str, namespace: str) -> None:
     cascade = Query("cascade").flag("cascade")
     services().catalog.namespace_dropper.drop(_catalog(catalog), check_namespace(namespace), cascade=cascade)
@@ -107,6 +141,7 @@ def drop_namespace(catalog: str, namespace: str) -> None:
 
 
 @api.route(NAMESPACE + "/tables", methods=["GET"])
+@rights.needs((see_schema, allowed.namespace))
 def list_tables(catalog: str, namespace: str) -> replies.Tables:
     query = Query("page_token", "max_results")
     page = services().catalog.listings.tables(
@@ -119,19 +154,25 @@ def list_tables(catalog: str, namespace: str) -> replies.Tables:
 
 
 @api.route(NAMESPACE + "/staging-tables", methods=["POST"])
+@rights.needs((create_table, allowed.namespace))
 def stage_table(catalog: str, namespace: str) -> Answer:
     name = body(shapes.NewStagingTable).name
-    return created(services().catalog.staging.create(_catalog(catalog), check_namespace(namespace), name))
+    made = services().catalog.staging.create(_catalog(catalog), check_namespace(namespace), name, creator=_owner())
+    return created(made)
 
 
 @api.route(NAMESPACE + "/tables", methods=["POST"])
+@rights.needs((create_table, allowed.namespace))
 def register_table(catalog: str, namespace: str) -> Answer:
     asked, path = body(shapes.NewTable), check_namespace(namespace)
-    services().catalog.registrar.register(_catalog(catalog), path, asked.name, asked.table_id, comment=asked.comment)
+    services().catalog.registrar.register(
+        _catalog(catalog), path, asked.name, asked.table_id, comment=asked.comment, principal=current().principal
+    )
     return created(_load(catalog, path, asked.name))
 
 
 @api.route(TABLE + "/rename", methods=["POST"])
+@rights.needs((edit_table, allowed.table), (create_table, allowed.moved))
 def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
     asked = body(shapes.NewName)
     target = None if asked.namespace is None else check_namespace(asked.namespace)
@@ -142,22 +183,25 @@ def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
 
 
 @api.route(TABLE, methods=["DELETE"])
+@rights.needs((edit_table, allowed.table))
 def drop_table(catalog: str, namespace: str, table: str) -> None:
     Query()
     services().catalog.dropper.drop(_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
 
 
 @api.route(NAMESPACE + "/imports", methods=["POST"])
+@rights.needs((nobody, allowed.namespace), first=True)
 def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
     asked, path = body(shapes.Import), check_namespace(namespace)
     wanted = (_catalog(catalog), path, asked.name, asked.location)
     if asked.dry_run:
         return services().importer.dry_run(*wanted)
-    services().importer.run(*wanted)
+    services().importer.run(*wanted, owner=_owner())
     return created(_load(catalog, path, asked.name))
 
 
 @api.route(TABLE + "/export", methods=["POST"])
+@rights.needs((edit_table, allowed.table))
 def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
     wanted = (_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
     dry_run = body(shapes.DryRun).dry_run
@@ -168,27 +212,44 @@ def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
 
 
 @api.route("/v1/tables", methods=["GET"])
+@rights.needs((nobody, allowed.metastore))
 def list_heads() -> replies.Heads:
     query = Query("page_token", "max_results")
     return operators.heads(query.text("page_token"), query.integer("max_results"))
 
 
 @api.route("/v1/tables/{table_id}/publish", methods=["POST"])
+@rights.needs_table(modify_table, of=allowed.uuid)
 def publish(table_id: str) -> replies.PublishAnswer:
     Query()
     return operators.publish(check_uuid(table_id))
 
 
+@api.route("/v1/tables/{table_id}/repair", methods=["GET"])
+@rights.needs_table(modify_table, of=allowed.uuid)
+def diagnose(table_id: str) -> Diagnosis:
+    Query()
+    return operators.diagnose(check_uuid(table_id))
+
+
+@api.route("/v1/tables/{table_id}/repair", methods=["POST"])
+@rights.needs_table(modify_table, of=allowed.uuid)
+def repair(table_id: str) -> replies.RepairAnswer:
+    Query()
+    return operators.repair(check_uuid(table_id))
+
+
 @api.route("/v1/gc", methods=["POST"])
+@rights.needs((nobody, allowed.metastore))
 def collect() -> Report:
     return operators.collect(body(shapes.Collect))
 
 
-for routes in (unity.routes, unity_catalogs.routes, unity_tables.routes, unity_keys.routes):
+for routes in (unity.routes, unity_catalogs.routes, unity_tables.routes, unity_keys.routes, permissions.routes):
     api.register_blueprint(routes)
 
-# Routes of the other function: the gateway sends what no route matches here, to be told apart: 404 or 405.
-app = serve(api, service="catalog", token=settings.token(), elsewhere=COMMIT, shapes={PREFIX: render})
+# Routes of the other functions: the gateway sends what no route matches here, to be told apart: 404 or 405.
+app = serve(api, service="catalog", authentication=authentication(), elsewhere=COMMIT | TOKENS, shapes={PREFIX: render})
 
 if settings.in_lambda():
-    services()
+    opened()

@@ -1,4 +1,4 @@
-"""What operators ask for: every HEAD, publish now, collect garbage."""
+"""What operators ask for: every HEAD, publish now, how a table stands and repair, collect garbage."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from turnstile.core.gc_plan import KINDS, Kind
 from turnstile.core.names import check_uuid
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.collect import Report
+from turnstile.services.repair import Diagnosis, Repairer
 
 TIME_MS = 20_000
 """How long a request may work: less than the function's time limit, which is less than the gateway's."""
@@ -37,6 +38,22 @@ def publish(table_id: str) -> replies.PublishAnswer:
     catalog = services().catalog
     until = services().world.clock.now_ms() + TIME_MS
     return replies.published(catalog.publisher.publish(check_uuid(table_id), until_ms=until))
+
+
+def diagnose(table_id: str) -> Diagnosis:
+    """What stands between a table and its next version; nothing is changed."""
+    return _repairer().diagnose(check_uuid(table_id))
+
+
+def repair(table_id: str) -> replies.RepairAnswer:
+    """Publish and adopt what storage lets through, as far as time allows, and say how the table stands then."""
+    until = services().world.clock.now_ms() + TIME_MS
+    done, diagnosis = _repairer().repair(check_uuid(table_id), until_ms=until)
+    return replies.repaired(done, diagnosis)
+
+
+def _repairer() -> Repairer:
+    return Repairer(services().world, services().catalog.publisher)
 
 
 def collect(asked: shapes.Collect) -> Report:

@@ -13,6 +13,7 @@ from turnstile.core.plan import Row
 from turnstile.services.catalog.listing import Page
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile.services.publish import Problem, Published
+from turnstile.services.repair import Diagnosis
 
 
 class CatalogAnswer(msgspec.Struct, frozen=True):
@@ -89,6 +90,15 @@ class PublishAnswer(msgspec.Struct, frozen=True):
     problem: Problem | UnsetType = UNSET
 
 
+class RepairAnswer(msgspec.Struct, frozen=True):
+    """What a repair did: versions published and adopted, and how the table stands now; ``problem`` why it stopped."""
+
+    published: int
+    adopted: int
+    diagnosis: Diagnosis
+    problem: Problem | UnsetType = UNSET
+
+
 def catalog(entity: Catalog) -> CatalogAnswer:
     """A catalog."""
     return CatalogAnswer(entity.name, entity.created)
@@ -120,3 +130,8 @@ def head(row: Row) -> HeadAnswer:
 def published(done: Published) -> PublishAnswer:
     """The answer of publish now."""
     return PublishAnswer(done.count, done.floor, done.latest, done.state, done.problem or UNSET)
+
+
+def repaired(done: Published, diagnosis: Diagnosis) -> RepairAnswer:
+    """The answer of a repair."""
+    return RepairAnswer(done.count, done.adopted, diagnosis, done.problem or UNSET)

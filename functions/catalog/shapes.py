@@ -63,6 +63,21 @@ class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: bool = True
 
 
+class GrantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One principal's part of a change of rights: privileges to add, then privileges to remove."""
+
+    principal: str
+    add: list[str] = []
+    remove: list[str] = []
+
+
+class RightsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``PATCH /v1/permissions/...``; an empty ``owner`` leaves the securable to admins."""
+
+    changes: list[GrantChange] = []
+    owner: str | None = None
+
+
 class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /v1/gc``; all kinds unless some are named, a dry run unless told otherwise."""
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import functools
 
+import allowed
+from allowed import rights
 from chalice.app import Blueprint
 from wiring import services
 
+from turnstile.core.access import owner_for
+from turnstile.core.access_rules import create_external, create_table, edit_table, modify_table
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import DELTA as DELTA_FORMAT
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.locations import normalise
 from turnstile.core.names import check_identifier, check_uuid
+from turnstile.services.access import Target
 from turnstile.services.load import Registered
 from turnstile_http.bodies import body
+from turnstile_http.request import current
 from turnstile_unity import answers, contract, external, naming, requests
 from turnstile_unity.errors import DELTA
 
@@ -26,14 +32,17 @@ TABLE = SCHEMA + "/tables/{table}"
 
 
 @routes.route(SCHEMA + "/staging-tables", methods=["POST"])
+@rights.needs((create_table, allowed.unity_schema))
 def stage_delta_table(catalog: str, schema: str) -> answers.StagingTable:
     name = check_identifier(body(requests.StageTable).name, "name")
     catalog, namespace = naming.find_schema(catalog, schema)
-    made = services().catalog.staging.create(catalog, namespace, name)
+    creator = owner_for(current().principal)
+    made = services().catalog.staging.create(catalog, namespace, name, creator=creator)
     return contract.staging(made, services().keys(made.location, "READ_WRITE"), policy(catalog))
 
 
 @routes.route(SCHEMA + "/tables", methods=["POST"])
+@rights.needs((create_table, allowed.unity_schema), (create_external, allowed.metastore_if_external))
 def create_delta_table(catalog: str, schema: str) -> answers.LoadTable:
     asked = body(requests.CreateTable)
     check_identifier(asked.name, "name")
@@ -48,6 +57,7 @@ def create_delta_table(catalog: str, schema: str) -> answers.LoadTable:
             format=DELTA_FORMAT,
             about=about,
             comment=asked.comment,
+            owner=owner_for(current().principal),
         )
         return _load(catalog, namespace, asked.name)
     table_id, location = staged(catalog, namespace, asked.location)
@@ -57,23 +67,27 @@ def create_delta_table(catalog: str, schema: str) -> answers.LoadTable:
         namespace,
         asked.name,
         table_id,
+        principal=current().principal,
         describe=functools.partial(contract.describe, asked, table_id, location),
     )
     return _load(catalog, namespace, asked.name)
 
 
 @routes.route(TABLE, methods=["DELETE"])
+@rights.needs((edit_table, allowed.unity_table))
 def drop_delta_table(catalog: str, schema: str, table: str) -> None:
     services().catalog.dropper.drop(*naming.find_table(catalog, schema, table))
 
 
 @routes.route(TABLE + "/rename", methods=["POST"])
+@rights.needs((edit_table, allowed.unity_table), (create_table, allowed.unity_schema))
 def rename_delta_table(catalog: str, schema: str, table: str) -> None:
     name = check_identifier(body(requests.Rename).new_name, "new-name")
     services().catalog.renamer.rename(*naming.find_table(catalog, schema, table), name)
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
+@rights.needs((modify_table, allowed.unity_table))
 def report_metrics(catalog: str, schema: str, table: str) -> None:
     """Judged and forgotten: what a commit did is in the log."""
     asked = body(requests.Metrics)
@@ -111,7 +125,8 @@ def policy(catalog: str) -> contract.Policy:
 
 
 def _load(catalog: str, namespace: Path, name: str) -> answers.LoadTable:
-    found = services().loader.find(catalog, namespace, name)
+    loader = services().loader_of(Target(catalog, namespace, name))
+    found = loader.find(catalog, namespace, name)
     if isinstance(found, Registered):
         return answers.external(found)
-    return answers.table(services().loader.loaded(found))
+    return answers.table(loader.loaded(found))

@@ -5,10 +5,22 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import allowed
 import msgspec
+from allowed import rights
 from chalice.app import Blueprint
 from wiring import services
 
+from turnstile.core.access import Access, owner_for
+from turnstile.core.access_rules import (
+    create_catalog,
+    create_schema,
+    edit_catalog,
+    edit_schema,
+    see_schema,
+    use_catalog,
+)
+from turnstile.core.entities import Catalog
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import check_identifier, check_namespace
 from turnstile.services.catalog.namespaces import NamedNamespace
@@ -37,48 +49,61 @@ def page_size(asked: Query) -> int:
 
 
 @routes.route(PREFIX + "/metastore_summary", methods=["GET"])
+@rights.for_everybody
 def metastore_summary() -> dict[str, str]:
     return {"metastore_id": _id("")}
 
 
 @routes.route(PREFIX + "/catalogs", methods=["GET"])
+@rights.judged_inside("use_catalog of each that is listed")
 def unity_catalogs() -> legacy.Catalogs:
     asked = query()
     size, after = page_size(asked), (asked.text("page_token") or "").casefold()
-    found = sorted(services().catalog.catalogs.list(), key=lambda one: one.name.casefold())
-    later = [one for one in found if one.name.casefold() > after]
+    found = sorted(services().visible_catalogs(), key=lambda one: one[0].name.casefold())
+    later = [one for one in found if one[0].name.casefold() > after]
     page = later[:size]
-    return legacy.Catalogs([_catalog(one) for one in page], page[-1].name if len(later) > size else None)
+    token = page[-1][0].name if len(later) > size else None
+    return legacy.Catalogs([_catalog(one, access) for one, access in page], token)
 
 
 @routes.route(PREFIX + "/catalogs", methods=["POST"])
+@rights.needs((create_catalog, allowed.metastore))
 def create_unity_catalog() -> legacy.CatalogInfo:
     asked = body(legacy.NewCatalog)
-    made = services().catalog.catalogs.create(asked.name, comment=asked.comment, properties=asked.properties)
-    return _catalog(made)
+    owner = owner_for(current().principal)
+    made = services().catalog.catalogs.create(
+        asked.name, comment=asked.comment, properties=asked.properties, owner=owner
+    )
+    return _catalog(made, Access(owner))
 
 
 @routes.route(PREFIX + "/catalogs/{name}", methods=["GET"])
+@rights.needs((use_catalog, allowed.named_catalog))
 def unity_catalog(name: str) -> legacy.CatalogInfo:
-    return _catalog(services().catalog.catalogs.get(naming.find_catalog(name)))
+    access = services().catalog.reader.current(naming.find_catalog(name)).commit.access
+    return _catalog(services().catalog.catalogs.get(name), access)
 
 
 @routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
+@rights.needs((edit_catalog, allowed.named_catalog))
 def update_unity_catalog(name: str) -> legacy.CatalogInfo:
     asked, name = body(legacy.ChangedCatalog), naming.find_catalog(name)
+    access = services().catalog.reader.current(name).commit.access
     if asked.new_name is not None and asked.new_name != services().catalog.catalogs.get(name).name:
         raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
     changed = services().catalog.catalogs.update(name, comment=asked.comment, properties=asked.properties)
-    return _catalog(changed)
+    return _catalog(changed, access)
 
 
 @routes.route(PREFIX + "/catalogs/{name}", methods=["DELETE"])
+@rights.needs((edit_catalog, allowed.named_catalog), first=True)
 def drop_unity_catalog(name: str) -> dict[str, str]:
     services().catalog.catalogs.drop(naming.find_catalog(name), force=query().flag("force"))
     return {}
 
 
 @routes.route(PREFIX + "/schemas", methods=["GET"])
+@rights.needs((see_schema, allowed.catalog_of_query))
 def unity_schemas() -> legacy.Schemas:
     asked = query()
     catalog = asked.text("catalog_name")
@@ -92,22 +117,29 @@ def unity_schemas() -> legacy.Schemas:
 
 
 @routes.route(PREFIX + "/schemas", methods=["POST"])
+@rights.needs((create_schema, allowed.new_schema))
 def create_unity_schema() -> legacy.SchemaInfo:
     asked = body(legacy.NewSchema)
     check_identifier(asked.name, "name")
     made = services().catalog.namespaces.create(
-        naming.find_catalog(asked.catalog_name), (asked.name,), comment=asked.comment, properties=asked.properties
+        naming.find_catalog(asked.catalog_name),
+        (asked.name,),
+        comment=asked.comment,
+        properties=asked.properties,
+        owner=owner_for(current().principal),
     )
     return _schema(_kept(asked.catalog_name), made)
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
+@rights.needs((see_schema, allowed.named_schema))
 def unity_schema(full_name: str) -> legacy.SchemaInfo:
     catalog, path = naming.find_schema(*naming.split_schema(full_name))
     return _schema(_kept(catalog), services().catalog.namespaces.get(catalog, path))
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
+@rights.needs((edit_schema, allowed.named_schema))
 def update_unity_schema(full_name: str) -> legacy.SchemaInfo:
     asked = body(legacy.ChangedSchema)
     catalog, path = naming.find_schema(*naming.split_schema(full_name))
@@ -124,14 +156,15 @@ def update_unity_schema(full_name: str) -> legacy.SchemaInfo:
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
+@rights.needs((edit_schema, allowed.named_schema))
 def drop_unity_schema(full_name: str) -> dict[str, str]:
     catalog, path = naming.find_schema(*naming.split_schema(full_name))
     services().catalog.namespace_dropper.drop(catalog, path, cascade=query().flag("force"))
     return {}
 
 
-def _catalog(found: Any) -> legacy.CatalogInfo:
-    return legacy.catalog(found, _id(found.name))
+def _catalog(found: Catalog, access: Access) -> legacy.CatalogInfo:
+    return legacy.catalog(found, _id(found.name), access.owner)
 
 
 def _schema(catalog: str, found: NamedNamespace) -> legacy.SchemaInfo:

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from typing import Literal
 
+import allowed
+from allowed import rights
 from chalice.app import Blueprint
-from wiring import services
+from wiring import opened, services
 
+from turnstile.core.access_rules import (
+    Rule,
+    create_external,
+    permitted,
+    read_paths,
+    read_table,
+    write_files,
+    write_paths,
+)
 from turnstile.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.core.location_rows import Location, keys_above
 from turnstile.core.locations import normalise
 from turnstile.core.names import check_uuid
+from turnstile.services.catalog.register import check_creator
 from turnstile.services.load import Registered
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
 from turnstile_http.request import current
+from turnstile_http.rights import guard
 from turnstile_unity import answers, legacy, naming
 from turnstile_unity.errors import DELTA, PREFIX
 
@@ -33,6 +46,7 @@ _OPERATIONS: dict[str, Operation] = {
 
 
 @routes.route(DELTA + "/catalogs/{catalog}/schemas/{schema}/tables/{table}/credentials", methods=["GET"])
+@rights.needs((read_table, allowed.unity_table), (write_files, allowed.unity_table_to_write))
 def table_credentials(catalog: str, schema: str, table: str) -> answers.Credentials:
     operation = _operation(("READ", "READ_WRITE"))
     found = services().loader.find(*naming.find_table(catalog, schema, table))
@@ -41,6 +55,7 @@ def table_credentials(catalog: str, schema: str, table: str) -> answers.Credenti
 
 
 @routes.route(DELTA + "/staging-tables/{table_id}/credentials", methods=["GET"])
+@rights.judged_inside("creator of the staging table")
 def staging_credentials(table_id: str) -> answers.Credentials:
     try:
         row = services().world.refs.read(services().world.space.staging(check_uuid(table_id)))
@@ -48,19 +63,23 @@ def staging_credentials(table_id: str) -> answers.Credentials:
         row = None
     if row is None:
         raise NotFound("staging table", table_id[:200], field="table_id")
+    check_creator(row, current().principal)
+    guard().passed()
     return _credentials(row["location"], "READ_WRITE")
 
 
 @routes.route(DELTA + "/temporary-path-credentials", methods=["GET"])
+@rights.judged_inside("read_paths, write_paths or create_external")
 def path_credentials() -> answers.Credentials:
     location = Query(*current().query).text("location")
     if location is None:
         raise InvalidRequest("location is missing", field="location")
     operation = _operation(tuple(_OPERATIONS))
-    return _credentials(_free(location), operation)
+    return _credentials(_free(location, str(Query(*current().query).text("operation"))), operation)
 
 
 @routes.route(PREFIX + "/temporary-table-credentials", methods=["POST"])
+@rights.needs_table(read_table, also=allowed.to_write, of=allowed.uuid_of_body, fresh=True)
 def temporary_table_credentials() -> legacy.TemporaryCredentials:
     asked = body(legacy.TableKeys)
     table_id, space = check_uuid(asked.table_id), services().world.space
@@ -72,9 +91,10 @@ def temporary_table_credentials() -> legacy.TemporaryCredentials:
 
 
 @routes.route(PREFIX + "/temporary-path-credentials", methods=["POST"])
+@rights.judged_inside("read_paths, write_paths or create_external")
 def temporary_path_credentials() -> legacy.TemporaryCredentials:
     asked = body(legacy.PathKeys)
-    location = _free(asked.url)
+    location = _free(asked.url, asked.operation)
     return legacy.credentials(services().keys(location, _OPERATIONS[asked.operation]), location)
 
 
@@ -89,15 +109,26 @@ def _credentials(location: str, operation: Operation) -> answers.Credentials:
     return answers.Credentials(answers.credentials(services().keys(location, operation)))
 
 
-def _free(location: str) -> str:
+_PATH_RULES: dict[str, Rule] = {
+    "READ": read_paths,
+    "READ_WRITE": write_paths,
+    "PATH_READ": read_paths,
+    "PATH_READ_WRITE": write_paths,
+    "PATH_CREATE_TABLE": create_external,
+}
+
+
+def _free(location: str, operation: str) -> str:
     """A location for which keys may be asked by path: no coordinated table is there, above or below (I10, I12).
+
+    Below a registered table its rights are judged, elsewhere the metastore's.
 
     Raises:
         InvalidRequest: not a location.
         PermissionDenied: keys for it would open tables that are asked for by name.
     """
     location, world = normalise(location), services().world
-    rows = world.refs.read_many(keys_above(world.space, location))
+    rows, registered = world.refs.read_many(keys_above(world.space, location)), ""
     for key, row in rows.items():
         found, own = Location.from_row(row), key == world.space.location(location)
         coordinated = bool(found.table_id) and world.refs.read(world.space.table(found.table_id)) is not None
@@ -107,4 +138,17 @@ def _free(location: str) -> str:
                 field="location",
                 remedy="ask for the keys of a table by its name",
             )
+        registered = registered or found.table_id
+    _judge_path(operation, registered)
     return location
+
+
+def _judge_path(operation: str, registered: str) -> None:
+    """Judge a request for keys by path: by the rights on the table that is registered there, else the metastore's."""
+    asker, judges, rule = current().principal, opened().judges, _PATH_RULES[operation]
+    if registered and rule is not create_external:
+        rules = (read_table,) if rule is read_paths else (read_table, write_files)
+        judges.by_id(asker, rules, registered, fresh=True)
+    elif not asker.admin and (registered or not permitted(rule, asker, judges.access.metastore())):
+        raise PermissionDenied(f"'{asker.name}' may not {rule.__name__.replace('_', ' ')} there", field="location")
+    guard().passed()

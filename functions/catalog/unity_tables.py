@@ -6,23 +6,29 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
+import allowed
 import msgspec
+from allowed import rights
 from chalice.app import Blueprint
 from unity import staged
 from unity_catalogs import PAGE, query
 from wiring import services
 
-from turnstile.core.catalog_paths import dotted
+from turnstile.core.access import owner_for
+from turnstile.core.access_rules import create_external, create_table, edit_table, see_schema, see_table
+from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.content import Content
 from turnstile.core.entities import External, Table
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import Beside, MetadataSnapshot, first_snapshot
 from turnstile.core.names import check_identifier
+from turnstile.services.access import Target, access_of
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.staging import UUID_PROPERTY
-from turnstile.services.load import Registered
+from turnstile.services.load import Loader, Registered
 from turnstile_http.bodies import body
+from turnstile_http.request import current
 from turnstile_unity import columns, legacy, naming
 from turnstile_unity.derived import is_derived
 from turnstile_unity.errors import PREFIX, NotImplementedHere
@@ -39,6 +45,7 @@ _FORMATS: Final = ("DELTA", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT")
 
 
 @routes.route(PREFIX + "/tables", methods=["GET"])
+@rights.needs((see_schema, allowed.schema_of_query))
 def unity_tables() -> legacy.Tables:
     asked = query()
     catalog, schema = asked.text("catalog_name"), asked.text("schema_name")
@@ -59,11 +66,13 @@ def unity_tables() -> legacy.Tables:
 
 
 @routes.route(PREFIX + "/tables/{full_name}", methods=["GET"])
+@rights.needs((see_table, allowed.named_table))
 def unity_table(full_name: str) -> legacy.TableInfo:
-    return _info(*naming.split_table(full_name))
+    return _info(naming.find_table(*naming.split_table(full_name)), services().loader)
 
 
 @routes.route(PREFIX + "/tables", methods=["POST"])
+@rights.needs((create_table, allowed.schema_of_body), (create_external, allowed.metastore_if_external))
 def create_unity_table() -> legacy.TableInfo:
     asked = body(legacy.NewTable)
     check_identifier(asked.name, "name")
@@ -82,31 +91,39 @@ def create_unity_table() -> legacy.TableInfo:
             format=format.lower(),
             about=External(columns=fields, partition_columns=partitions, properties=asked.properties or {}),
             comment=asked.comment,
+            owner=owner_for(current().principal),
         )
     elif asked.table_type == "MANAGED" and format == "DELTA":
         table_id, _ = staged(catalog, path, asked.storage_location)
         if (asked.properties or {}).get(UUID_PROPERTY, table_id) != table_id:
             raise InvalidRequest(f"{UUID_PROPERTY} is not the staging table's", field="properties")
         services().catalog.registrar.register(
-            catalog, path, asked.name, table_id, describe=functools.partial(_described, asked)
+            catalog,
+            path,
+            asked.name,
+            table_id,
+            principal=current().principal,
+            describe=functools.partial(_described, asked),
         )
     else:
         raise NotImplementedHere(f"tables of type {asked.table_type[:40]} are not served", field="table_type")
-    return _info(catalog, asked.schema_name, asked.name)
+    return _info((catalog, path, asked.name), services().loader_of(Target(catalog, path, asked.name)))
 
 
 @routes.route(PREFIX + "/tables/{full_name}", methods=["DELETE"])
+@rights.needs((edit_table, allowed.named_table))
 def drop_unity_table(full_name: str) -> dict[str, str]:
     services().catalog.dropper.drop(*naming.find_table(*naming.split_table(full_name)))
     return {}
 
 
 @routes.route(PREFIX + "/staging-tables", methods=["POST"])
+@rights.needs((create_table, allowed.schema_of_body))
 def stage_unity_table() -> legacy.StagingTable:
     asked = body(legacy.NewStagingTable)
     check_identifier(asked.name, "name")
     catalog, path = naming.find_schema(asked.catalog_name, asked.schema_name)
-    made = services().catalog.staging.create(catalog, path, asked.name)
+    made = services().catalog.staging.create(catalog, path, asked.name, creator=owner_for(current().principal))
     return legacy.StagingTable(asked.name, asked.catalog_name, asked.schema_name, made.table_id, made.location)
 
 
@@ -120,15 +137,21 @@ def _described(asked: legacy.NewTable, content: Content) -> MetadataSnapshot:
     return msgspec.structs.replace(made, beside=Beside(properties=kept, comment=comment))
 
 
-def _info(catalog: str, schema: str, table: str) -> legacy.TableInfo:
-    named = naming.find_table(catalog, schema, table)
-    found = services().loader.find(*named)
+def _info(named: tuple[str, Path, str], loader: Loader) -> legacy.TableInfo:
+    found = loader.find(*named)
     if isinstance(found, Registered):
-        view = View(services().catalog.reader.current(catalog), services().catalog.reader.store)
+        view = View(services().catalog.reader.current(named[0]), services().catalog.reader.store)
         return legacy.external(found.catalog, dotted(*view.written(named[1])), found.table)
     snapshot = services().catalog.snapshots.get(found.catalog, found.metadata)
     catalog, schema, name = naming.split_table(found.name)
-    return legacy.managed(catalog, schema, name, found, snapshot)
+    return legacy.managed(catalog, schema, name, found, snapshot, owner=_owner(named))
+
+
+def _owner(named: tuple[str, Path, str]) -> str:
+    """The owner of a table that was just found: no request where its entity is cached."""
+    reader = services().open_catalog.reader
+    found = reader.guess(*named)
+    return access_of(reader.store.entity(found.catalog, found.entity)).owner if found is not None else ""
 
 
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[legacy.TableInfo]:
@@ -147,5 +170,7 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[legacy.Ta
         if table.external is not None:
             made.append(legacy.external(catalog, schema, table))
         elif head is not None and head.metadata in snapshots:
-            made.append(legacy.managed(catalog, schema, table.name, head, snapshots[head.metadata]))
+            made.append(
+                legacy.managed(catalog, schema, table.name, head, snapshots[head.metadata], owner=table.access.owner)
+            )
     return made

@@ -9,9 +9,14 @@ from typing import Literal
 import settings
 
 from turnstile.adapters.vending import FileVendor, open_vendor
+from turnstile.core.access import Access
+from turnstile.core.access_rules import Chain, permitted, see_table, use_catalog
+from turnstile.core.entities import Catalog
 from turnstile.core.errors import PermissionDenied
 from turnstile.core.gc_plan import Grace
 from turnstile.ports import Vended, Vendor
+from turnstile.services.access import Need, Target
+from turnstile.services.access_grants import Grants
 from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.collect import Collector
 from turnstile.services.commits import Commits
@@ -19,23 +24,63 @@ from turnstile.services.load import Loader
 from turnstile.services.transfer.exporting import Exporter
 from turnstile.services.transfer.importing import Importer
 from turnstile.world import World
+from turnstile_http.judging import Judging
+from turnstile_http.rights import guard
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The catalog's services, and what the operators' requests and answers "as load" need."""
+    """The catalog's services, and what the operators' requests and answers "as load" need. All that finds things by
+    name is judged by the request's guard (I12)."""
 
-    catalog: CatalogServices
-    loader: Loader
+    open_catalog: CatalogServices
+    open_loader: Loader
     collector: Collector
-    importer: Importer
-    exporter: Exporter
     vendor: Vendor
+    judges: Judging
 
     @property
     def world(self) -> World:
         """The world they were built on."""
-        return self.catalog.world
+        return self.open_catalog.world
+
+    @property
+    def catalog(self) -> CatalogServices:
+        """The catalog's services."""
+        judge = guard()
+        return self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
+
+    def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
+        """The catalogs that whoever asks may use, with their rights."""
+        listed, asker = self.open_catalog.catalogs.list(), guard().principal
+        found = zip(listed, self.judges.access.catalogs(listed), strict=True)
+        guard().passed()
+        return [(one, access) for one, access in found if permitted(use_catalog, asker, Chain(access))]
+
+    @property
+    def loader(self) -> Loader:
+        """Tables by name."""
+        return self.open_loader.guarded(guard())
+
+    def loader_of(self, target: Target) -> Loader:
+        """For an answer "as load" to a request that was judged by something else: judged as a load of ``target``."""
+        need = Need(see_table, target)
+        return self.open_loader.guarded(self.judges.guard(guard().principal, [need]))
+
+    @property
+    def importer(self) -> Importer:
+        """Imports."""
+        return Importer(self.catalog)
+
+    @property
+    def exporter(self) -> Exporter:
+        """Exports."""
+        return Exporter(self.catalog)
+
+    @property
+    def grants(self) -> Grants:
+        """Rights."""
+        return Grants(self.catalog, self.judges.access)
 
     def keys(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
         """Keys for a location; none where clients need none, or bring their own."""
@@ -55,18 +100,23 @@ def use_world(
     catalog = build(world, lake_root=lake_root, pause=time.sleep)
     commits = Commits(world, catalog.limits)
     made = Services(
-        catalog=catalog,
-        loader=Loader(world, catalog.reader, catalog.snapshots, commits),
+        open_catalog=catalog,
+        open_loader=Loader(world, catalog.reader, catalog.snapshots, commits),
         collector=Collector(world, grace or Grace()),
-        importer=Importer(catalog),
-        exporter=Exporter(catalog),
         vendor=vendor or FileVendor(),
+        judges=Judging(world, catalog.reader),
     )
     _built[:] = [made]
     return made
 
 
 def services() -> Services:
+    """The services, for a view that has declared what it needs."""
+    guard()
+    return opened()
+
+
+def opened() -> Services:
     """The services, opened at first use."""
     if not _built:
         from turnstile.adapters import open_world

@@ -11,31 +11,36 @@ import proposals
 import replies
 import settings
 import unity
+from allowed import rights, table_of_path, uuid_of_path
 from chalice.app import Chalice
-from wiring import services, use_world
+from wiring import opened, services, use_world
 
+from turnstile.core.access_rules import modify_table, read_table, see_table
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
 from turnstile.core.positions import positioned
 from turnstile_http import wire
+from turnstile_http.auth.settings import authentication
 from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import MAX_BODY
 from turnstile_unity.errors import PREFIX, render
 
-__all__ = ["app", "use_world"]
+__all__ = ["app", "rights", "use_world"]
 
 api = Chalice(app_name="turnstile-commit", configure_logs=False)
 
 
 @api.route("/v1/tables/{table_id}/commits", methods=["POST"])
+@rights.needs_table(modify_table, of=uuid_of_path)
 def commit(table_id: str) -> wire.Committed:
     request = proposals.to_request(check_uuid(table_id), body(proposals.Proposed))
     return replies.reply(services(), request, services().ratifier.commit(request))
 
 
 @api.route("/v1/tables/{table_id}/commits", methods=["GET"])
+@rights.needs_table(read_table, of=uuid_of_path)
 def commits(table_id: str) -> wire.CommitList:
     query = Query("start", "end", "content")
     start, end = query.integer("start", 0), query.integer("end", MAX_VERSION)
@@ -45,6 +50,7 @@ def commits(table_id: str) -> wire.CommitList:
 
 
 @api.route("/v1/tables/{table_id}/head", methods=["GET"])
+@rights.needs_table(see_table, of=uuid_of_path)
 def head(table_id: str) -> wire.Head:
     Query()
     found = services().commits.head(check_uuid(table_id))
@@ -52,6 +58,7 @@ def head(table_id: str) -> wire.Head:
 
 
 @api.route("/v1/tables/{table_id}/outcome", methods=["GET"])
+@rights.needs_table(see_table, of=uuid_of_path)
 def outcome(table_id: str) -> wire.OutcomeAnswer:
     query = Query("txn_id", "name", "version")
     found = services().outcomes.of(
@@ -64,6 +71,7 @@ def outcome(table_id: str) -> wire.OutcomeAnswer:
 
 
 @api.route("/v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}", methods=["GET"])
+@rights.needs((see_table, table_of_path))
 def load(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
     content = Query("content").flag("content")
     loaded = services().loader.load(
@@ -76,6 +84,7 @@ def load(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
 
 
 @api.route("/v1", methods=["GET"])
+@rights.for_everybody
 def about() -> dict[str, Any]:
     Query()
     limits = services().limits
@@ -102,7 +111,7 @@ def _version() -> str:
 
 api.register_blueprint(unity.routes)
 
-app = serve(api, service="commit", token=settings.token(), shapes={PREFIX: render})
+app = serve(api, service="commit", authentication=authentication(), shapes={PREFIX: render})
 
 if settings.in_lambda():
-    services()
+    opened()

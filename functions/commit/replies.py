@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wiring import Services
 
+from turnstile.core.access_rules import read_table
 from turnstile.core.decision import Conflict, Ratified, Refused
 from turnstile.core.errors import StateConflict, TurnstileError
 from turnstile.core.ticket import final_bytes
@@ -11,6 +12,7 @@ from turnstile.services.proposing import CommitRequest
 from turnstile.services.winners import inline_contents
 from turnstile_http import errors, wire
 from turnstile_http.handler import note
+from turnstile_http.rights import guard
 
 
 def reply(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> wire.Committed:
@@ -44,27 +46,30 @@ def _fresh(request: CommitRequest, decision: Ratified) -> wire.Commit:
 
 
 def _replayed(services: Services, request: CommitRequest, decision: Ratified) -> wire.Commit:
-    """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again."""
-    place, ticket = decision.place, request.version is None
+    """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again. Whoever may
+    not read the table gets none: that it knows an identity does not make the content its own (I12)."""
+    place, ticket, may_read = decision.place, request.version is None, guard().may(read_table)
     if place is not None and not (ticket or place.entry.ticket):
         return wire.commit(place)
     earlier = services.commits.earlier(request.table_id, decision.version)
     if earlier.place is not None:
-        return wire.commit(earlier.place, content=earlier.raw if ticket or earlier.place.entry.ticket else None)
+        may_read = may_read and (ticket or earlier.place.entry.ticket)
+        return wire.commit(earlier.place, content=earlier.raw if may_read else None)
     return wire.published_commit(
         decision.version,
         earlier.raw or request.content or b"",
         whole=earlier.whole,
         size=earlier.size,
         staged=request.staged,
-        with_content=ticket,
+        with_content=ticket and may_read,
     )
 
 
 def _conflict(services: Services, request: CommitRequest, lost: Conflict) -> StateConflict:
     note(outcome="conflict", because=lost.because, latest=lost.latest, table_id=request.table_id)
     catalog = services.ratifier.about(request.table_id).catalog
-    contents = inline_contents(services.world, catalog, lost.winners, services.limits.winners_bytes)
+    budget = services.limits.winners_bytes if guard().may(read_table) else 0
+    contents = inline_contents(services.world, catalog, lost.winners, budget)
     asked = f"version {request.version}" if request.version is not None else "the next version"
     return StateConflict(
         "CommitVersionConflict",

@@ -28,11 +28,6 @@ def read() -> Settings:
     )
 
 
-def token() -> str:
-    """The static bearer token, empty for none."""
-    return env.text("TURNSTILE_TOKEN", "")
-
-
 def in_lambda() -> bool:
     """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
     return bool(env.text("AWS_LAMBDA_FUNCTION_NAME", ""))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import preview
+from allowed import catalog_of_query, rights, unity_table_of_path
 from chalice.app import Blueprint
 from wiring import services
 
+from turnstile.core.access_rules import modify_table, read_table, see_table, use_catalog
 from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION
+from turnstile.core.names import MAX_VERSION, check_uuid
 from turnstile.services.load import Registered
 from turnstile_http.bodies import body
 from turnstile_http.handler import note
@@ -26,6 +28,7 @@ PREVIEW = PREFIX + "/delta/preview/commits"
 
 
 @routes.route(DELTA + "/config", methods=["GET"])
+@rights.needs((use_catalog, catalog_of_query))
 def configuration() -> config.Config:
     query = Query(*current().query)
     name = query.text("catalog")
@@ -37,6 +40,7 @@ def configuration() -> config.Config:
 
 
 @routes.route(TABLE, methods=["GET"])
+@rights.needs((see_table, unity_table_of_path))
 def load_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
     found = services().loader.find(*naming.find_table(catalog, schema, table))
     if isinstance(found, Registered):
@@ -46,11 +50,13 @@ def load_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
 
 
 @routes.route(TABLE, methods=["HEAD"])
+@rights.needs((see_table, unity_table_of_path))
 def table_exists(catalog: str, schema: str, table: str) -> None:
     services().loader.find(*naming.find_table(catalog, schema, table))
 
 
 @routes.route(TABLE, methods=["POST"])
+@rights.needs((modify_table, unity_table_of_path))
 def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
     asked = plan(body(requests.Update))
     named = naming.find_table(catalog, schema, table)
@@ -68,6 +74,7 @@ def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
 
 
 @routes.route(PREVIEW, methods=["GET"])
+@rights.needs_table(read_table, of=lambda _: preview.asked().table_id)
 def preview_commits() -> preview.UnityCommits:
     asked = preview.asked()
     end = MAX_VERSION if asked.end_version is None else asked.end_version
@@ -75,6 +82,7 @@ def preview_commits() -> preview.UnityCommits:
 
 
 @routes.route(PREVIEW, methods=["POST"])
+@rights.needs_table(modify_table, of=lambda _: check_uuid(body(preview.Posted).table_id))
 def preview_commit() -> dict[str, str]:
     asked = preview.posted(body(preview.Posted))
     head = services().commits.head(asked.uuid)

@@ -17,21 +17,38 @@ from turnstile.services.metadata import Snapshots
 from turnstile.services.outcome import Outcomes
 from turnstile.services.ratify import Ratifier
 from turnstile.world import World
+from turnstile_http.judging import Judging
+from turnstile_http.rights import guard
 from turnstile_unity.update import Updater
 
 
 class Services(msgspec.Struct, frozen=True):
-    """One of each; they share their caches."""
+    """One of each; they share their caches. What finds tables by name is judged by the request's guard (I12)."""
 
     world: World
     limits: Limits
     ratifier: Ratifier
     commits: Commits
     outcomes: Outcomes
-    loader: Loader
-    reader: CatalogReader
-    externals: Externals
     updater: Updater
+    judges: Judging
+    open_loader: Loader
+    open_reader: CatalogReader
+
+    @property
+    def loader(self) -> Loader:
+        """Tables by name."""
+        return self.open_loader.guarded(guard())
+
+    @property
+    def reader(self) -> CatalogReader:
+        """Catalogs."""
+        return self.open_reader.watched(guard())
+
+    @property
+    def externals(self) -> Externals:
+        """Tables that are registered only."""
+        return Externals(self.world, self.reader, Committer(self.world, self.reader, pause=time.sleep))
 
 
 _built: list[Services] = []
@@ -43,23 +60,28 @@ def use_world(world: World) -> Services:
     snapshots = Snapshots(world.objs, world.space)
     commits = Commits(world, limits)
     reader, ratifier = CatalogReader(world), Ratifier(world, limits, snapshots)
-    committer = Committer(world, reader, pause=time.sleep)
     made = Services(
         world=world,
         limits=limits,
         ratifier=ratifier,
         commits=commits,
         outcomes=Outcomes(world, limits),
-        loader=Loader(world, reader, snapshots, commits),
-        reader=reader,
-        externals=Externals(world, reader, committer),
         updater=Updater(world, ratifier, snapshots),
+        judges=Judging(world, reader),
+        open_loader=Loader(world, reader, snapshots, commits),
+        open_reader=reader,
     )
     _built[:] = [made]
     return made
 
 
 def services() -> Services:
+    """The services, for a view that has declared what it needs."""
+    guard()
+    return opened()
+
+
+def opened() -> Services:
     """The services, opened at first use."""
     if not _built:
         from turnstile.adapters import open_world

@@ -16,7 +16,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/iceberg")
+API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg")
 """First segments that belong to the API. A bucket of one of these names could not be reached by its path."""
 
 _PREFIX: Final = f"/_aws/execute-api/{API_ID}/$default"

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 DEPLOY_SECONDS: Final = 60.0
 
+TEMPLATE_KEY: Final = "template.json"
+"""The template goes the way that `sam deploy` sends it, through a bucket: sent along it may have 51,200 bytes only."""
+
 
 def client(service: str, url: str) -> Any:
     """A boto3 client of the emulated AWS at ``url``, which no setting of the user's leads elsewhere."""
@@ -36,11 +39,12 @@ def deploy(url: str, package: Package, parameters: dict[str, str]) -> dict[str, 
         s3.create_bucket(Bucket=CODE_BUCKET)
     for key, content in package.archives.items():
         s3.put_object(Bucket=CODE_BUCKET, Key=key, Body=content)
+    s3.put_object(Bucket=CODE_BUCKET, Key=TEMPLATE_KEY, Body=package.template.encode())
 
     formation = client("cloudformation", url)
     arguments: dict[str, Any] = {
         "StackName": STACK_NAME,
-        "TemplateBody": package.template,
+        "TemplateURL": f"{url}/{CODE_BUCKET}/{TEMPLATE_KEY}",
         "Parameters": [{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     }

@@ -22,12 +22,23 @@ class Plan:
     digest: str
 
     @classmethod
-    def make(cls, lake_root: str, token: str, functions: Path | None, more: dict[str, str]) -> Self:
-        """Pack the project for a stack with its tables below ``lake_root``; ``more`` are further parameters."""
+    def make(cls, lake_root: str, token: str, keys: str, functions: Path | None, more: dict[str, str]) -> Self:
+        """Pack the project for a stack with its tables below ``lake_root``.
+
+        Args:
+            token: of the operator. Without one, and unless ``more`` says otherwise, whoever reaches the stack may do
+                everything; it listens on loopback only (``settings.HOST``).
+            keys: of the access tokens that the stack issues itself; they count only where somebody has to authenticate.
+            functions: replaces the functions' folder.
+            more: further parameters of the template.
+        """
+        opened = not (token or more.get("StaticTokens") or more.get("OidcIssuer"))
         parameters = {
             "LakeRoot": lake_root,
             "CreateLakeBucket": "true" if lake_root.startswith("s3://") else "false",
+            "Authentication": "none" if opened else "required",
             "StaticToken": token,
+            "TokenKeys": "" if opened else keys,
             "LayerMode": "none",
             "DeletionProtection": "false",
             **more,

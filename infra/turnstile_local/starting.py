@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -54,7 +55,8 @@ def _start(layout: Layout, known: state.StackState | None, wanted: Wanted) -> St
     # A token that was given once stays: a restart must not open the API silently.
     token = wanted.token if wanted.token is not None else known.token if known else ""
     root = wanted.lake_root or (known.lake_root if known else "") or layout.lake.as_uri()
-    plan = Plan.make(root, token, wanted.functions, wanted.parameters)
+    keys = (known.keys if known else "") or f"local:{secrets.token_urlsafe(32)}"
+    plan = Plan.make(root, token, keys, wanted.functions, wanted.parameters)
     kept = known.outputs if known and _read(layout.saved) == plan.digest else None
     asked = DEFAULT_PORT if wanted.port is None else wanted.port
     process, port = launch.launch(layout, asked, deploys=kept is None, roles=wanted.roles)
@@ -70,7 +72,7 @@ def _start(layout: Layout, known: state.StackState | None, wanted: Wanted) -> St
         raise
     now = int(time.time() * 1000)
     fresh = state.StackState(
-        pid=process.pid, port=port, url=url, token=token, lake_root=root, started=now, outputs=outputs
+        pid=process.pid, port=port, url=url, token=token, lake_root=root, started=now, outputs=outputs, keys=keys
     )
     state.write(layout, fresh)
     return fresh, process

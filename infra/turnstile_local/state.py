@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class StackState:
     """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is empty when the API
-    is open; ``outputs`` are those of template.yaml."""
+    is open; ``outputs`` are those of template.yaml; ``keys`` sign the access tokens that the stack issues."""
 
     pid: int
     port: int
@@ -23,6 +23,7 @@ class StackState:
     lake_root: str
     started: int = 0
     outputs: dict[str, str] = field(default_factory=dict)
+    keys: str = field(default="", repr=False)
 
     @property
     def refs_table(self) -> str:

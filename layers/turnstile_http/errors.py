@@ -47,6 +47,7 @@ STATUS: Final[dict[str, int]] = {
     "CommitStateUnknown": 500,
     "InternalError": 500,
     "StorageFault": 503,
+    "AuthenticationUnavailable": 503,
 }
 
 STORAGE_RETRY_MS: Final = 500
@@ -59,6 +60,13 @@ class NoSuchRoute(TurnstileError):
     """No operation has this path."""
 
     type = "NoSuchRoute"
+
+
+class AuthenticationUnavailable(TurnstileError):
+    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted nor refused."""
+
+    type = "AuthenticationUnavailable"
+    usual_remedy = "send the same request again later"
 
 
 class MethodNotAllowed(TurnstileError):

@@ -1,6 +1,6 @@
 """A Chalice app as a Lambda handler behind an HTTP API.
 
-    event -> Request -> token -> route -> view -> answer or error -> event, and one log line, whatever happens.
+    event -> Request -> principal -> route -> view -> answer or error -> event, and one log line, whatever happens.
 
 Errors become answers in one place; Chalice's own error bodies are never reached.
 """
@@ -17,9 +17,10 @@ import msgspec
 from chalice.app import Chalice, Response
 
 from turnstile.core.errors import TurnstileError
+from turnstile.core.principal import ANONYMOUS
 from turnstile_http import errors, gateway
 from turnstile_http.answers import JSON, to_response
-from turnstile_http.auth import StaticToken
+from turnstile_http.auth.bearer import Authentication
 from turnstile_http.errors import MethodNotAllowed, NoSuchRoute, UnsupportedMediaType
 from turnstile_http.request import Request, activate, body_of, query_of
 from turnstile_http.routing import Router
@@ -42,7 +43,8 @@ def serve(
     app: Chalice,
     *,
     service: str,
-    token: str = "",
+    authentication: Authentication,
+    public: Container[str] = (),
     elsewhere: Mapping[str, Sequence[str]] | None = None,
     shapes: Mapping[str, errors.Render] | None = None,
 ) -> Handler:
@@ -52,14 +54,15 @@ def serve(
         app: its views take their path parameters, read the rest with ``bodies.body`` and ``params.Query``, return
             what ``answers`` describes, and raise ``TurnstileError``.
         service: name in logs and metrics.
-        token: the static bearer token, empty for none.
+        authentication: tells who asks, before anything else is looked at.
+        public: routes for those who have no bearer token yet. Their views judge who asks and what kind of body it is.
         elsewhere: routes that other functions serve. The gateway sends what it has no route for to one function,
             which can so tell a wrong method (405) from a wrong path (404).
         shapes: how errors are told below a path that is not our own API's (``/api/...``).
     """
     allowed = {route: sorted({*methods, *(elsewhere or {}).get(route, ())}) for route, methods in app.routes.items()}
     allowed |= {route: sorted(methods) for route, methods in (elsewhere or {}).items() if route not in allowed}
-    router, telemetry, auth = Router(allowed), Telemetry(service), StaticToken(token)
+    router, telemetry = Router(allowed), Telemetry(service)
     for methods in app.routes.values():
         for entry in methods.values():
             entry.view_function = _guarded(entry.view_function)
@@ -69,12 +72,16 @@ def serve(
         return found[0] if found else errors.render
 
     def answer(event: Event, request: Request, params: Mapping[str, str]) -> dict[str, Any]:
-        auth.check(request.headers.get("authorization", ""))
+        principal = ANONYMOUS
+        if request.route not in public:
+            context = event.get("requestContext", {})
+            principal = authentication.principal(request.headers.get("authorization", ""), context)
+            note(principal=principal.name)
         if not request.route:
             raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
         method = _method(request, app.routes.get(request.route, ()), allowed[request.route])
-        request = msgspec.structs.replace(request, query=query_of(event), body=body_of(event))
-        if request.body and method not in ("GET", "HEAD"):
+        request = msgspec.structs.replace(request, query=query_of(event), body=body_of(event), principal=principal)
+        if request.body and method not in ("GET", "HEAD") and request.route not in public:
             _check_media_type(request)
         activate(request)
         found: dict[str, Any] = app(gateway.to_chalice(request, params, method), None)
@@ -95,6 +102,8 @@ def serve(
             fault = error if refusal.type == "InternalError" else None
             note(type=refusal.type, reason=str(error))
             status, headers, body = render(request.path)(refusal, request.path, request.correlation)
+            if refusal.type == "NotAuthenticated" and request.headers.get("authorization"):
+                headers["WWW-Authenticate"] += ', error="invalid_token"'  # RFC 6750, 3.1: one was sent
             answered = {"statusCode": status, "headers": headers, "body": body.decode()}
         answered["headers"]["X-Correlation-Id"] = request.correlation
         operation = _operation(app, request)

@@ -17,3 +17,11 @@ COMMIT: Final[dict[str, tuple[str, ...]]] = {
     f"{_UNITY}/delta/v1/config": ("GET",),
     f"{_UNITY}/delta/v1/catalogs/{{catalog}}/schemas/{{schema}}/tables/{{table}}": ("GET", "HEAD", "POST"),
 }
+
+TOKENS: Final[dict[str, tuple[str, ...]]] = {
+    "/v1/clients": ("GET", "POST"),
+    "/v1/clients/{client_id}": ("DELETE", "GET"),
+    "/v1/clients/{client_id}/rotate": ("POST",),
+    "/oauth/token": ("POST",),
+    "/api/1.0/unity-control/auth/tokens": ("POST",),
+}

@@ -41,6 +41,9 @@ _PROPERTIES: Final[dict[str, dict[str, str]]] = {
     },
     "lean": {"delta.enableInCommitTimestamps": "true"},
 }
+_BESIDE_THE_LOG: Final = frozenset({"delta.checkpointPolicy"})
+"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract requires it, and has
+no way to write it into the log. It only tells writers how to write checkpoints."""
 _SUGGESTED: Final[dict[str, str | None]] = {
     "delta.columnMapping.mode": "name",
     "delta.columnMapping.maxColumnId": None,
@@ -106,12 +109,17 @@ def describe(asked: requests.CreateTable, table_id: str, location: str, content:
         InvalidRequest: they contradict each other.
     """
     after = first_snapshot(content)
+    configuration = after.metadata.get("configuration") or {}
     said = Plan(
         uuid=table_id,
         columns=to_delta(asked.columns),
         partitions=asked.partition_columns,
         protocol=asked.protocol.to_delta(),
-        set={key: value for key, value in asked.properties.items() if key != UUID_PROPERTY},
+        set={
+            key: value
+            for key, value in asked.properties.items()
+            if key != UUID_PROPERTY and (key in configuration or key not in _BESIDE_THE_LOG)
+        },
         comment=asked.comment or UNSET,
         set_domains={
             name: value for name, value in (asked.domain_metadata or {}).items() if name == CLUSTERING and value
@@ -119,9 +127,8 @@ def describe(asked: requests.CreateTable, table_id: str, location: str, content:
     )
     if content.whole:
         agree.check(said, after)
-    kept: dict[str, Any] = {key: value for key, value in said.set.items() if not is_derived(key)}
+    kept: dict[str, Any] = {key: value for key, value in asked.properties.items() if not is_derived(key)}
     kept[UUID_PROPERTY] = table_id
-    configuration = after.metadata.get("configuration") or {}
     iceberg = asked.uniform.iceberg if asked.uniform else None
     check_uniform(iceberg, 0, {**kept, **configuration}, location)
     described = bool(after.metadata.get("description"))

@@ -201,8 +201,8 @@ class PathKeys(msgspec.Struct, frozen=True):
 # -- from what is stored ----------------------------------------------------------------------------------------------
 
 
-def catalog(found: Catalog, id: str) -> CatalogInfo:
-    """A catalog; ``id`` is for one made before catalogs had ids of their own."""
+def catalog(found: Catalog, id: str, owner: str) -> CatalogInfo:
+    """A catalog; ``id`` is for one made before catalogs had ids of their own, ``owner`` empty for none."""
     return CatalogInfo(
         name=found.name,
         id=found.id or id,
@@ -210,6 +210,7 @@ def catalog(found: Catalog, id: str) -> CatalogInfo:
         updated_at=found.updated or found.created,
         comment=found.comment,
         properties=found.properties,
+        owner=owner or None,
     )
 
 
@@ -224,11 +225,14 @@ def schema(catalog: str, path: tuple[str, ...], found: Namespace) -> SchemaInfo:
         updated_at=found.updated or found.created,
         comment=found.comment,
         properties=found.properties,
+        owner=found.access.owner or None,
     )
 
 
-def managed(catalog: str, namespace: str, name: str, head: TableHead, snapshot: MetadataSnapshot) -> TableInfo:
-    """A coordinated table."""
+def managed(
+    catalog: str, namespace: str, name: str, head: TableHead, snapshot: MetadataSnapshot, *, owner: str
+) -> TableInfo:
+    """A coordinated table; ``owner`` empty for none."""
     said, timestamp = snapshot.metadata, timestamp_of(head, snapshot)
     fields: list[dict[str, Any]] = msgspec.json.decode(said["schemaString"]).get("fields") or []
     return TableInfo(
@@ -244,6 +248,7 @@ def managed(catalog: str, namespace: str, name: str, head: TableHead, snapshot: 
         updated_at=max(head.created, timestamp),
         comment=said.get("description") or snapshot.beside.comment,
         properties=of_snapshot(snapshot, timestamp, head.row_hwm),
+        owner=owner or None,
     )
 
 
@@ -263,6 +268,7 @@ def external(catalog: str, namespace: str, table: Table) -> TableInfo:
         updated_at=max(table.created, about.updated),
         comment=table.comment,
         properties=external_properties(about),
+        owner=table.access.owner or None,
     )
 
 

@@ -12,6 +12,7 @@ tail and in the identity index; where both have forgotten, contents are compared
 from __future__ import annotations
 
 import functools
+from collections.abc import Container
 
 import msgspec
 
@@ -89,14 +90,14 @@ class Updater:
         try:
             decision = self._ratifier.commit(request)
         except NotFound as error:
-            if error.type == "NoSuchStagedFile" and commit.version <= head.latest:
-                raise _unknown(commit) from None
-            raise
+            if error.type != "NoSuchStagedFile" or commit.version > head.latest:
+                raise
+            return self._compared(head, commit, head.latest)  # taken, or forgotten
         match decision:
             case Ratified():
                 return self._accepted(head, commit, decision)
             case Conflict():
-                return self._compared(head, commit, decision)
+                return self._compared(head, commit, decision.latest, {place.version for place in decision.winners})
             case Refused():
                 raise StateConflict(
                     decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details
@@ -111,18 +112,17 @@ class Updater:
             )
         return decision.head or self._read(head)
 
-    def _compared(self, head: TableHead, commit: requests.Commit, lost: Conflict) -> TableHead:
+    def _compared(self, head: TableHead, commit: requests.Commit, latest: int, known: Container[int] = ()) -> TableHead:
         """A version that nobody remembers by name is the same commit if its bytes are the same."""
-        known = {place.version for place in lost.winners}
         now = self._read(head)
         if commit.version in known or commit.version >= now.tail_from or commit.version > now.floor:
-            raise _conflict(commit, lost.latest)
+            raise _conflict(commit, latest)
         storage = self._world.storages.open(head.location)
         mine, theirs = storage.read(staged_path(commit.file_name)), storage.read(published_path(commit.version))
         if mine is None or theirs is None:
             raise _unknown(commit)
         if mine[0] != theirs[0]:
-            raise _conflict(commit, lost.latest)
+            raise _conflict(commit, latest)
         return now
 
     def _read(self, head: TableHead) -> TableHead:

@@ -64,12 +64,13 @@ class Backend:
 
     def refs(self, on_request: Callable[[str, float | None], None] | None = None, realm: str = REALM) -> Refs:
         if not self.real:
-            return self._fake_refs
+            return self._fake_refs.seen_by(realm)
         return DynamoRefs(self.client, REFS_TABLE, realm=realm, on_request=on_request)
 
     def objs(self, on_request: Callable[[str, float | None], None] | None = None, **more: Any) -> Objs:
         """A fresh adapter: nothing cached."""
         if not self.real:
+            self._fake_objs.clock = more.get("clock")
             return self._fake_objs
         return DynamoObjs(
             self.client, OBJS_TABLE, clock=more.pop("clock", SystemClock()), on_request=on_request, **more

@@ -51,7 +51,7 @@ LOCAL_3: Final = Release(
 )
 
 _POM: Final = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>turnstile.tests</groupId><artifactId>dynamodb-local</artifactId><version>1</version>{bom}
   <dependencies>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.backends import Backend, known_gap
+from tests.contract.backends import Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, clause, head_row, stored
 from turnstile.core.plan import Change, Check, Equals, Erase, Insert, Present, Set, SetSum, Write, new_row
@@ -93,8 +93,7 @@ def test_i3_a_refused_transaction_may_be_sent_again_under_its_token_when_its_cla
     assert _latest(refs, key) == 6
 
 
-def test_i3_a_token_cannot_be_used_for_other_writes(request: pytest.FixtureRequest, backend: Backend, key: str) -> None:
-    known_gap(request, backend, fake="does not remember what a token was used for")
+def test_i3_a_token_cannot_be_used_for_other_writes(backend: Backend, key: str) -> None:
     refs = backend.refs()
     stored(refs, head_row(key))
     assert refs.transact([_step(key)], key) == AllAccepted()
@@ -103,10 +102,7 @@ def test_i3_a_token_cannot_be_used_for_other_writes(request: pytest.FixtureReque
     assert _latest(refs, key) == 6
 
 
-def test_i8_a_transaction_has_at_most_one_write_for_a_row(
-    request: pytest.FixtureRequest, backend: Backend, key: str
-) -> None:
-    known_gap(request, backend, fake="applies both")
+def test_i8_a_transaction_has_at_most_one_write_for_a_row(backend: Backend, key: str) -> None:
     refs = backend.refs()
     stored(refs, head_row(key))
     with pytest.raises(ValueError, match="multiple operations"):

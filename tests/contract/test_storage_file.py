@@ -9,6 +9,8 @@ import pytest
 
 from turnstile.adapters import FileStorages
 from turnstile.core.errors import InvalidRequest, StorageFault
+from turnstile.services.faults import no_faults
+from turnstile.services.gc_files import empty
 
 STORAGES = FileStorages()
 
@@ -69,6 +71,33 @@ def test_i10_the_last_file_of_a_table_takes_its_folders_along(tmp_path: Path) ->
     storage.delete("c")
     assert os.listdir(tmp_path) == []
     assert storage.put_if_absent("_delta_log/b", b"x") is True
+
+
+MANAGED = "main/sales/6e6f0fb6-3bd5-4b1c-a6a4-b7e6a1f1a6a1"
+
+
+def test_i10_a_managed_table_takes_the_empty_folders_of_its_namespace_and_catalog_along(tmp_path: Path) -> None:
+    storage = STORAGES.open(f"file:{tmp_path}/lake/{MANAGED}")
+    storage.put_if_absent("_delta_log/a", b"x")
+    storage.delete("_delta_log/a")
+    assert os.listdir(tmp_path) == ["lake"]
+    assert os.listdir(tmp_path / "lake") == []
+
+
+def test_i10_folders_with_other_tables_stay(tmp_path: Path) -> None:
+    storage, other = STORAGES.open(f"file:{tmp_path}/{MANAGED}"), STORAGES.open(f"file:{tmp_path}/main/sales/other")
+    for one in (storage, other):
+        one.put_if_absent("a", b"x")
+    storage.delete("a")
+    assert os.listdir(tmp_path / "main" / "sales") == ["other"]
+    other.delete("a")  # not laid out by the catalog: what is above it is its owner's
+    assert os.listdir(tmp_path / "main" / "sales") == []
+
+
+def test_i10_a_purge_leaves_no_folder_of_a_table_that_never_had_a_file(tmp_path: Path) -> None:
+    (tmp_path / MANAGED / "_delta_log" / "_staged_commits").mkdir(parents=True)
+    empty(STORAGES.open(f"file:{tmp_path}/{MANAGED}"), lambda: None, workers=1, faults=no_faults)
+    assert os.listdir(tmp_path) == []
 
 
 def test_i10_a_file_that_somebody_is_just_writing_stays_with_its_folder(tmp_path: Path) -> None:

@@ -98,11 +98,18 @@ def applied(row: Row, actions: Sequence[plan.Action]) -> Row:
 class FakeRefs:
     """In-memory ``turnstile.ports.Refs``. ``requests`` counts calls the way the service bills them."""
 
-    def __init__(self) -> None:
+    def __init__(self, realm: str = "") -> None:
         self.rows: dict[str, Row] = {}
         self.requests: list[str] = []
+        self._realm = realm and realm + "/"
         self._lock = threading.RLock()
-        self._tokens: set[str] = set()
+        self._tokens: dict[str, list[plan.Write]] = {}
+
+    def seen_by(self, realm: str) -> FakeRefs:
+        """The same rows, as the tenant ``realm`` scans them."""
+        other = copy.copy(self)
+        other._realm = realm + "/"
+        return other
 
     def read(self, key: str) -> Row | None:
         with self._lock:
@@ -126,7 +133,11 @@ class FakeRefs:
     def transact(self, writes: Sequence[plan.Write], token: str) -> AllAccepted | SomeRejected:
         with self._lock:
             self.requests.append("transact")
+            if len({write.key for write in writes}) < len(writes):
+                raise ValueError("a transaction cannot include multiple operations on one row")
             if token in self._tokens:
+                if self._tokens[token] != list(writes):
+                    raise ValueError("IdempotentParameterMismatch: the token was used for other writes")
                 return AllAccepted()
             failed = {
                 position: clone(self.rows.get(write.key))
@@ -137,12 +148,13 @@ class FakeRefs:
                 return SomeRejected(failed)
             for write in writes:
                 self._apply(write)
-            self._tokens.add(token)
+            self._tokens[token] = list(writes)
             return AllAccepted()
 
     def scan(self, kind: str) -> Iterator[Row]:
         with self._lock:
-            found = [clone(row) for row in self.rows.values() if row["kind"] == kind]
+            rows = [row for key, row in self.rows.items() if key.startswith(self._realm)]
+            found = [clone(row) for row in rows if row["kind"] == kind]
         yield from found
 
     def _holds(self, write: plan.Write) -> bool:

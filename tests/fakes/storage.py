@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
+from turnstile.adapters.paths import check_path, check_prefix
 from turnstile.ports import Stat
 
 
@@ -28,30 +29,33 @@ class FakeStorage:
         self._owner, self._root = owner, root
 
     def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        key = self._key(path)
         with self._owner.lock:
             self._owner.requests.append("read")
-            found = self._owner.files.get(self._root + path)
+            found = self._owner.files.get(key)
         if found is None:
             return None
         content, modified = found
         return content[:limit], Stat(path, len(content), modified)
 
     def stat(self, path: str) -> Stat | None:
+        key = self._key(path)
         with self._owner.lock:
             self._owner.requests.append("stat")
-            found = self._owner.files.get(self._root + path)
+            found = self._owner.files.get(key)
         return Stat(path, len(found[0]), found[1]) if found else None
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
+        key = self._key(path)
         with self._owner.lock:
             self._owner.requests.append("put")
-            if self._root + path in self._owner.files:
+            if key in self._owner.files:
                 return False
-            self._owner.files[self._root + path] = (content, self._owner.clock.now_ms())
+            self._owner.files[key] = (content, self._owner.clock.now_ms())
             return True
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
-        for stat in self._under(prefix):
+        for stat in self._under(check_prefix(prefix)):
             if "/" not in stat.path[len(prefix) :] and stat.path > after:
                 yield stat
 
@@ -59,9 +63,13 @@ class FakeStorage:
         yield from self._under("")
 
     def delete(self, path: str) -> None:
+        key = self._key(path)
         with self._owner.lock:
             self._owner.requests.append("delete")
-            self._owner.files.pop(self._root + path, None)
+            self._owner.files.pop(key, None)
+
+    def _key(self, path: str) -> str:
+        return self._root + check_path(path)
 
     def _under(self, prefix: str) -> list[Stat]:
         with self._owner.lock:

@@ -26,5 +26,10 @@ def fake_world(realm: str = "test") -> FakeWorld:
     """Empty tables, empty storage, a clock that ticks 1 ms a look."""
     clock = FakeClock()
     return FakeWorld(
-        refs=FakeRefs(), objs=FakeObjs(), storages=FakeStorages(clock), clock=clock, ids=FakeIds(), space=Space(realm)
+        refs=FakeRefs(),
+        objs=FakeObjs(clock),
+        storages=FakeStorages(clock),
+        clock=clock,
+        ids=FakeIds(),
+        space=Space(realm),
     )

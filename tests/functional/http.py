@@ -37,6 +37,8 @@ def function(name: str) -> ModuleType:
 def load_function(name: str, **environment: str) -> ModuleType:
     """A fresh ``app`` module of ``functions/<name>`` with variables of its own at import.
 
+    Everybody may ask it unless the variables say who may.
+
     Every function is its own import root and has modules of the same names (``app``, ``settings``), so they are taken
     out of ``sys.modules`` again once they hold each other.
     """
@@ -46,7 +48,8 @@ def load_function(name: str, **environment: str) -> ModuleType:
     try:
         for local in root.glob("*.py"):
             sys.modules.pop(local.stem, None)
-        os.environ.update(environment)
+        named = any(name.startswith(("TURNSTILE_TOKEN", "TURNSTILE_OIDC")) for name in environment)
+        os.environ.update({"TURNSTILE_AUTHENTICATION": "required" if named else "none", **environment})
         app = importlib.import_module("app")
         _resolve_structs(root)
         return app

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +44,7 @@ class Site:
 
     def path(self, operation: Operation) -> str:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
+        path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
         return path.replace("{table_id}", getattr(self, "table", NOBODY))
 
     def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
@@ -92,6 +95,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "renameTable": lambda site: {"name": "renamed"},
     "importTable": lambda site: {"name": "loose", "location": site.loose_table("loose")},
     "exportTable": lambda site: {},
+    "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
     "collect": lambda site: {},
 }
 """Bodies of requests that succeed."""
@@ -159,6 +163,16 @@ def without_token(site: Site, id: str) -> Answer:
     return good(site, id, http=Http(app.app))
 
 
+def without_right(site: Site, id: str) -> Answer:
+    """Of somebody whom nobody has granted anything."""
+    token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
+    app = load_function(
+        operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token)
+    )
+    app.use_world(site.world)
+    return good(site, id, http=Http(app.app, "mallory"))
+
+
 def bad_request(site: Site, id: str) -> Answer:
     one = operations()[id]
     return site.ask(id, {"typo": 1}) if one.body else site.ask(id, query="typo=1&start_version=x")
@@ -169,6 +183,7 @@ def not_found(site: Site, id: str) -> Answer:
     path = one.path.replace("{table_id}", NOBODY)
     for name in ("catalog", "namespace", "table"):
         path = path.replace("{" + name + "}", "nope")
+    path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
     body = GOOD[id](site) if id in GOOD else None
     query = QUERY[id](site) if id in QUERY else ""
     return site.ask(id, body, path=path, query=query)
@@ -204,6 +219,7 @@ def after_publication(drive: Callable[[Site, str], Answer], id: str) -> Callable
 EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     400: bad_request,
     401: without_token,
+    403: without_right,
     404: not_found,
     413: too_large,
     415: not_json,

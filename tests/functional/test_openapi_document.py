@@ -83,6 +83,7 @@ def shapes() -> list[tuple[str, str, type[msgspec.Struct]]]:
                 ("renameTable", "NewName"),
                 ("importTable", "Import"),
                 ("exportTable", "DryRun"),
+                ("changeRights", "RightsChange"),
                 ("collect", "Collect"),
             ]
         ),

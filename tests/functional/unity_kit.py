@@ -84,19 +84,25 @@ def judged(method: str, path: str, answer: Answer) -> Answer:
 class Unity:
     """A client with everything an engine does around its requests."""
 
-    def __init__(self, vendor: Vendor | None = None) -> None:
+    def __init__(
+        self,
+        vendor: Vendor | None = None,
+        *,
+        catalog: str = "main",
+        schema: str = "sales",
+        lake_root: str = "file:///lake",
+    ) -> None:
         self.world: FakeWorld = fake_world()
-        commit, catalog = function("commit"), function("catalog")
-        self.attach(vendor)
-        self.hot, self.cold = Http(commit.app), Http(catalog.app)
+        self.attach(vendor, lake_root)
+        self.hot, self.cold = Http(function("commit").app), Http(function("catalog").app)
         self._hot_paths = Router(COMMIT)
-        assert self.call("POST", f"{B}/catalogs", {"name": "main"}).status == 200
-        assert self.call("POST", f"{B}/schemas", {"name": "sales", "catalog_name": "main"}).status == 200
+        assert self.call("POST", f"{B}/catalogs", {"name": catalog}).status == 200
+        assert self.call("POST", f"{B}/schemas", {"name": schema, "catalog_name": catalog}).status == 200
 
-    def attach(self, vendor: Vendor | None = None) -> None:
+    def attach(self, vendor: Vendor | None = None, lake_root: str = "file:///lake") -> None:
         """Let the functions work on this world (again)."""
         function("commit").use_world(self.world)
-        function("catalog").use_world(self.world, vendor=vendor)
+        function("catalog").use_world(self.world, vendor=vendor, lake_root=lake_root)
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
         """One request, to the function that the gateway would choose; the answer is judged by openapi/unity.yaml."""

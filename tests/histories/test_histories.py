@@ -13,6 +13,7 @@ from benchmarks.racing import table as racing
 from tests.functional.publish_stack_kit import Functions
 from tests.histories.check import History, Operation, judge, needs_go
 from tests.histories.clients import Load, run
+from tests.histories.killing import kill_sandboxes, needs_proc
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
@@ -77,4 +78,23 @@ def test_i1_i2_i3_i6_i11_a_publisher_that_is_killed_again_and_again_changes_no_a
         over.set()
         killer.join()
         functions.set("app.on_refs", TURNSTILE_FAULT_POINT="")
+    accepted(history, 30)
+
+
+@needs_proc
+def test_i1_i2_i3_i6_functions_killed_in_the_middle_of_commits_change_no_history(stack: Stack) -> None:
+    killed, over = [], threading.Event()
+
+    def kill() -> None:
+        while not over.wait(SECONDS / 3):
+            killed.append(kill_sandboxes(stack, "CommitFunction"))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        history = run(stack.client, tables(stack, 2), Load(clients=4, seconds=SECONDS, seed=4))
+    finally:
+        over.set()
+        killer.join()
+    assert sum(killed) >= 2, killed
     accepted(history, 30)

@@ -19,12 +19,17 @@ WRITES: Final = (
     "turnstile.core.ratify",
     "turnstile.core.floor",
     "turnstile.core.stuck",
+    "turnstile.core.recover",
     "turnstile.core.gc_rows",
     "turnstile.core.catalog_rows",
     "turnstile.core.catalog_heads",
     "turnstile.core.location_rows",
+    "turnstile.services.catalog.catalogs",
+    "turnstile.services.catalog.external",
+    "turnstile.services.catalog.register",
+    "turnstile.services.transfer.importing",
 )
-"""Modules that build conditional writes: each clause always holds; each action does nothing."""
+"""Modules that build conditional writes, all there are: each clause always holds; each action does nothing."""
 
 DECISIONS: Final = (
     "turnstile.core.decide",
@@ -32,7 +37,8 @@ DECISIONS: Final = (
     "turnstile.core.positions",
     "turnstile.core.floor",
 )
-"""Pure decisions: each branch is never taken; each comparison is off by one."""
+"""Pure decisions: each branch is never taken; each operand of ``and`` and ``or`` counts for nothing; each comparison is
+off by one."""
 
 ACTIONS: Final = {"Set", "SetSum", "Append", "Include", "Exclude", "Drop"}
 CLAUSES: Final = {"Clause", "new_row"}
@@ -69,7 +75,9 @@ def mutants() -> list[Mutant]:
     """Every mutant, in source order."""
     found: list[Mutant] = []
     for module in dict.fromkeys((*WRITES, *DECISIONS)):
-        kinds = (("clause", "action") if module in WRITES else ()) + (("branch", "edge") if module in DECISIONS else ())
+        kinds = (("clause", "action") if module in WRITES else ()) + (
+            ("branch", "operand", "edge") if module in DECISIONS else ()
+        )
         tree = ast.parse(source(module).read_text())
         for kind in kinds:
             names: Counter[str] = Counter()
@@ -91,21 +99,40 @@ def mutated(mutant: Mutant) -> ast.Module:
 
 
 def _nodes(tree: ast.Module, kind: str) -> Iterator[tuple[str, ast.AST]]:
+    seen: set[ast.AST] = set()
     for function in ast.walk(tree):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        for node in ast.walk(function):
-            if _is(node, kind):
-                yield function.name, node
+        if isinstance(function, ast.FunctionDef):
+            for node in _of_kind(function, kind):
+                if node not in seen:  # a function within another one is walked with that one already
+                    seen.add(node)
+                    yield function.name, node
 
 
-def _is(node: ast.AST, kind: str) -> bool:
-    if kind in ("clause", "action"):
-        wanted = CLAUSES if kind == "clause" else ACTIONS
-        return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in wanted
-    if kind == "branch":
-        return isinstance(node, ast.If)
-    return isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _EDGES
+def _of_kind(function: ast.FunctionDef, kind: str) -> Iterator[ast.AST]:
+    for node in ast.walk(function):
+        match kind:
+            case "clause" | "action":
+                wanted = CLAUSES if kind == "clause" else ACTIONS
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in wanted:
+                    yield node
+            case "branch":
+                if isinstance(node, ast.If):
+                    yield node
+            case "operand":
+                for condition in _conditions(node):
+                    for part in ast.walk(condition):
+                        if isinstance(part, ast.BoolOp):
+                            yield from part.values
+            case _:
+                if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _EDGES:
+                    yield node
+
+
+def _conditions(node: ast.AST) -> list[ast.expr]:
+    """What decides in ``node``; an ``or`` elsewhere gives a value."""
+    if isinstance(node, ast.If | ast.IfExp):
+        return [node.test]
+    return node.ifs if isinstance(node, ast.comprehension) else []
 
 
 def _label(node: ast.AST) -> str:
@@ -118,13 +145,19 @@ def _label(node: ast.AST) -> str:
 
 
 def _change(tree: ast.Module, node: ast.AST, kind: str) -> None:
-    if isinstance(node, ast.If):
-        node.test = ast.Constant(value=False)
-    elif isinstance(node, ast.Compare):
-        node.ops = [_EDGES[type(node.ops[0])]()]
-    else:
-        harmless = ast.parse(_HELD if kind == "clause" else _NOTHING, mode="eval").body
-        _Replace(node, harmless).visit(tree)
+    match kind:
+        case "branch":
+            assert isinstance(node, ast.If)
+            node.test = ast.Constant(value=False)
+        case "edge":
+            assert isinstance(node, ast.Compare)
+            node.ops = [_EDGES[type(node.ops[0])]()]
+        case "operand":
+            whole = next(one for one in ast.walk(tree) if isinstance(one, ast.BoolOp) and node in one.values)
+            _Replace(node, ast.Constant(value=isinstance(whole.op, ast.And))).visit(tree)
+        case _:
+            harmless = ast.parse(_HELD if kind == "clause" else _NOTHING, mode="eval").body
+            _Replace(node, harmless).visit(tree)
 
 
 class _Replace(ast.NodeTransformer):

@@ -49,13 +49,18 @@ NEAREST: Final = {
         "test_traps_replay",
     ),
     "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
+    "recover": ("test_core_clauses", "test_recover", "test_traps*"),
     "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
     "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "catalogs": ("test_catalog_*", "../functional/test_unity_*"),
+    "external": ("test_catalog_*", "../functional/test_unity_*"),
+    "register": ("test_catalog_*", "test_traps*"),
+    "importing": ("../functional/test_import", "../functional/test_import_crashes", "../functional/test_import_http"),
 }
-"""Which unit tests notice a mutant of a module first."""
+"""Which tests notice a mutant of a module first: files of ``tests/unit``."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,8 @@ def failing_without(chosen: Sequence[tuple[int, Mutant]]) -> str:
 
 def _nearest(mutant: Mutant) -> list[str]:
     patterns = NEAREST[mutant.module.rsplit(".", 1)[-1]]
-    return [str(path) for pattern in patterns for path in sorted((ROOT / "tests/unit").glob(f"{pattern}.py"))]
+    found = (ROOT / "tests/unit" / pattern for pattern in patterns)
+    return [str(path) for one in found for path in sorted(one.parent.resolve().glob(f"{one.name}.py"))]
 
 
 def _failed(number: int | None, tests: list[str]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
 
 import pytest
 
-from tests.mutation.mutants import DECISIONS, WRITES, Mutant, mutants
+from tests.mutation.mutants import DECISIONS, LAYER, WRITES, Mutant, mutants
 from tests.mutation.runner import ROOT
 from tests.mutation.survivors import EXPECTED
 
@@ -23,7 +24,16 @@ def test_every_clause_action_and_branch_is_on_the_list_once() -> None:
     names = Counter(str(mutant) for mutant in ALL)
     assert max(names.values()) == 1
     assert {mutant.module for mutant in ALL} == {*WRITES, *DECISIONS}
-    assert {mutant.kind for mutant in ALL} == {"clause", "action", "branch", "edge"}
+    assert {mutant.kind for mutant in ALL} == {"clause", "action", "branch", "operand", "edge"}
+
+
+def test_no_condition_of_a_write_is_missing_from_the_list() -> None:
+    built = {
+        ".".join(path.relative_to(LAYER).with_suffix("").parts)
+        for path in LAYER.rglob("*.py")
+        if re.search(r"\b(Clause|new_row)\(", path.read_text()) and path.name != "plan.py"
+    }
+    assert built == set(WRITES)
 
 
 def test_every_survivor_is_a_mutant_and_has_a_reason() -> None:

@@ -16,6 +16,7 @@ from turnstile.core.errors import (
 )
 from turnstile.core.head import ROWS_UNREAD
 from turnstile.core.plan import Change, Set
+from turnstile.core.principal import OPERATOR, Principal
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.catalog.version_zero import read_version_zero
 from turnstile.services.limits import Limits
@@ -24,7 +25,7 @@ from turnstile.services.paths import published_path
 MAIN = ("main", ("default",))
 
 
-def register(services: CatalogServices, table_id: str, name: str = "t", principal: str = "") -> bool:
+def register(services: CatalogServices, table_id: str, name: str = "t", principal: Principal = OPERATOR) -> bool:
     return services.registrar.register(*MAIN, name, table_id, principal=principal).replayed
 
 
@@ -155,8 +156,8 @@ def test_only_its_creator_registers_a_staging_table() -> None:
     services = fresh()
     made = services.staging.create(*MAIN, "t", creator="ann")
     write_zero(services, made.location)
-    refused(PermissionDenied, services, lambda: register(services, made.table_id, principal="bob"))
-    register(services, made.table_id, principal="ann")
+    refused(PermissionDenied, services, lambda: register(services, made.table_id, principal=Principal("bob")))
+    register(services, made.table_id, principal=Principal("ann"))
 
 
 def test_a_staging_table_of_another_catalog_does_not_exist_here() -> None:

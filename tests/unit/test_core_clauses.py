@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, ticket
+from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from tests.fakes.refs import applied, clone, holds
 from turnstile.core.catalog_heads import drop_head, drop_published_head, leave_head, left_head, rename_head, stay_head
 from turnstile.core.catalog_rows import CatalogHead, new_catalog, new_staging, swap_head, use_staging
@@ -18,6 +18,7 @@ from turnstile.core.keys import Space
 from turnstile.core.location_rows import claim, owner_row, release
 from turnstile.core.plan import Change, Erase, Insert, Row, Write
 from turnstile.core.ratify import named_change, ticket_change
+from turnstile.core.recover import adopt, begin_recovery, end_recovery, give_up_recovery
 from turnstile.core.stuck import mark_stuck, mark_unstuck
 
 SPACE = Space("test")
@@ -48,6 +49,10 @@ OFF = ticket_change("k", ticket(5, "x", START_ICT + 9), 9, clock_behind=False)
 FLOOR = raise_floor(head(table()), 5, idle=True)
 PART = raise_floor(head(table(9)), 7, idle=False)
 STUCK = table(state="stuck", reason="version 1: gone")
+WHOLE = floored(table(), 5, idle=True)
+BEYOND = WHOLE | {"state": "stuck", "reason": "version 6: foreign"}
+RECOVERING = WHOLE | {"state": "recovering", "reason": "the log goes on"}
+ADOPT = adopt("k", named(6, "x", START_ICT + 9, hwm=9, asserts="m0", metadata="m1", changed="metadata"), 9)
 LEFT = floored(table(state="leaving", reason="export"), 5, idle=True)
 LEAVING = table(state="leaving", reason="export")
 CATALOG = new_catalog("k", "main", "commit/1", 1).row
@@ -74,6 +79,21 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (mark_stuck(head(table()), 1, "gone", 7), table(), {"taking commits": {"state": "dropped"}, "same floor": {"floor": 1}}),
     (mark_unstuck(head(STUCK | {"floor": 1}), 7), STUCK | {"floor": 1}, {
         "stuck": {"state": "dropped"}, "same reason": {"reason": "version 2: gone"}, "past it": {"floor": 0},
+    }),
+    (begin_recovery(head(WHOLE), 7), WHOLE, {
+        "same state": {"state": "leaving"}, "same latest": {"latest": 6}, "published": {"floor": 4},
+    }),
+    (begin_recovery(head(BEYOND), 7), BEYOND, {
+        "same state": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4},
+    }),
+    (ADOPT, RECOVERING, {
+        "next": {"latest": 6}, "later": {"last_ict": START_ICT + 9}, "recovering": {"state": "active"}, "fresh rows": {"row_hwm": 10},
+        "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"},
+        "published": {"floor": 4},
+    }),
+    (end_recovery(head(RECOVERING), 7), RECOVERING, {"recovering": {"state": "dropped"}, "same latest": {"latest": 6}}),
+    (give_up_recovery(head(RECOVERING), "foreign", 7), RECOVERING, {
+        "recovering": {"state": "active"}, "same latest": {"latest": 6},
     }),
     (drop_head("k", 7), table(), {"droppable": {"state": "leaving"}}),
     (drop_published_head(head(LEFT), 7), LEFT | {"state": "active"}, {
@@ -150,6 +170,13 @@ def test_i1_to_i11_every_clause_names_what_it_is_for_and_is_spoilt_by_a_case_abo
     [
         (mark_stuck(head(table()), 1, "gone", 7), table(), {"state": "stuck", "reason": "version 1: gone", "changed_at": 7}),
         (mark_unstuck(head(STUCK | {"floor": 1}), 7), STUCK, {"state": "active", "reason": None, "changed_at": 7}),
+        (begin_recovery(head(BEYOND), 7), BEYOND, {
+            "state": "recovering", "changed_at": 7,
+            "reason": "the log goes beyond version 5: published versions are being adopted",
+        }),
+        (end_recovery(head(RECOVERING), 7), RECOVERING, {"state": "active", "reason": None, "changed_at": 7}),
+        (give_up_recovery(head(RECOVERING), "foreign", 7), RECOVERING,
+         {"state": "stuck", "reason": "version 6: foreign", "changed_at": 7}),
         (drop_head("k", 7), table(), {"state": "dropped", "changed_at": 7}),
         (rename_head("k", "n", 7), table(), {"name": "n", "changed_at": 7}),
         (leave_head(head(table()), "export", 7), table(), {"state": "leaving", "reason": "export", "changed_at": 7}),
@@ -181,6 +208,21 @@ def test_i1_i2_i7_a_ratification_writes_exactly_this() -> None:
         assert changed == expected | ({"apps"} if change is TICKET else set())
         assert after["latest"] == after["pending"] == 6 and len(after["tail"]) == len(row["tail"]) + count
         assert after["ids"] == row["ids"] | {"x"} and after["changed_at"] == 9
+
+
+def test_i4_i5_an_adoption_is_a_ratification_that_is_published_at_once() -> None:
+    after = applied(RECOVERING, ADOPT.actions)
+    assert (after["latest"], after["floor"], after["state"]) == (6, 6, "recovering")
+    assert (after["metadata"], after["epoch"], after["row_hwm"], after["last_ict"]) == ("m1", 6, 9, START_ICT + 9)
+    recount(head(after))
+
+
+@pytest.mark.parametrize(
+    "row", [table(), RECOVERING, WHOLE | {"state": "dropped"}, WHOLE | {"state": "stuck", "reason": "by hand"}]
+)
+def test_i10_a_recovery_cannot_begin_on_a_table_that_must_not_change_or_is_behind(row: Row) -> None:
+    with pytest.raises(ValueError, match="test/table/t is"):
+        begin_recovery(head(row), 7)
 
 
 def test_i9_i10_whole_rows_are_written_once_and_erased_with_their_key() -> None:

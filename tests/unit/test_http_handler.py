@@ -12,7 +12,10 @@ from chalice.app import Chalice
 from tests.functional.http import Http, event
 from turnstile.core.decision import Refused
 from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
+from turnstile.core.principal import OPERATOR
 from turnstile_http.answers import Answer, created
+from turnstile_http.auth.bearer import Bearer, Open
+from turnstile_http.auth.static import StaticTokens, fingerprint
 from turnstile_http.errors import STATUS, refusal, render, status_of
 from turnstile_http.handler import note, serve
 from turnstile_http.request import current
@@ -27,7 +30,12 @@ def make(token: str = "", **views: Any) -> Http:
     api.route("/things/{name}", methods=["POST"], name="post")(views.get("post", lambda name: created({"name": name})))
     service = f"test-{next(COUNT)}"  # a logger of its own, which writes to this test's output
     return Http(
-        serve(api, service=service, token=token, elsewhere={"/things": ("PUT",), "/things/{name}": ("DELETE",)})
+        serve(
+            api,
+            service=service,
+            authentication=Bearer(StaticTokens({fingerprint(token): OPERATOR})) if token else Open(),
+            elsewhere={"/things": ("PUT",), "/things/{name}": ("DELETE",)},
+        )
     )
 
 
@@ -211,7 +219,7 @@ def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
     def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
         return 418, {"X-Other": correlation}, error.message.encode()
 
-    http = Http(serve(api, service="test", shapes={"/other": other}))
+    http = Http(serve(api, service="test", authentication=Open(), shapes={"/other": other}))
     assert (http.get("/other/nothing").status, http.get("/other").text) == (418, "no operation has this path")
     assert http.get("/others").status == 404
 

@@ -20,7 +20,7 @@ def named_tests() -> dict[str, set[str]]:
     """Invariant -> files with a test whose name begins with it (``test_i1_i2_...``, ``test_i1_to_i11_...``)."""
     found: dict[str, set[str]] = defaultdict(set)
     for kind in KINDS:
-        for path in (ROOT / "tests" / kind).glob("test_*.py"):
+        for path in (ROOT / "tests" / kind).rglob("test_*.py"):
             for name in re.findall(r"^ *def test_((?:i\d+_|to_)+)", path.read_text(), re.MULTILINE):
                 for number in numbers(name):
                     found[number].add(f"{kind}/{path.name}")

@@ -21,6 +21,7 @@ from turnstile.services.copying import publish_version
 from turnstile.services.paths import LOG, published_path, staged_path
 from turnstile.services.publish import Publisher
 from turnstile.services.ratify import CommitRequest
+from turnstile.services.repair import Repairer
 from turnstile.services.sweep import Sweeper
 
 
@@ -166,6 +167,25 @@ def test_i1_i4_a_head_restored_behind_its_own_log_never_overwrites_it(table: Tab
     done = publish(table)
     assert done.problem is not None and done.problem.stuck and done.problem.version == 4
     assert table.published() == before and table.head.state == "stuck" and table.head.floor == 3
+
+
+def test_i1_i2_i3_a_table_restored_from_backup_behind_its_own_log_takes_it_up_again(table: Table) -> None:
+    table.mixed(3)
+    backup = clone(table.row)
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    acknowledged = CommitRequest(table.id, 4, content=delta.append("acknowledged", stamp))
+    table._ratified(table.ratifier.commit(acknowledged), acknowledged.content or b"", "")
+    table.mixed(6)
+    publish(table)
+    log = table.published()
+    table.world.refs.rows[table.key] = backup
+    done, found = Repairer(table.world, Publisher(table.world)).repair(table.id)
+    assert (done.adopted, found.finding, found.state) == (7, "healthy", "active")
+    assert table.published() == log
+    table.check_all_published()
+    replay = table.ratifier.commit(acknowledged)
+    assert isinstance(replay, Ratified) and replay.replayed and replay.version == 4
+    assert table.inline() == 11
 
 
 def test_i10_a_recovering_table_takes_nothing_and_keeps_everything(table: Table) -> None:

@@ -1,12 +1,13 @@
 """Log storage on a local file system: for development and tests, with the guarantees of the real thing."""
 
 # Paths are text from end to end here, as in the port; Path objects would come and go at every call.
-# ruff: noqa: PTH103, PTH106, PTH108, PTH116, PTH118, PTH120, PTH123
+# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat as modes
 import time
@@ -21,6 +22,7 @@ from turnstile.ports import Stat
 _TEMPORARY: Final = ".turnstile-"
 _TRIES: Final = 20
 _ABANDONED_SECONDS: Final = 3600
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
@@ -29,7 +31,8 @@ class FileStorage:
 
     Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
-    listed; a checksum leaves together with its file, and the folders together with the table's last one.
+    listed; a checksum leaves together with its file, and the folders together with the table's last one. A managed
+    table (``<root>/<catalog>/<namespace>/<uuid>``) takes along the two folders above it if nothing else is in them.
 
     Args:
         root: absolute directory; need not exist.
@@ -112,6 +115,7 @@ class FileStorage:
             raise _fault("delete", path, error) from error
         if not _holds_files(self._root):
             _remove_tree(self._root)
+            _remove_parents(self._root)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, check_path(path))
@@ -159,6 +163,16 @@ def _remove_tree(root: str) -> None:
                     os.unlink(os.path.join(folder, name))
         with suppress(OSError):
             os.rmdir(folder)
+
+
+def _remove_parents(root: str) -> None:
+    """The folders of a managed table's namespace and catalog, if they are empty now; never those above."""
+    if os.path.exists(root) or not _UUID.fullmatch(os.path.basename(root)):
+        return
+    namespace = os.path.dirname(root)
+    with suppress(OSError):  # not empty
+        os.rmdir(namespace)
+        os.rmdir(os.path.dirname(namespace))
 
 
 def _is_litter(path: str, name: str) -> bool:

@@ -6,6 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
+from turnstile.core.access import NOBODY, Access
+from turnstile.core.iceberg_entities import IcebergTable, IcebergView
+
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 CATALOG: Final = "catalog"
@@ -16,7 +19,7 @@ DELTA: Final = "delta"
 
 class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=NAMESPACE):
     """One level of the tree: ``name`` as it was written, ``created`` in ms, ``id`` a uuid that survives updates,
-    ``updated`` the last change in ms (0: never)."""
+    ``updated`` the last change in ms (0: never), ``access`` who may do what with it and below it."""
 
     name: str
     id: str
@@ -24,6 +27,7 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
     comment: str | None = None
     properties: dict[str, str] = {}
     updated: int = 0
+    access: Access = NOBODY
 
 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +63,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
         created: ms since the epoch.
         managed: whether Turnstile chose the location and may purge it (False: imported or external).
         external: set for a table that is registered only; it has no HEAD.
+        access: who may do what with it.
     """
 
     name: str
@@ -69,10 +74,12 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     comment: str | None = None
     managed: bool = True
     external: External | None = None
+    access: Access = NOBODY
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
-    """A catalog, as the realm's own tree lists it; ``id`` empty for those made before catalogs had one."""
+    """A catalog, as the realm's own tree lists it; ``id`` empty for those made before catalogs had one. Its rights are
+    not here but in its own tree, where a request for one of its tables finds them."""
 
     name: str
     created: int
@@ -82,7 +89,7 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
     updated: int = 0
 
 
-Entity = Namespace | Table | Catalog
+Entity = Namespace | Table | Catalog | IcebergTable | IcebergView
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[Entity]] = msgspec.msgpack.Decoder(Entity)

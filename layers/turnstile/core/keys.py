@@ -32,6 +32,15 @@ class Space:
         """refs key of an external table's place, for those who know only its uuid."""
         return f"{self.realm}/external/{table_id}"
 
+    def request(self, catalog: str, asker: str, request_key: str) -> str:
+        """refs key of a request that its sender named, so that it can be sent again."""
+        named = hashlib.sha256(f"{len(asker)}/{asker}/{request_key}".encode()).hexdigest()[:40]
+        return f"{self.realm}/request/{catalog.lower()}/{named}"
+
+    def client(self, client_id: str) -> str:
+        """refs key of a registered client."""
+        return f"{self.realm}/client/{client_id}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

@@ -39,8 +39,8 @@ class LayeredIndex:
 
     def iterate(self, start: str = "", stop: str | None = None, *, reverse: bool = False) -> Iterator[Item]:
         """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
-        ranges = list(self._ranges(start, stop))
-        for low, high, id in reversed(ranges) if reverse else ranges:
+        ranges = self._ranges(start, stop)
+        for low, high, id in reversed(list(ranges)) if reverse else ranges:
             over = self.embedded.iterate(low, high, reverse=reverse)
             under = self._segments.load(id).iterate(low, high, reverse=reverse) if id else iter(())
             yield from _merged(over, under, reverse=reverse)

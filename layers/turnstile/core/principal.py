@@ -28,3 +28,14 @@ class Principal(msgspec.Struct, frozen=True):
 
 OPERATOR: Final = Principal("operator", admin=True)
 """Whoever holds the static token, and everybody on a stack that is open because only this machine reaches it."""
+
+ANONYMOUS: Final = Principal("anonymous")
+"""Whoever asks for a token and has none yet. Nothing is granted to it."""
+
+CLIENT_PREFIX: Final = "client-"
+"""What ids of registered clients begin with."""
+
+
+def reserved(name: str) -> bool:
+    """Whether only Turnstile itself gives this name; an issuer that gave it would make one principal another (I12)."""
+    return name in (OPERATOR.name, ANONYMOUS.name) or name.startswith(CLIENT_PREFIX)

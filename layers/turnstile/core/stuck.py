@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from turnstile.core.head import ACTIVE, TableHead
 from turnstile.core.plan import AtLeast, Change, Clause, Drop, Either, Equals, Set
 
-_STUCK = "stuck"
-_REASON = re.compile(r"version (\d+): ")
+STUCK: Final = "stuck"
+_REASON: Final = re.compile(r"version (\d+): ")
 
 
 def stuck_at(head: TableHead) -> int | None:
     """The version that could not be published, or None when the table is not stuck (or not by the publisher)."""
-    match = _REASON.match(head.reason) if head.state == _STUCK else None
+    match = _REASON.match(head.reason) if head.state == STUCK else None
     return int(match[1]) if match else None
+
+
+def reason_of(version: int, why: str) -> str:
+    """A ``reason`` that ``stuck_at`` understands."""
+    return f"version {version}: {why}"
 
 
 def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
@@ -31,11 +37,11 @@ def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
                 "taking commits",
                 "I11",
                 "nobody dropped the table or lets it leave",
-                Either((Equals(("state",), ACTIVE), Equals(("state",), _STUCK))),
+                Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK))),
             ),
             Clause("same floor", "I11", "nobody published the version meanwhile", Equals(("floor",), head.floor)),
         ),
-        (Set(("state",), _STUCK), Set(("reason",), f"version {version}: {why}"), Set(("changed_at",), now)),
+        (Set(("state",), STUCK), Set(("reason",), reason_of(version, why)), Set(("changed_at",), now)),
     )
 
 
@@ -51,7 +57,7 @@ def mark_unstuck(head: TableHead, now: int) -> Change:
     return Change(
         head.key,
         (
-            Clause("stuck", "I10", "nobody dropped the table", Equals(("state",), _STUCK)),
+            Clause("stuck", "I10", "nobody dropped the table", Equals(("state",), STUCK)),
             Clause("same reason", "I11", "it is not stuck at a later version", Equals(("reason",), head.reason)),
             Clause("past it", "I5", "the version is published", AtLeast(("floor",), version)),
         ),

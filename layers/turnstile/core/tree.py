@@ -8,7 +8,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree
+from turnstile.core.access import NOBODY, Access
+from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
 from turnstile.core.entities import NAMESPACE, TABLE
 from turnstile.core.errors import NotFound
 from turnstile.core.index import IndexEntry, unpack
@@ -26,6 +27,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
         at: microseconds since the epoch.
         embedded: the packed index layer that wins.
         segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
+        access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
     """
 
     seq: int
@@ -34,6 +36,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int
     embedded: bytes
     segments: bytes = b""
+    access: Access = NOBODY
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -97,6 +100,10 @@ class Tree:
             self.namespace(namespace)
             raise NotFound("table", dotted(self.catalog, *namespace, name), field="table", remedy="check the name")
         return entry
+
+    def named(self, table_id: str) -> Path | None:
+        """The full name of the table with this uuid, folded; None when no name leads to it. Looks at every entry."""
+        return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
     def children(self, path: Path, kind: str, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
         """Direct children of a kind in key order, with their keys, from the first key greater than ``after``.

@@ -8,6 +8,7 @@ from typing import Final
 
 from turnstile.ports import LogStorage
 from turnstile.services.faults import Faults
+from turnstile.services.paths import published_path
 
 _BATCH: Final = 200
 _PASSES: Final = 3
@@ -38,7 +39,7 @@ def delete_all(storage: LogStorage, paths: Iterable[str], *, workers: int, fault
 
 
 def empty(storage: LogStorage, may_go_on: Callable[[], str | None], *, workers: int, faults: Faults) -> None:
-    """Delete every file of a table; what is written meanwhile, too.
+    """Delete every file of a table; what is written meanwhile, too. A file system's folders go with the last one.
 
     Args:
         may_go_on: asked before every few hundred files; a text is the reason to stop.
@@ -56,6 +57,7 @@ def empty(storage: LogStorage, may_go_on: Callable[[], str | None], *, workers: 
                 _delete(storage, batch, may_go_on, workers, faults)
                 batch = []
         if not found:
+            storage.delete(published_path(0))  # folders that never had a file go with the one that is not there
             return
         if batch:
             _delete(storage, batch, may_go_on, workers, faults)

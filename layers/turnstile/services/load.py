@@ -2,24 +2,30 @@
 
     warm    one batch: the catalog's HEAD, and the table HEAD that the cached index names. The mapping counts only if
             the catalog's HEAD is still the one the index came from.
-    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata snapshot side by side.
+    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata snapshot side by side, and the
+            rights along the name with them.
 
-One more round where the newest snapshot belongs to a proposal that lost. Absence is never cached (I6, I9).
+One more round where the newest snapshot belongs to a proposal that lost. Absence is never cached (I6, I9). Nothing is
+answered before whoever asks was judged by the tree that the name was found in (I12).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
+from turnstile.core.access_rules import read_table
 from turnstile.core.entities import Table
 from turnstile.core.errors import NotFound, UnsupportedTable
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import MAX_VERSION
 from turnstile.core.plan import Row
+from turnstile.core.tree import Tree
+from turnstile.services.access import Guard
 from turnstile.services.catalog.reader import CatalogReader, Found
 from turnstile.services.commits import Commits, Listing
 from turnstile.services.metadata import Snapshots
@@ -53,17 +59,25 @@ class Loader:
 
     def __init__(self, world: World, reader: CatalogReader, snapshots: Snapshots, commits: Commits) -> None:
         self._refs, self._objs, self._space = world.refs, world.objs, world.space
-        self._reader, self._snapshots, self._commits = reader, snapshots, commits
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self.reader, self._snapshots, self._commits = reader, snapshots, commits
+        self._beside = ThreadPoolExecutor(2, thread_name_prefix="load")
+        self.guard: Guard | None = None
+
+    def guarded(self, guard: Guard) -> Loader:
+        """The same loader for one request, which ``guard`` judges."""
+        mine = copy.copy(self)
+        mine.guard, mine.reader = guard, self.reader.watched(guard)
+        return mine
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> Loaded:
         """The table that the name leads to now.
 
         Args:
-            content: return inline content instead of making files.
+            content: return inline content instead of making files, to those who may read the table.
 
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
+            PermissionDenied: the request's guard says so, whether or not there is such a table (I12).
             StateConflict: the HEAD is being recovered.
             UnsupportedTable: the table is external.
             StorageFault: an inline commit's file could not be written; try again.
@@ -75,7 +89,7 @@ class Loader:
                 field="table",
                 remedy="read it by its location, or import it",
             )
-        return self.loaded(found, content=content)
+        return self.loaded(found, content=content and (self.guard is None or self.guard.may(read_table)))
 
     def loaded(self, head: TableHead, *, content: bool = False) -> Loaded:
         """The table as of a HEAD that was just read or written. Raises as ``load``."""
@@ -87,10 +101,10 @@ class Loader:
         path = tuple(namespace)
         found, row = self._rows(catalog, path, table)
         if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now
-            found = self._reader.resolve(catalog, path, table)
+            found = self.reader.resolve(catalog, path, table)
             row = self._refs.read(self._space.table(found.table_id))
         if row is None:
-            entity = self._reader.store.entity(found.catalog, found.entity)
+            entity = self.reader.store.entity(found.catalog, found.entity)
             if isinstance(entity, Table) and entity.external is not None:
                 return Registered(found.catalog, entity, found.entity)
         if row is None or row["state"] == "dropped":
@@ -99,17 +113,29 @@ class Loader:
 
     def _rows(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[Found, Row | None]:
         """What the name leads to, and the row of its HEAD."""
-        guess = self._reader.guess(catalog, namespace, table)
-        keys = [self._reader.key(catalog)]
+        guess = self.reader.guess(catalog, namespace, table)
+        keys = [self.reader.key(catalog)]
         if guess is not None:
             keys.append(self._space.table(guess.table_id))
         rows = self._refs.read_many(keys)
-        found = self._reader.confirm(catalog, rows.get(keys[0]), namespace, table)
+        tree = self.reader.unwatched(catalog, rows.get(keys[0]), (*namespace, table))
+        try:
+            found = self.reader.find(tree, namespace, table)
+        except NotFound:
+            self._judge(tree)  # what is missing is not for everybody to know
+            raise
         if guess is not None and guess.table_id == found.table_id:
+            self._judge(tree)
             return found, rows.get(keys[1])
+        judged = self._beside.submit(self._judge, tree)
         newest = self._beside.submit(self._objs.newest, self._space.objs(found.catalog), f"metadata/{found.table_id}/")
         row = self._refs.read(self._space.table(found.table_id))
+        judged.result()
         obj = newest.result()
         if obj is not None:
             self._snapshots.adopt(found.catalog, obj)
         return found, row
+
+    def _judge(self, tree: Tree) -> None:
+        if self.guard is not None:
+            self.guard.judge(tree)

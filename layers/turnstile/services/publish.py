@@ -5,6 +5,7 @@
     3  identity index                    everything that is about to leave the tail is remembered first (I3)
     4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
     5  stuck, or no longer               a version that can never be published stops the table, with a reason
+    6  recovering                        a restored HEAD adopts what is published after it (services/recover)
 
 A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
 Any number of publishers may work on a table at once; the same files win, and floor writes are judged by the row.
@@ -18,6 +19,7 @@ from turnstile.core.errors import NotFound, StorageFault, Throttled, TurnstileEr
 from turnstile.core.floor import evicted, raise_floor
 from turnstile.core.head import TableHead
 from turnstile.core.positions import Positioned, positioned
+from turnstile.core.recover import RECOVERING
 from turnstile.core.stuck import mark_stuck, mark_unstuck, stuck_at
 from turnstile.ports import Accepted
 from turnstile.services.content import ContentChanged, ContentMissing
@@ -25,6 +27,7 @@ from turnstile.services.copying import LogDiffers, publish_version
 from turnstile.services.faults import Faults, no_faults
 from turnstile.services.identity import IdentityIndex
 from turnstile.services.limits import Limits
+from turnstile.services.recover import Recoverer
 from turnstile.world import World
 
 STEP = 32
@@ -54,7 +57,8 @@ class Published(msgspec.Struct, frozen=True):
     """What one call did.
 
     ``count`` versions it copied or found published; ``lag_ms`` how long the oldest of them had been ratified;
-    ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known.
+    ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known; ``adopted`` published versions that a
+    recovering HEAD did not know.
     """
 
     table_id: str
@@ -64,6 +68,7 @@ class Published(msgspec.Struct, frozen=True):
     state: str
     lag_ms: int = 0
     problem: Problem | None = None
+    adopted: int = 0
 
     @property
     def behind(self) -> int:
@@ -95,6 +100,7 @@ class Publisher:
         self._world, self._refs, self._clock, self._faults = world, world.refs, world.clock, faults
         days = (limits or Limits()).identity_days
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
+        self._recoverer = Recoverer(world, limits, faults=faults)
         self._step, self._patience = step, patience_ms
 
     def publish(self, table_id: str, *, until_ms: int | None = None) -> Published:
@@ -118,6 +124,11 @@ class Publisher:
                 if fault is not None:
                     head, problem = self._give_up(head, *fault)
                     break
+                if head.state == RECOVERING and head.floor == head.latest and not run.over(self._clock.now_ms()):
+                    head, problem = self._recover(head, run)
+                    if problem is None:
+                        continue  # the tail has grown; or the table is active again, and may have commits
+                    break
                 if head.floor == head.latest or run.over(self._clock.now_ms()):
                     break
                 if self._clock.now_ms() - run.read_ms > FRESH_MS:
@@ -128,7 +139,7 @@ class Publisher:
             if isinstance(error, TableUnread | NotFound):
                 raise
             problem = _problem(error, head.floor + 1)
-        return Published(table_id, run.count, head.floor, head.latest, head.state, run.lag_ms, problem)
+        return Published(table_id, run.count, head.floor, head.latest, head.state, run.lag_ms, problem, run.adopted)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -196,6 +207,13 @@ class Publisher:
             self._faults("publish.stuck")
         return head, _problem(fault, place.version, stuck=stuck_at(head) == place.version)
 
+    def _recover(self, head: TableHead, run: _Run) -> tuple[TableHead, Problem | None]:
+        """Adopt the next published versions, or end the recovery."""
+        done = self._recoverer.advance(head, until_ms=run.until_ms)
+        run.adopted += done.adopted
+        stuck = done.problem
+        return done.head, None if stuck is None else _problem(stuck, done.head.latest + 1, stuck=True)
+
     def _resume(self, head: TableHead) -> TableHead:
         """Active again, once the version the table was stuck at is published."""
         version = stuck_at(head)
@@ -211,14 +229,15 @@ class _Run:
     """What one call has done so far."""
 
     def __init__(self, read_ms: int, until_ms: int | None) -> None:
-        self.read_ms, self._until_ms = read_ms, until_ms
+        self.read_ms, self.until_ms = read_ms, until_ms
         self.seen = -1
         self.count = 0
         self.lag_ms = 0
+        self.adopted = 0
 
     def over(self, now_ms: int) -> bool:
         """Whether the caller's time is up."""
-        return self._until_ms is not None and now_ms >= self._until_ms
+        return self.until_ms is not None and now_ms >= self.until_ms
 
 
 def _problem(error: TurnstileError, version: int, *, stuck: bool = False) -> Problem:

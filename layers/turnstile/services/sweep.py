@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.core.head import TableHead
+from turnstile.core.recover import RECOVERING
 from turnstile.services.publish import Publisher
 from turnstile.services.publish_many import Failed, Round, publish_tables
 from turnstile.world import World
@@ -23,7 +24,8 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class Sweeper:
-    """Finds tables with ``floor < latest`` or ``pending`` by a scan and publishes them, longest waiting first."""
+    """Finds tables with ``floor < latest`` or ``pending``, or in a recovery that was begun, by a scan and publishes them,
+    longest waiting first."""
 
     def __init__(self, world: World, publisher: Publisher) -> None:
         self._world, self._publisher = world, publisher
@@ -44,7 +46,8 @@ class Sweeper:
             except Exception as error:  # one damaged row must not hide the others
                 unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
                 continue
-            if head.state != "dropped" and (head.floor < head.latest or head.pending is not None):
+            waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
+            if head.state != "dropped" and waits:
                 due.append((head.state == "stuck", _waiting_since(head), head.table_id))
         order = [table_id for _, _, table_id in sorted(due)]
         done = publish_tables(self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers)

@@ -96,6 +96,14 @@ def test_i2_another_commit_of_an_accepted_version_is_409(unity: Unity) -> None:
     assert "Current table version is 1" in message
 
 
+def test_i2_a_taken_version_is_409_though_the_losers_file_is_gone(unity: Unity) -> None:
+    """Found by generated requests: the winner's name is known, so nothing is unknown here."""
+    unity.update(unity.commit(1))
+    late = unity.commit(1)
+    late["commit"]["file-name"] = "00000000000000000001.gone.json"
+    refused(unity.update(late), 409, CONFLICT)
+
+
 def test_i7_a_timestamp_that_does_not_increase_is_400(unity: Unity) -> None:
     first = unity.commit(1)
     unity.update(first)

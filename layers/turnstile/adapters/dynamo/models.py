@@ -118,6 +118,33 @@ class ExternalRow(RefRow):
     created = NumberAttribute()
 
 
+class ClientRow(RefRow):
+    """A registered client; ``secret`` and ``former`` are hashes."""
+
+    client_id = UnicodeAttribute()
+    name = UnicodeAttribute()
+    roles = Names(null=True)
+    admin = BooleanAttribute()
+    secret = UnicodeAttribute()
+    former = UnicodeAttribute(null=True)
+    former_until = NumberAttribute(null=True)
+    creator = UnicodeAttribute()
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+
+
+class RequestRow(RefRow):
+    """What became of a request with a key: written with what it changed, or with its refusal. ``expires`` seconds, the
+    table's time-to-live attribute."""
+
+    asked = UnicodeAttribute()
+    status = NumberAttribute()
+    type = UnicodeAttribute(null=True)
+    message = UnicodeAttribute(null=True)
+    created = NumberAttribute()
+    expires = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
 
@@ -144,5 +171,7 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "location": LocationRow,
     "staging": StagingRow,
     "external": ExternalRow,
+    "client": ClientRow,
+    "request": RequestRow,
     "lease": LeaseRow,
 }

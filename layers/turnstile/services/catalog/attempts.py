@@ -58,7 +58,10 @@ class Attempts:
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
         index = self._spilled(tree, embedded, id)
         segments = pack_directory(index.directory)
-        commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, now * 1000, index.embedded.packed, segments)
+        access = tree.commit.access if edit.access is None else edit.access
+        commit = CatalogCommit(
+            at.seq + 1, (at.head,), edit.message, now * 1000, index.embedded.packed, segments, access
+        )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable
         fresh = {obj: one for obj, one in entities.items() if obj not in self._stored}

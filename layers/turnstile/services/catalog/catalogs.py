@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.core.access import NOBODY, Access
 from turnstile.core.catalog_paths import path_of
 from turnstile.core.catalog_rows import new_catalog
 from turnstile.core.entities import CATALOG, NAMESPACE, Catalog, encode
@@ -43,8 +44,15 @@ class Catalogs:
     ) -> None:
         self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
 
-    def create(self, name: str, *, comment: str | None = None, properties: Mapping[str, str] | None = None) -> Catalog:
-        """A new, empty catalog.
+    def create(
+        self,
+        name: str,
+        *,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        owner: str = "",
+    ) -> Catalog:
+        """A new, empty catalog of ``owner``.
 
         Raises:
             InvalidRequest: not a name.
@@ -53,10 +61,10 @@ class Catalogs:
         check_identifier(name, "name")
         world = self._world
         made = _fitting(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
-        row = self._world.refs.read(self._reader.key(REALM_TREE)) or self._realm_row(made.created)
+        row = self.realm_row()
         if self._reader.at(REALM_TREE, row).find((name,)) is not None:
             raise _taken(name)  # before anything is written for nothing
-        insert = self._first_commit(name, made.created)
+        insert = self._first_commit(name, made.created, Access(owner))
 
         def change(_: View) -> Edit:
             return Edit(f"create catalog {name}", put={(name,): made}, writes=(insert,))
@@ -146,19 +154,23 @@ class Catalogs:
             raise _missing(name)
         return tree
 
-    def _first_commit(self, name: str, now: int) -> Insert:
+    def _first_commit(self, name: str, now: int, access: Access = NOBODY) -> Insert:
         """The row of a catalog that is empty; its commit obj is durable before any row names it (I9)."""
         store = self._reader.store
         id = store.new_commit_id()
-        empty = CatalogCommit(0, (), f"create catalog {name}", at=now * 1000, embedded=pack(Index()))
+        empty = CatalogCommit(0, (), f"create catalog {name}", now * 1000, embedded=pack(Index()), access=access)
         store.write(name, id, empty, {})
         return new_catalog(self._reader.key(name), name, id, now)
 
-    def _realm_row(self, now: int) -> Row | None:
-        """The row of the realm's tree, which the first catalog brings with it. Whoever loses the race uses the
+    def realm_row(self) -> Row | None:
+        """The row of the realm's tree, which whoever first needs it brings with it. Whoever loses the race uses the
         winner's."""
-        answer = self._world.refs.write(self._first_commit(REALM_TREE, now))
-        return answer.row if isinstance(answer, Rejected) else self._world.refs.read(self._reader.key(REALM_TREE))
+        key = self._reader.key(REALM_TREE)
+        row = self._world.refs.read(key)
+        if row is not None:
+            return row
+        answer = self._world.refs.write(self._first_commit(REALM_TREE, self._world.clock.now_ms()))
+        return answer.row if isinstance(answer, Rejected) else self._world.refs.read(key)
 
 
 def _entity(view: View, name: str) -> Catalog:

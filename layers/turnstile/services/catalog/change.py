@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity, Namespace
 from turnstile.core.plan import Row, Write
@@ -22,12 +23,14 @@ class Edit(msgspec.Struct, frozen=True):
         put: entities by full name, new or in place of others.
         remove: full names that lead nowhere afterwards (applied after ``put``).
         writes: rows that change in the same transaction as the HEAD, or not at all.
+        access: the catalog's own rights from now on; None keeps them.
     """
 
     message: str
     put: Mapping[Path, Entity] = {}
     remove: tuple[Path, ...] = ()
     writes: tuple[Write, ...] = ()
+    access: Access | None = None
 
 
 class View:

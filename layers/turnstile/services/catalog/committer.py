@@ -14,7 +14,6 @@ A crash before 5 leaves unreachable objs; at 5 the change is there entirely or n
 from __future__ import annotations
 
 from turnstile.core.catalog_rows import CatalogHead
-from turnstile.core.errors import NotFound
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.attempts import Attempts
@@ -64,12 +63,11 @@ class Committer:
         row = row or world.refs.read(self._reader.key(catalog))
         try:
             while True:
-                if row is None:
-                    raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
                 tree = self._reader.at(catalog, row)
                 edit = change(View(tree, self._reader.store))
                 if edit is None:
                     return tree
+                assert row is not None
                 answer = attempts.swap(CatalogHead.from_row(row), tree, edit)
                 if isinstance(answer, Tree):
                     self._reader.adopt(answer)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import External, Table, encode
 from turnstile.core.errors import NotFound, StateConflict, TooLarge, UnsupportedTable
@@ -51,8 +52,9 @@ class Externals:
         format: str,
         about: External,
         comment: str | None = None,
+        owner: str = "",
     ) -> Table:
-        """A new external table at ``location``.
+        """A new external table of ``owner`` at ``location``.
 
         Raises:
             InvalidRequest: not a name, not a location, or a whole bucket.
@@ -70,7 +72,15 @@ class Externals:
         self._claim_root()
         now = world.clock.now_ms()
         made = Table(
-            name, world.ids.uuid(), location, now, format=format, comment=comment, managed=False, external=about
+            name=name,
+            table_id=world.ids.uuid(),
+            location=location,
+            created=now,
+            format=format,
+            comment=comment,
+            managed=False,
+            external=about,
+            access=Access(owner),
         )
         _check_size(made)
         path, keys = (*namespace, name), keys_above(world.space, location)

@@ -1,7 +1,9 @@
-"""Listings of namespaces and tables, page by page, each page from the HEAD that the first one saw."""
+"""Listings of namespaces and tables, page by page, each page from the HEAD that the first one saw, less what whoever
+asks may not see now."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final, Generic, TypeVar
 
@@ -20,6 +22,9 @@ T = TypeVar("T")
 
 PAGE_BYTES: Final = 2_000_000
 """A page ends early beyond this: a Lambda answer holds 6 MB, and entities grow when they become JSON."""
+
+_AT_ONCE: Final = 100
+"""Entities that one request reads."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -64,18 +69,18 @@ class Listings:
             given = from_text(page_token, now)
             if (given.catalog, given.parent, given.kind) != (fold(catalog), key_of(parent), kind):
                 raise bad_token("belongs to another listing")
+            present = None if self._reader.watch is None else self._reader.current(catalog)
             tree, after, began = self._pinned(catalog, given.head), given.after, given.began
         else:
-            tree, after, began = self._reader.current(catalog), "", now
+            present = tree = self._reader.current(catalog)
+            after, began = "", now
         if parent:
             tree.namespace(parent, "parent" if kind == NAMESPACE else "namespace")
         view = View(tree, self._reader.store)
-        found = list(islice(tree.children(parent, kind, after), size + 1))
-        entities = view.entities([entry.obj for _, entry in found[:size]])
+        found = list(islice(self._visible(view, present, parent, kind, after), size + 1))
         page: list[Entity] = []
         room = PAGE_BYTES
-        for key, entry in found[:size]:
-            entity = entities[entry.obj]
+        for key, entity in found[:size]:
             room -= len(encode(entity))
             if page and room < 0:
                 break
@@ -84,6 +89,21 @@ class Listings:
         more = len(page) < len(found)
         token = Token(fold(catalog), tree.head, key_of(parent), kind, after, began)
         return view, page, to_text(token) if more else None
+
+    def _visible(
+        self, view: View, present: Tree | None, parent: Path, kind: str, after: str
+    ) -> Iterator[tuple[str, Entity]]:
+        """Children with their keys that whoever asks may see, by the rights of the ``present`` tree (I12)."""
+        children = view.tree.children(parent, kind, after)
+        watch = self._reader.watch
+        while some := list(islice(children, _AT_ONCE)):
+            entities = view.entities([entry.obj for _, entry in some])
+            named = [(key, entities[entry.obj]) for key, entry in some]
+            if watch is None or present is None:
+                yield from named
+                continue
+            seen = watch.visible(present, parent, [entity for _, entity in named])
+            yield from (one for one, visible in zip(named, seen, strict=True) if visible)
 
     def _pinned(self, catalog: str, head: str) -> Tree:
         tree = self._reader.store.find_tree(catalog, head)

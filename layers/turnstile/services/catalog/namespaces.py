@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import Entity, Namespace, encode
 from turnstile.core.errors import AlreadyExists, InvalidRequest, TooLarge
@@ -35,9 +36,16 @@ class Namespaces:
         self._world, self._reader, self._committer = world, reader, committer
 
     def create(
-        self, catalog: str, path: Path, *, comment: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        catalog: str,
+        path: Path,
+        *,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        owner: str = "",
     ) -> NamedNamespace:
-        """A new namespace; levels above it that do not exist are created with it, in the same change.
+        """A new namespace; levels above it that do not exist are created with it, in the same change, for the same
+        ``owner``.
 
         Raises:
             NotFound: no such catalog.
@@ -46,7 +54,7 @@ class Namespaces:
         """
         check_path(path)
         now = self._world.clock.now_ms()
-        ids = [self._world.ids.uuid() for _ in path]
+        ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
 
         def change(view: View) -> Edit:
             put: dict[Path, Entity] = {}
@@ -55,9 +63,9 @@ class Namespaces:
                 found = view.tree.find(here)
                 if depth == len(path):
                     require_free(view, here, "name")
-                    put[here] = _fitting(Namespace(name, id, now, comment, dict(properties or {})))
+                    put[here] = _fitting(Namespace(name, id, now, comment, dict(properties or {}), access=access))
                 elif found is None:
-                    put[here] = Namespace(name, id, now)
+                    put[here] = Namespace(name, id, now, access=access)
                 else:
                     view.tree.namespace(here, "name")
             return Edit(f"create namespace {dotted(*path)}", put=put)

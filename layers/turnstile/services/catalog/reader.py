@@ -14,10 +14,15 @@ segments is too large for its row, beyond some hundred thousand tables, takes on
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Protocol
+
 import msgspec
 
 from turnstile.core.catalog_paths import Path, fold, key_of
 from turnstile.core.catalog_rows import CatalogHead
+from turnstile.core.entities import Entity
 from turnstile.core.errors import NotFound
 from turnstile.core.plan import Row
 from turnstile.core.segments import segment_of, unpack_directory
@@ -36,6 +41,26 @@ class Found(msgspec.Struct, frozen=True):
     entity: str
 
 
+class Watch(Protocol):
+    """Judges every tree before it is used for a request (I12); ``services.access`` has the real ones."""
+
+    def judge(self, tree: Tree) -> None:
+        """Raise PermissionDenied when the request may not be answered from this tree."""
+
+    def judge_missing(self, catalog: str) -> None:
+        """Raise PermissionDenied when the request may not be told that there is no such catalog."""
+
+    def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
+        """Which children of ``parent`` may be listed, by the rights in the tree as it is now."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A catalog's HEAD and when it was read (ms)."""
+
+    head: str
+    at: int
+
+
 class CatalogReader:
     """Reads catalogs at their current HEAD. One per sandbox; safe for threads.
 
@@ -44,9 +69,20 @@ class CatalogReader:
     """
 
     def __init__(self, world: World, store: CatalogStore | None = None) -> None:
-        self._refs, self._space = world.refs, world.space
+        self._refs, self._space, self._clock = world.refs, world.space, world.clock
         self.store = store or CatalogStore(world)
-        self._last: Lru[str, str] = Lru(1024 * 1024)
+        self.watch: Watch | None = None
+        self._last: Lru[str, Seen] = Lru(1024 * 1024)
+
+    def watched(self, watch: Watch) -> CatalogReader:
+        """The same reader for one request: nothing is answered from a tree that ``watch`` has not let pass."""
+        mine = copy.copy(self)
+        mine.watch = watch
+        return mine
+
+    def seen(self, catalog: str) -> Seen | None:
+        """The HEAD that this sandbox read last, without a request."""
+        return self._last.get(fold(catalog))
 
     def key(self, catalog: str) -> str:
         """refs key of the catalog's HEAD."""
@@ -54,8 +90,8 @@ class CatalogReader:
 
     def guess(self, catalog: str, namespace: Path, table: str) -> Found | None:
         """What the newest cached HEAD says, without a request. Only worth something once ``confirm`` agrees."""
-        head = self._last.get(fold(catalog))
-        tree = self.store.cached_tree(catalog, head) if head else None
+        seen = self.seen(catalog)
+        tree = self.store.cached_tree(catalog, seen.head) if seen else None
         entry = tree.remember((*namespace, table)) if tree else None
         if tree is None or entry is None or not entry.table_id:
             return None
@@ -68,7 +104,10 @@ class CatalogReader:
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
         """
-        tree = self.at(catalog, row, (*namespace, table))
+        return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
+
+    def find(self, tree: Tree, namespace: Path, table: str) -> Found:
+        """What a tree says; no request, if the tree was read for this name. Raises as ``confirm``."""
         entry = tree.table(namespace, table)
         return Found(tree.catalog, tree.head, entry.table_id, entry.obj)
 
@@ -81,20 +120,31 @@ class CatalogReader:
         return self.at(catalog, self._refs.read(self.key(catalog)))
 
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """The tree of a catalog row: at most one request. Raises NotFound when ``row`` is None.
+        """The tree of a catalog row: at most one request, and what the watch needs. Raises NotFound when ``row`` is
+        None, PermissionDenied before anything else.
 
         Args:
             path: a name that will be looked up next; what that takes comes along in the same request.
         """
+        tree = self.unwatched(catalog, row, path)
+        if self.watch is not None:
+            self.watch.judge(tree)
+        return tree
+
+    def unwatched(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
+        """As ``at``, for those who have the tree judged before they use it: side by side with other reads."""
+        read = self._clock.now_ms()
         if row is None:
+            if self.watch is not None:
+                self.watch.judge_missing(catalog)
             raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
         head = CatalogHead.from_row(row)
         segment = segment_of(unpack_directory(head.spilled), key_of(path)) if path and head.spilled else ""
         tree = self.store.tree(head.name, head.head, segment)
-        self._last.put(fold(catalog), head.head, 256)
+        self._last.put(fold(catalog), Seen(head.head, read), 256)
         return tree
 
     def adopt(self, tree: Tree) -> None:
         """The tree that this sandbox just made the catalog's HEAD: the next guess comes from it."""
         self.store.adopt(tree)
-        self._last.put(fold(tree.catalog), tree.head, 256)
+        self._last.put(fold(tree.catalog), Seen(tree.head, self._clock.now_ms()), 256)

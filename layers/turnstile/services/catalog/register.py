@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from turnstile.core.access import Access, owner_for
 from turnstile.core.catalog_paths import Path, dotted, fold
 from turnstile.core.catalog_rows import OPEN, use_staging
 from turnstile.core.content import Content
@@ -25,6 +26,7 @@ from turnstile.core.location_rows import owner_row
 from turnstile.core.metadata import MetadataSnapshot, first_snapshot
 from turnstile.core.names import check_identifier, check_uuid
 from turnstile.core.plan import Insert, Row, new_row
+from turnstile.core.principal import OPERATOR, Principal
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.namespaces import check_path, require_free
@@ -59,13 +61,13 @@ class Registrar:
         table_id: str,
         *,
         comment: str | None = None,
-        principal: str = "",
+        principal: Principal = OPERATOR,
         describe: Callable[[Content], MetadataSnapshot] = first_snapshot,
     ) -> Registered:
         """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
 
         Args:
-            principal: who asks; must be the creator of the staging table if that has one.
+            principal: who asks, and owns the table then; has to be the creator of the staging table, or an admin.
             describe: makes the table's snapshot from the content of version 0, or raises what refuses it.
 
         Raises:
@@ -83,18 +85,18 @@ class Registrar:
         path, space = (*namespace, name), self._world.space
         keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]
         rows = self._world.refs.read_many(keys)
-        tree = self._reader.at(catalog, rows.get(keys[0]))
+        tree = self._reader.at(catalog, rows.get(keys[0]), path)
         if keys[2] in rows:
             found = tree.find(path)
             if found is None or found.table_id != table_id:
-                raise _used(table_id, rows[keys[2]])
+                raise _used(table_id, rows[keys[2]], principal)
             return Registered(table_id, replayed=True)
         staged = _staged(rows.get(keys[1]), tree.catalog, table_id, principal)
         require_free(View(tree, self._reader.store), path, "name")
         zero = read_version_zero(self._world, self._limits, staged["location"], table_id)
         snapshot = describe(zero.content)
         metadata = self._snapshots.put(tree.catalog, table_id, snapshot, self._world.clock.now_ms())
-        made = self._made(name, staged, comment)
+        made = self._made(name, staged, comment, Access(owner_for(principal)))
         taken: list[Row] = []
 
         def change(view: View) -> Edit | None:
@@ -102,7 +104,7 @@ class Registrar:
             if found is not None and found.table_id == table_id:
                 return None
             if taken:
-                raise _used(table_id, taken[-1])
+                raise _used(table_id, taken[-1], principal)
             view.tree.namespace(namespace)
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(namespace), name)
@@ -135,30 +137,47 @@ class Registrar:
         self._committer.commit(catalog, change, row=rows[keys[0]], judge=judge)
         return Registered(table_id, replayed=bool(taken))
 
-    def _made(self, name: str, staged: Row, comment: str | None) -> Table:
-        now = self._world.clock.now_ms()
-        return Table(name=name, table_id=staged["table_id"], location=staged["location"], created=now, comment=comment)
+    def _made(self, name: str, staged: Row, comment: str | None, access: Access) -> Table:
+        return Table(
+            name=name,
+            table_id=staged["table_id"],
+            location=staged["location"],
+            created=self._world.clock.now_ms(),
+            comment=comment,
+            access=access,
+        )
 
 
-def _staged(row: Row | None, catalog: str, table_id: str, principal: str) -> Row:
+def _staged(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
     """The open staging row, if ``principal`` may use it in ``catalog``."""
     if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
         raise _no_staging(table_id)
-    if row["creator"] and row["creator"] != principal:
-        raise PermissionDenied("the staging table was created by somebody else", field="table_id")
+    check_creator(row, principal)
     return row
+
+
+def check_creator(staging: Row, principal: Principal) -> None:
+    """A staging table is its creator's alone, until it is a table.
+
+    Raises:
+        PermissionDenied: somebody else's; one without a creator is for admins (I12).
+    """
+    if not principal.admin and staging["creator"] != principal.name:
+        raise PermissionDenied("the staging table was created by somebody else", field="table_id")
 
 
 def _no_staging(table_id: str) -> NotFound:
     return NotFound("staging table", table_id, field="table_id", remedy="create a staging table and write version 0")
 
 
-def _used(table_id: str, head: Row) -> StateConflict:
+def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
+    """The refusal; which table it became is told to admins only, others may have no right to know."""
+    about = {"name": head["name"], "state": head["state"]} if principal.admin else {}
+    said = f"the table '{head['name']}' ({head['state']})" if about else "a table"
     return StateConflict(
         "StagingTableUsed",
-        f"{table_id} is the table '{head['name']}' ({head['state']}) already",
+        f"{table_id} is {said} already",
         field="table_id",
         remedy="create another staging table",
-        name=head["name"],
-        state=head["state"],
+        **about,
     )

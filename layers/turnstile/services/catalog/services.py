@@ -12,7 +12,7 @@ from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.listing import Listings
 from turnstile.services.catalog.namespaces import Namespaces
-from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.reader import CatalogReader, Watch
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
 from turnstile.services.catalog.staging import Staging
@@ -31,6 +31,7 @@ class CatalogServices:
     world: World
     lake_root: str
     limits: Limits
+    pause: Pause
     reader: CatalogReader
     snapshots: Snapshots
     committer: Committer
@@ -46,6 +47,25 @@ class CatalogServices:
     externals: Externals
     namespace_dropper: NamespaceDropper
 
+    def watched(self, watch: Watch) -> CatalogServices:
+        """The same services for one request: whatever they do is judged by ``watch`` first, changes by the very tree
+        that they replace (I12). Caches are shared."""
+        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
+        return _built(shared, self.reader.watched(watch))
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What does not depend on who asks."""
+
+    world: World
+    lake_root: str
+    limits: Limits
+    pause: Pause
+    snapshots: Snapshots
+    publisher: Publisher
+    zones: Zones
+
 
 def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: Pause = no_pause) -> CatalogServices:
     """All services of the catalog.
@@ -55,26 +75,33 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
         pause: how to wait between attempts to swap a HEAD.
     """
     limits = limits or Limits()
-    reader, snapshots = CatalogReader(world, CatalogStore(world, limits.spill)), Snapshots(world.objs, world.space)
-    committer, publisher, zones = Committer(world, reader, pause=pause), Publisher(world, limits), Zones(world)
-    dropper = Dropper(world, reader, committer, publisher)
+    snapshots = Snapshots(world.objs, world.space)
+    shared = Shared(world, lake_root, limits, pause, snapshots, Publisher(world, limits), Zones(world))
+    return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
+
+
+def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
+    world, zones = shared.world, shared.zones
+    committer = Committer(world, reader, pause=shared.pause)
+    dropper = Dropper(world, reader, committer, shared.publisher)
     namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
     return CatalogServices(
         world=world,
-        lake_root=lake_root,
-        limits=limits,
+        lake_root=shared.lake_root,
+        limits=shared.limits,
+        pause=shared.pause,
         reader=reader,
-        snapshots=snapshots,
+        snapshots=shared.snapshots,
         committer=committer,
-        publisher=publisher,
+        publisher=shared.publisher,
         zones=zones,
         catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
         listings=Listings(reader, world.clock),
-        staging=Staging(world, reader, zones, lake_root),
-        registrar=Registrar(world, reader, committer, snapshots, limits),
+        staging=Staging(world, reader, zones, shared.lake_root),
+        registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
         renamer=Renamer(world, reader, committer),
         dropper=dropper,
-        externals=Externals(world, reader, committer, lambda: zones.ensure(lake_root)),
+        externals=Externals(world, reader, committer, lambda: zones.ensure(shared.lake_root)),
         namespace_dropper=namespace_dropper,
     )

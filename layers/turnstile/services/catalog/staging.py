@@ -54,7 +54,7 @@ class Staging:
         """A fresh staging table. Two requests when warm. A repetition makes another one; the first is collected later.
 
         Args:
-            creator: who may register it; empty for anybody.
+            creator: who may register it; empty for admins only.
 
         Raises:
             InvalidRequest: not a name.

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.entities import Table
@@ -64,8 +65,8 @@ class Importer:
         path = (*check_path(namespace), check_identifier(name, "name"))
         return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
 
-    def run(self, catalog: str, namespace: Path, name: str, location: str) -> Imported:
-        """Import the table at ``location`` as ``name``.
+    def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> Imported:
+        """Import the table at ``location`` as ``name``, for ``owner``.
 
         Raises:
             InvalidRequest: not a name, not a location.
@@ -90,7 +91,7 @@ class Importer:
             except UnsupportedTable:
                 self._unclaim(found, table_id)
                 raise
-            return self._create(catalog, path, found.location, table_id, state)
+            return self._create(catalog, path, found.location, table_id, state, access=Access(owner))
         raise _contended(location)
 
     # -- 2 claim ------------------------------------------------------------------------------------------------------
@@ -137,14 +138,16 @@ class Importer:
 
     # -- 4 create -----------------------------------------------------------------------------------------------------
 
-    def _create(self, catalog: str, path: Path, location: str, table_id: str, state: LogState) -> Imported:
+    def _create(
+        self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
+    ) -> Imported:
         world, services = self._world, self._services
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
         domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
         snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
         metadata = services.snapshots.put(name, table_id, snapshot, world.clock.now_ms())
-        made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False)
+        made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
         key, owner = world.space.table(table_id), world.space.location(location)
         mine = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
         taken: list[Row] = []

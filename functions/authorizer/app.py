@@ -1,0 +1,36 @@
+"""The gateway's authorizer: from a bearer token to a verdict, which the gateway keeps beside the token for five minutes.
+
+It adds a verdict or adds none; it never refuses. A refusal of the gateway's would be a 403 without a body that any client
+understands, and it would be kept. So a request without a verdict goes on to its function, which judges the token with the
+same code and refuses it in the shape of its API (docs/decisions/0011-authentication.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import settings
+from aws_lambda_powertools import Logger
+
+from turnstile.core.errors import TurnstileError
+from turnstile_http.auth import verdict
+
+logger = Logger(service="authorizer")
+bearer = settings.judge()
+
+
+def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
+    """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under."""
+    sources = event.get("identitySource") or [""]
+    try:
+        judged = bearer.judge(str(sources[0]))
+    except TurnstileError as refusal:
+        logger.info("no verdict", extra={"type": refusal.type, "reason": refusal.message})
+        return {"isAuthorized": True, "context": {}}
+    logger.info("verdict", extra={"principal": judged.principal.name})
+    return {"isAuthorized": True, "context": verdict.encode(judged)}
+
+
+if settings.in_lambda():
+    bearer.prepare()

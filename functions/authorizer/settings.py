@@ -1,0 +1,24 @@
+"""What this function reads from its environment (template.yaml names the variables)."""
+
+from __future__ import annotations
+
+from turnstile_http import settings as env
+from turnstile_http.auth.bearer import Bearer
+from turnstile_http.auth.settings import bearer, read
+
+
+def judge() -> Bearer:
+    """The judge of bearer tokens.
+
+    Raises:
+        BadSetting: none is accepted, or a variable has the wrong form; the message names it.
+    """
+    found = read()
+    if found is None:
+        raise env.BadSetting("TURNSTILE_AUTHENTICATION is none: there is nothing to judge")
+    return bearer(found)
+
+
+def in_lambda() -> bool:
+    """Whether the function runs deployed: then everything is loaded at the cold start, and a bad setting shows."""
+    return bool(env.text("AWS_LAMBDA_FUNCTION_NAME", ""))

@@ -1,0 +1,43 @@
+"""The services of this sandbox, built once from one world."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+import settings
+
+from turnstile.services.clients import Clients
+from turnstile.world import World
+from turnstile_http.auth.settings import read
+from turnstile_http.auth.signed import SignedTokens, from_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The registered clients, and what issues and judges signed tokens."""
+
+    clients: Clients
+    signed: SignedTokens
+
+
+_auth = read()
+_signed = SignedTokens(None, None) if _auth is None else from_settings(_auth)
+_built: list[Services] = []
+
+
+def use_world(world: World) -> Services:
+    """Build the services on ``world``; tests pass fakes here and then call the real handler."""
+    made = Services(Clients(world, secrets.token_bytes), _signed)
+    _built[:] = [made]
+    return made
+
+
+def services() -> Services:
+    """The services, opened at first use."""
+    if not _built:
+        from turnstile.adapters import open_world
+
+        found = settings.read()
+        use_world(open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm))
+    return _built[0]

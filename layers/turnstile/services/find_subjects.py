@@ -1,0 +1,62 @@
+"""What a predicate is judged on: first what the index knows, then the entity, then a Delta table's own properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from turnstile.core.entities import Entity, Table, kind_of
+from turnstile.core.head import TableHead
+from turnstile.core.index import IndexEntry
+from turnstile.core.path_query.query import TYPES, Subject, Value
+from turnstile.services.metadata import Snapshots
+from turnstile.world import World
+
+_BATCH: Final = 100  # what one request of the port takes
+
+
+def named(name: str, entry: IndexEntry) -> Subject:
+    """What the index says of an entry: no request. Names compare folded, so the key's last level will do."""
+    known: dict[str, Value] = {"name": name, "kind": entry.kind}
+    if entry.table_id:
+        known["id"] = entry.table_id
+    return Subject(entry.kind, known)
+
+
+def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subject:
+    """What an entity says; ``properties`` those that are not part of it, once they are known."""
+    members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
+    members |= {"kind": kind_of(entity), "id": getattr(entity, "table_id", "") or getattr(entity, "id", "")}
+    if not getattr(entity, "updated", 0):
+        members["updated"] = None
+    known = {name: value for name, value in members.items() if value is not None}
+    return Subject(kind_of(entity), known, whole=True, properties=_own(entity) if properties is None else properties)
+
+
+def _own(entity: Entity) -> Mapping[str, str] | None:
+    """An entity's properties; None for a Delta table, which has them elsewhere."""
+    if isinstance(entity, Table):
+        return None if entity.external is None else entity.external.properties
+    return entity.properties
+
+
+class TableProperties:
+    """Properties of Delta tables, as their HEADs have them now."""
+
+    def __init__(self, world: World, snapshots: Snapshots) -> None:
+        self._refs, self._space, self._snapshots = world.refs, world.space, snapshots
+
+    def of(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
+        """By table uuid; one request per hundred HEADs, and one per hundred of their snapshots that are not cached.
+        Tables that are gone are left out."""
+        keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
+        heads: list[TableHead] = []
+        for at in range(0, len(keys), _BATCH):
+            rows = self._refs.read_many(keys[at : at + _BATCH])
+            heads += [TableHead.from_row(row) for row in rows.values()]
+        found = self._snapshots.get_many(catalog, {head.metadata for head in heads})
+        return {
+            head.table_id: {**said.beside.properties, **(said.metadata.get("configuration") or {})}
+            for head in heads
+            if (said := found.get(head.metadata)) is not None
+        }

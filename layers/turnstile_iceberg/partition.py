@@ -1,0 +1,117 @@
+"""Partition specs and sort orders (table specification, "Partitioning" and "Sorting")."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.schema import Part, Schema, parts
+
+FIRST_PARTITION_ID: Final = 1000
+"""Ids of partition fields count from here; ``last-partition-id`` of an unpartitioned table is one less."""
+
+UNSORTED: Final = 0
+"""The order id that means no order."""
+
+_TRANSFORM: Final = re.compile(r"identity|year|month|day|hour|void|(bucket|truncate)\[[1-9]\d{0,8}\]")
+
+
+class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources are of format 4."""
+
+    source_id: int
+    name: str
+    transform: str
+    field_id: int = -1
+
+
+class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """How a table is partitioned; ``spec_id`` -1 as long as none was assigned."""
+
+    fields: tuple[PartitionField, ...]
+    spec_id: int = -1
+
+
+class SortField(msgspec.Struct, frozen=True, rename="kebab"):
+    """One key of an order."""
+
+    source_id: int
+    transform: str
+    direction: Literal["asc", "desc"]
+    null_order: Literal["nulls-first", "nulls-last"]
+
+
+class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """An order that writers should keep; ``order_id`` -1 as long as none was assigned."""
+
+    fields: tuple[SortField, ...]
+    order_id: int = -1
+
+
+def compatible(one: PartitionSpec, other: PartitionSpec) -> bool:
+    """Whether they are one spec under two ids, whatever ids their fields have."""
+    return [(f.source_id, f.name, f.transform) for f in one.fields] == [
+        (f.source_id, f.name, f.transform) for f in other.fields
+    ]
+
+
+def numbered(
+    spec: PartitionSpec, spec_id: int, known: tuple[PartitionSpec, ...], last: int, version: int
+) -> PartitionSpec:
+    """``spec`` with an id for itself and for its fields.
+
+    A field that came without an id gets the one that the same source and transform had before (not in format 1, where
+    ids follow positions), or the next one after ``last``.
+    """
+    before = {(f.source_id, f.transform): f.field_id for old in known for f in old.fields} if version > 1 else {}
+    fields = []
+    for field in spec.fields:
+        known_as = before.get((field.source_id, field.transform), last + 1)
+        id = field.field_id if field.field_id >= 0 else known_as
+        last = max(last, id)
+        fields.append(msgspec.structs.replace(field, field_id=id))
+    return PartitionSpec(tuple(fields), spec_id)
+
+
+def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
+    """Whether a table of this schema can be partitioned so.
+
+    Raises:
+        InvalidRequest: unknown sources or transforms, names or ids used twice, in format 1 ids out of sequence.
+    """
+    found = {part.id: part for part in parts(schema)}
+    names, ids = set[str](), set[int]()
+    for position, field in enumerate(spec.fields):
+        if field.name in names or field.field_id in ids:
+            raise _bad(f"partition field '{field.name}' is there twice", "spec")
+        names.add(field.name)
+        ids.add(field.field_id)
+        if version == 1 and field.field_id != FIRST_PARTITION_ID + position:
+            raise _bad("ids of partition fields must be in sequence in format version 1", "spec")
+        _check_source(found, field.source_id, field.transform, "spec")
+
+
+def check_order(order: SortOrder, schema: Schema) -> None:
+    """Whether a table of this schema can be sorted so; raises InvalidRequest."""
+    found = {part.id: part for part in parts(schema)}
+    for field in order.fields:
+        _check_source(found, field.source_id, field.transform, "sort-order")
+
+
+def _check_source(found: dict[int, Part], source: int, transform: str, where: str) -> None:
+    if not _TRANSFORM.fullmatch(transform):
+        raise _bad(f"transform {transform[:60]!r} is none", where)
+    if transform == "void":
+        return  # the column may be gone
+    part = found.get(source)
+    if part is None:
+        raise _bad(f"source column {source} is not in the current schema", where)
+    if not isinstance(part.type, str) or part.repeated or part.type == "variant":
+        raise _bad(f"'{part.name}' cannot be used here: it is no primitive column", where)
+
+
+def _bad(message: str, field: str) -> InvalidRequest:
+    return InvalidRequest(message, field=field)

@@ -1,0 +1,65 @@
+"""Two stacks of this folder: the usual one, and one whose publisher rests, so that commits stay unpublished."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+
+    from tests.spark.flaky import Flaky
+    from turnstile_local import Stack
+
+FUNCTIONS = Path(__file__).parents[2] / "functions"
+JAVA = {"jvm", "spark"}
+RESTING = "def handle(event, context):\n    return {}\non_refs = sweep = collect = handle\n"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of this folder needs a stack; what needs a JVM goes with the tests that have a Spark session."""
+    for item in items:
+        if "/tests/clients/" in str(item.path):
+            item.add_marker(pytest.mark.stack)
+            item.add_marker(pytest.mark.slow)
+            if JAVA & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def held_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that ratifies and never publishes: what a client reads, it reads from staged commits."""
+    from turnstile_local import Stack
+
+    home = tmp_path_factory.mktemp("held")
+    for name in ("commit", "catalog"):
+        shutil.copytree(FUNCTIONS / name, home / "functions" / name)
+    for name in ("publish", "gc"):
+        (home / "functions" / name).mkdir()
+        (home / "functions" / name / "app.py").write_text(RESTING)
+    with Stack.start(home / "stack", port=0, functions=home / "functions") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[JavaGateway]:
+    """A JVM with Delta's released clients on its class path."""
+    from tests.clients import delta_jvm
+
+    gateway = delta_jvm.start()
+    yield gateway
+    gateway.shutdown()
+
+
+@pytest.fixture
+def flaky(stack: Stack) -> Iterator[Flaky]:
+    """A proxy in front of the usual stack, which loses answers on request."""
+    from tests.spark.flaky import Flaky
+
+    proxy = Flaky(stack.url)
+    yield proxy
+    proxy.close()

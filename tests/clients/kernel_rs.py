@@ -1,0 +1,66 @@
+"""delta-kernel-rs' released crates as a client: a small program of ours around them, built once and kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+SOURCES = Path(__file__).parent / "kernel_rs"
+BUILD_SECONDS = 1500
+
+
+def build() -> Path:
+    """The program, built outside the checkout: cargo's lock and results are of one machine.
+
+    The first build compiles some 300 crates, which takes a few minutes; later ones a second.
+    """
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        pytest.skip("NOT TESTED: delta-kernel-rs; there is no cargo here (Rust 1.88 or later)")
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnstile" / "kernel_rs"
+    shutil.copytree(SOURCES, home, dirs_exist_ok=True)
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(home / "target")}
+    ran = subprocess.run(
+        [cargo, "build", "--quiet"],
+        check=False,
+        cwd=home,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=BUILD_SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return home / "target" / "debug" / "turnstile-kernel-rs-client"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Commands of the program, for one table."""
+
+    program: Path
+    stack: Stack
+    table: str
+
+    def __call__(self, command: str, *numbers: int) -> dict[str, Any]:
+        """The answer; ``error`` in it when the client gave up."""
+        called = [
+            str(self.program),
+            self.stack.url,
+            self.stack.token or "none",
+            self.table,
+            command,
+            *map(str, numbers),
+        ]
+        ran = subprocess.run(called, check=False, text=True, capture_output=True, timeout=60)
+        assert ran.stdout, ran.stderr
+        return dict(json.loads(ran.stdout))

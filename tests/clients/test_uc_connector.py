@@ -1,0 +1,80 @@
+"""Spark 4.2 with Unity Catalog's own connector, ``io.unitycatalog.spark.UCSingleCatalog``, and nothing of Turnstile's.
+
+The connector's jar for this Spark is in no registry this project installs from, so these tests run where somebody has
+it: ``TURNSTILE_UC_CONNECTOR`` names the file. ``docs/clients.md`` says what they saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.clients.requests import Requests
+from tests.unit.docs_kit import ROOT
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+JAR = os.environ.get("TURNSTILE_UC_CONNECTOR", "")
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not JAR, reason="NOT TESTED: UCSingleCatalog; TURNSTILE_UC_CONNECTOR names no jar"),
+]
+
+SAW = {
+    "create": ["id", "name"],
+    "insert": [0, 1, 2],
+    "one_insert": None,
+    "one_read": [0, 1, 2, 3],
+    "merge": [[0, "n0"], [1, "merged"], [2, "n2"], [3, "n3"], [9, "new"]],
+    "update_and_delete": [1, 2, 3, 90],
+    "time_travel": [0, 1],
+    "history": [7, 6, 5, 4, 3, 2, 1, 0],
+    "alter": ["id", "name", "more"],
+    "race": [[0, 1, 2, 3, 4, 10, 11, 12, 13, 14], [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]],
+    "streaming": [[1, 2, 3, 90], [1, 2, 3, 90, 1000]],
+    "replace": [[0, 1, 2, 3], 12],
+    "create_as_select": [0, 1, 2],
+    "external": [7],
+    "schemas": [True, False],
+    "drop": [True, False],
+}
+
+
+@pytest.fixture(scope="module")
+def told(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Any, Counter[str]]]:
+    """What each step saw, and which requests it made."""
+    work, asked, found = tmp_path_factory.mktemp("uc"), Requests(stack), {}
+    command = [sys.executable, "-m", "tests.clients.uc_connector_story", stack.url, stack.token, JAR, str(work)]
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=nowhere) as story:
+        assert story.stdin is not None and story.stdout is not None
+        for _ in SAW:
+            story.stdin.write("\n")
+            story.stdin.flush()
+            step = json.loads(story.stdout.readline())
+            found[step["step"]] = (step.get("error", step.get("saw")), asked.seen())
+    print(json.dumps({step: requests for step, (_, requests) in found.items()}))
+    return found
+
+
+@pytest.mark.parametrize("step", SAW)
+def test_a_session_with_the_connector_sees_what_it_should(told: Mapping[str, Any], step: str) -> None:
+    saw, requests = told[step]
+    assert saw == SAW[step]
+    assert not [name for name in requests if name.endswith((" 500", " 501", " 502", " 503"))], requests
+
+
+def test_an_insert_costs_as_few_requests_as_at_the_reference(told: Mapping[str, Any]) -> None:
+    """Three loads and an update, as recorded there; publishing in the background loads once more."""
+    requests = told["one_insert"][1]
+    assert requests["update"] == 1
+    assert requests["load"] <= 5
+    assert told["one_read"][1]["load"] <= 3

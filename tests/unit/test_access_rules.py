@@ -1,0 +1,186 @@
+"""The rules of access, apart from trees and requests: inheritance, ownership, and what may be said of what is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstile.core import access_rules as rules
+from turnstile.core.access import (
+    GRANTABLE,
+    MAX_PRINCIPALS,
+    NOBODY,
+    Access,
+    Grant,
+    GrantChange,
+    Privilege,
+    Securable,
+    changed,
+    check_principal,
+    check_privileges,
+    owner_for,
+)
+from turnstile.core.access_rules import Chain, Rule, may_know_missing, padded, permitted
+from turnstile.core.errors import InvalidRequest, TooLarge
+from turnstile.core.principal import OPERATOR, Principal
+from turnstile.services.access import allowed
+
+ANN = Principal("ann", frozenset({"team"}))
+TABLE_RULES = [*rules.TABLE_RULES]
+LEVEL_RULES = [rules.use_catalog, rules.edit_catalog, rules.see_schema, rules.edit_schema, rules.create_table]
+METASTORE_RULES = [*rules.METASTORE_RULES]
+
+
+def granted(*privileges: Privilege, to: str = "ann", owner: str = "") -> Access:
+    grants = (Grant(to, tuple(sorted(privileges))),) if privileges else ()
+    return Access(owner, grants)
+
+
+SOME = st.builds(
+    lambda owner, mine, team: Access(
+        owner, tuple(Grant(name, tuple(sorted(held))) for name, held in (("ann", mine), ("team", team)) if held)
+    ),
+    st.sampled_from(["", "ann", "team", "bob"]),
+    st.frozensets(st.sampled_from([*Privilege]), max_size=3),
+    st.frozensets(st.sampled_from([*Privilege]), max_size=3),
+)
+CHAINS = st.builds(Chain, SOME, st.lists(SOME, min_size=1, max_size=3).map(tuple), SOME)
+
+
+@pytest.mark.parametrize("rule", TABLE_RULES + LEVEL_RULES + METASTORE_RULES)
+def test_i12_nothing_is_permitted_without_any_right(rule: Rule) -> None:
+    assert not permitted(rule, ANN, Chain(NOBODY, (NOBODY, NOBODY), NOBODY))
+
+
+@given(
+    chain=CHAINS, rule=st.sampled_from(TABLE_RULES), level=st.integers(0, 4), privilege=st.sampled_from([*Privilege])
+)
+def test_i12_a_further_grant_takes_nothing_away(chain: Chain, rule: Rule, level: int, privilege: Privilege) -> None:
+    levels = list(chain.levels)
+    at = min(level, len(levels) - 1)
+    levels[at] = changed(levels[at], [GrantChange("ann", (privilege,))])
+    more = padded(levels, len(chain.schemas), table=True)
+    assert not permitted(rule, ANN, chain) or permitted(rule, ANN, more)
+
+
+@given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
+def test_i12_a_privilege_holds_on_everything_below_where_it_was_granted(chain: Chain, rule: Rule) -> None:
+    """Moving every grant to the catalog takes nothing away."""
+    held = frozenset[Privilege]().union(*(level.held_by(ANN.names) for level in chain.levels))
+    catalog = changed(chain.catalog, [GrantChange("ann", tuple(held))])
+    bare = tuple(Access(level.owner) for level in chain.schemas)
+    assert chain.table is not None
+    moved = Chain(catalog, bare, Access(chain.table.owner))
+    assert not permitted(rule, ANN, chain) or permitted(rule, ANN, moved)
+
+
+@given(chain=CHAINS, rule=st.sampled_from([rules.read_table, rules.modify_table, rules.write_files]))
+def test_i12_owning_what_a_table_is_in_is_no_right_to_its_data(chain: Chain, rule: Rule) -> None:
+    """As owner of everything above, but not of the table, one needs exactly what everybody needs."""
+    assert chain.table is not None
+    above = Chain(
+        msgspec.structs.replace(chain.catalog, owner="ann"),
+        tuple(msgspec.structs.replace(level, owner="ann") for level in chain.schemas),
+        msgspec.structs.replace(chain.table, owner=""),
+    )
+    held = frozenset[Privilege]().union(*(level.held_by(ANN.names) for level in above.levels))
+    needed = {
+        rules.read_table: {Privilege.SELECT},
+        rules.modify_table: {Privilege.MODIFY},
+        rules.write_files: {Privilege.SELECT, Privilege.MODIFY},
+    }[rule]
+    assert permitted(rule, ANN, above) == (held >= needed)
+
+
+@given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
+def test_i12_without_use_of_a_level_nothing_below_it_can_be_read_or_written(chain: Chain, rule: Rule) -> None:
+    closed = dataclasses.replace(chain, catalog=Access())  # nobody may use the catalog
+    assert not permitted(rule, ANN, closed)
+
+
+def test_i12_nested_namespaces_count_as_parents() -> None:
+    catalog, table = granted(Privilege.USE_CATALOG), granted(Privilege.SELECT)
+    inner = granted(Privilege.USE_SCHEMA)
+    assert not permitted(rules.read_table, ANN, Chain(catalog, (NOBODY, inner), table))
+    assert permitted(rules.read_table, ANN, Chain(catalog, (inner, NOBODY), table))
+    assert permitted(rules.edit_table, ANN, Chain(catalog, (Access("ann"), Access("bob")), Access("bob")))
+    assert not permitted(rules.edit_table, ANN, Chain(catalog, (NOBODY, Access("ann")), NOBODY))
+
+
+@given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
+def test_i12_a_role_is_as_good_as_its_member_and_an_admin_as_anybody(chain: Chain, rule: Rule) -> None:
+    assert permitted(rule, Principal("x", frozenset({"ann", "team"})), chain) == permitted(rule, ANN, chain)
+    assert permitted(rule, Principal("x", admin=True), chain)
+
+
+@given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES), there=st.integers(0, 4))
+def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Chain, rule: Rule, there: int) -> None:
+    """Refused for the missing: refused for the existing without rights of its own. Told that it is missing: would have
+    been let in, or may create it."""
+    known = chain.levels[: min(there, len(chain.levels))]
+    missing = padded(known, len(chain.schemas), table=True)
+    existing = dataclasses.replace(missing, missing=None)
+    if missing.missing is not None:
+        assert allowed(rule, ANN, missing) == (permitted(rule, ANN, existing) or may_know_missing(ANN, missing))
+    else:
+        assert allowed(rule, ANN, missing) == permitted(rule, ANN, existing)
+
+
+def test_creating_a_namespace_is_judged_where_it_would_be_made() -> None:
+    catalog = granted(Privilege.USE_CATALOG, Privilege.CREATE_SCHEMA)
+    assert allowed(rules.create_schema, ANN, padded([catalog], 1, table=False))
+    assert allowed(rules.create_schema, ANN, padded([catalog, NOBODY], 1, table=False))  # told that it exists
+    assert not allowed(rules.create_schema, ANN, padded([catalog, NOBODY], 2, table=False))  # no USE of the level above
+    assert allowed(rules.create_schema, ANN, padded([catalog, Access("ann")], 2, table=False))
+    assert not allowed(rules.create_schema, ANN, padded([], 1, table=False))
+
+
+def test_changes_add_then_remove_and_equal_rights_are_equal_values() -> None:
+    one = changed(
+        NOBODY, [GrantChange("b", (Privilege.SELECT,)), GrantChange("a", (Privilege.MODIFY, Privilege.SELECT))]
+    )
+    other = changed(
+        NOBODY, [GrantChange("a", (Privilege.SELECT, Privilege.MODIFY)), GrantChange("b", (Privilege.SELECT,))]
+    )
+    assert one == other
+    both = changed(one, [GrantChange("a", (Privilege.CREATE_TABLE,), (Privilege.CREATE_TABLE, Privilege.SELECT))])
+    assert both.held_by(frozenset({"a"})) == {Privilege.MODIFY}
+    assert changed(one, [GrantChange("a", (), tuple(Privilege)), GrantChange("b", (), tuple(Privilege))]) == NOBODY
+    assert changed(one, [], "ann").owner == "ann" and changed(one, [], "").owner == ""
+
+
+def test_a_securable_has_room_for_so_many_principals_and_can_always_shrink() -> None:
+    full = changed(NOBODY, [GrantChange(f"p{n}", (Privilege.SELECT,)) for n in range(MAX_PRINCIPALS)])
+    with pytest.raises(TooLarge):
+        changed(full, [GrantChange("one more", (Privilege.SELECT,))])
+    changed(full, [GrantChange("p1", (Privilege.MODIFY,))])
+    over = Access("", (*full.grants, Grant("z", (Privilege.SELECT,))))
+    assert len(changed(over, [GrantChange("p1", (), (Privilege.SELECT,))]).grants) == MAX_PRINCIPALS
+
+
+@pytest.mark.parametrize("securable", [*Securable])
+def test_only_what_has_a_meaning_there_can_be_granted(securable: Securable) -> None:
+    for privilege in Privilege:
+        if privilege in GRANTABLE[securable]:
+            assert check_privileges(securable, [str(privilege)], "add") == (privilege,)
+        else:
+            with pytest.raises(InvalidRequest):
+                check_privileges(securable, [str(privilege)], "add")
+    with pytest.raises(InvalidRequest):
+        check_privileges(securable, ["OWNER"], "add")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x00", "x" * 256])
+def test_a_principal_has_a_name(name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        check_principal(name, "principal")
+
+
+def test_i12_what_the_nameless_operator_makes_belongs_to_no_user_of_that_name() -> None:
+    assert owner_for(OPERATOR) == ""
+    assert owner_for(Principal("operator")) == "operator"
+    assert not Access(owner_for(OPERATOR)).owned_by(frozenset({"", "operator"}))

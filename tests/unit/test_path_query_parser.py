@@ -1,0 +1,168 @@
+"""Path queries as text: what is read, and what is said about what cannot be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.path_query.parser import KEYWORDS, MAX_CHARACTERS, MAX_DEPTH, MAX_STEPS, MAX_VALUES, parse
+from turnstile.core.path_query.query import (
+    TYPES,
+    All,
+    Compare,
+    Exists,
+    Field,
+    In,
+    Like,
+    Not,
+    Predicate,
+    Prefix,
+    Query,
+    Some,
+    Step,
+)  # fmt: skip
+from turnstile.core.path_query.text import to_text
+
+# -- queries at random --------------------------------------------------------------------------------------------
+
+names = st.from_regex(r"[A-Za-z0-9_@-]{1,8}", fullmatch=True)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.\-]{0,8}", fullmatch=True).filter(
+    lambda word: word.lower() not in KEYWORDS and word not in TYPES
+)
+properties = words.map(Field) | texts.map(lambda text: Field(text, quoted=True))
+attributes = st.sampled_from([Field(name) for name, type_ in TYPES.items() if type_ is str])
+decimals = st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 999)).map(lambda two: float(f"{two[0]}.{two[1]:03d}"))
+literals = texts | st.integers(-(10**18) + 1, 10**18 - 1) | st.booleans() | decimals
+operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+comparisons: st.SearchStrategy[Predicate] = st.one_of(
+    st.builds(Compare, properties, operators, literals),
+    st.builds(Compare, attributes, operators, texts),
+    st.builds(Compare, st.just(Field("created")), operators, st.integers(0, 10**13)),
+    st.builds(Compare, st.just(Field("managed")), operators, st.booleans()),
+    st.builds(In, properties, st.lists(literals, min_size=1, max_size=3).map(tuple)),
+    st.builds(Like, properties | attributes, texts),
+    st.builds(Prefix, properties | attributes, texts),
+    st.builds(Exists, properties | attributes),
+)
+predicates: st.SearchStrategy[Predicate] = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        inner.map(Not),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: All(tuple(parts))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: Some(tuple(parts))),
+    ),
+    max_leaves=6,
+)
+steps = st.builds(Step, st.none() | names, st.none() | predicates)
+queries = st.builds(Query, names, st.lists(steps, min_size=1, max_size=4).map(tuple))
+
+
+@given(queries)
+def test_a_query_that_is_written_is_read_as_the_same_query(query: Query) -> None:
+    assert parse(to_text(query)) == query
+
+
+@given(st.text(max_size=60) | st.text(alphabet="/[]()=<>!'\"`*,ab \\and or not in like", max_size=60))
+def test_any_text_is_a_query_or_refused_with_its_place_and_a_remedy(text: str) -> None:
+    refusal = None
+    try:
+        parse(text)
+    except InvalidRequest as error:
+        refusal = error
+    if refusal is not None:
+        assert refusal.field == "query"
+        assert refusal.remedy
+        assert 1 <= refusal.details["position"] <= len(text) + 1
+
+
+# -- by example ---------------------------------------------------------------------------------------------------
+
+
+def test_the_levels_of_a_query_are_names_wildcards_and_predicates() -> None:
+    query = parse(" /lake/Sales/[format = \"delta\" and region = 'eu'] / * ")
+    both = All((Compare(Field("format"), "=", "delta"), Compare(Field("region"), "=", "eu")))
+    assert query == Query("lake", (Step("Sales"), Step(where=both), Step()))
+    assert parse("/m/a-b@2[x exists]/*[not y exists]") == Query(
+        "m", (Step("a-b@2", Exists(Field("x"))), Step(None, Not(Exists(Field("y")))))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('a = "x" or b = 1 and c = true', Some((Compare(Field("a"), "=", "x"),
+            All((Compare(Field("b"), "=", 1), Compare(Field("c"), "=", True)))))),
+        ('(a = "x" or b = 1) and c = -1.5', All((
+            Some((Compare(Field("a"), "=", "x"), Compare(Field("b"), "=", 1))), Compare(Field("c"), "=", -1.5)))),
+        ('not a = "x" and b <> "y"', All((Not(Compare(Field("a"), "=", "x")), Compare(Field("b"), "!=", "y")))),
+        ('NAME NOT IN ("a", "b")', Not(In(Field("NAME"), ("a", "b")))),
+        ('name not like "a%"', Not(Like(Field("name"), "a%"))),
+        ("delta.appendOnly = true", Compare(Field("delta.appendOnly"), "=", True)),
+        (r'`my key` prefix "a\"b\\c"', Prefix(Field("my key", quoted=True), r'a"b\c')),
+        (r'name like "100\%"', Like(Field("name"), r"100\%")),
+        ("`name` = 'x'", Compare(Field("name", quoted=True), "=", "x")),
+    ],
+)  # fmt: skip
+def test_and_binds_tighter_than_or_and_not_tighter_than_both(text: str, wanted: Predicate) -> None:
+    assert parse(f"/m/[{text}]").steps[0].where == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "expected"),
+    [
+        ("", 1, "'/'"),
+        ("lake/sales", 1, "'/'"),
+        ("/", 2, "the name of a catalog"),
+        ("/*/x", 2, "the name of a catalog"),
+        ("/lake", 6, "a level below the catalog"),
+        ("/lake/", 7, "a level"),
+        ("/lake//x", 7, "a level"),
+        ("/lake/a.b", 8, "'/' or the end"),
+        ("/lake/[", 8, "an attribute or a property"),
+        ("/lake/[]", 8, "an attribute or a property"),
+        ("/lake/[region]", 14, "=, !=, <"),
+        ("/lake/[region = ]", 17, "a value"),
+        ("/lake/[region = eu]", 17, "a value"),
+        ("/lake/[region = 7days]", 17, "a value"),
+        ('/lake/[region = "eu]', 17, 'a closing "'),
+        ("/lake/[`region = 1]", 8, "a closing `"),
+        ('/lake/[region = "eu"', 21, "']'"),
+        ('/lake/[region = "eu" x]', 22, "'and', 'or' or ']'"),
+        ('/lake/[(region = "eu"]', 22, "')'"),
+        ('/lake/[region in "eu"]', 18, "'('"),
+        ('/lake/[region in ("eu" "us")]', 24, "',' or ')'"),
+        ("/lake/[name like 5]", 18, "a text in quotes"),
+        ('/lake/[region not = "eu"]', 19, "in, like or prefix"),
+        ('/lake/[created > "yesterday"]', 18, "a number"),
+        ("/lake/[name = 5]", 15, "a text in quotes"),
+        ("/lake/[managed = 1]", 18, "true or false"),
+        ("/lake/[and = 1]", 8, "an attribute or a property"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int, expected: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        parse(text)
+    assert error.value.details["position"] == position
+    assert f"character {position}: expected" in error.value.message
+    assert expected in error.value.message
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/m/" + "x" * MAX_CHARACTERS,
+        "/m" + "/*" * (MAX_STEPS + 1),
+        "/m/[" + "(" * (MAX_DEPTH + 1) + "a exists",
+        "/m/[" + "not " * (MAX_DEPTH + 1) + "a exists]",
+        "/m/[a in (" + "1," * MAX_VALUES + "1)]",
+    ],
+    ids=["characters", "levels", "parentheses", "nots", "values"],
+)
+def test_what_is_too_much_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        parse(text)
+    assert "at most" in (error.value.remedy or "")
