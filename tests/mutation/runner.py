@@ -55,10 +55,15 @@ NEAREST: Final = {
     "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
-    "catalogs": ("test_catalog_*", "../functional/test_unity_*"),
-    "external": ("test_catalog_*", "../functional/test_unity_*"),
+    "catalogs": ("test_catalog_*",),
+    "external": ("test_catalog_*",),
     "register": ("test_catalog_*", "test_traps*"),
-    "importing": ("../functional/test_import", "../functional/test_import_crashes", "../functional/test_import_http"),
+    "importing": (
+        "test_catalog_*",
+        "../functional/test_import",
+        "../functional/test_import_crashes",
+        "../functional/test_import_http",
+    ),
 }
 """Which tests notice a mutant of a module first: files of ``tests/unit``."""
 

@@ -10,7 +10,7 @@ from tests.fakes.refs import applied
 from turnstile.core.decide import decide
 from turnstile.core.decision import Ratified, Spill
 from turnstile.core.floor import raise_floor
-from turnstile.core.head import ROW_BUDGET, TableHead, cost
+from turnstile.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost
 from turnstile.core.plan import Row
 from turnstile.core.positions import positioned
 from turnstile.core.proposal import Proposal
@@ -21,6 +21,8 @@ MANY = settings(max_examples=250, deadline=None)
 @MANY
 @given(rows(), proposals())
 @example(empty_row(), named(1))
+@example(empty_row(row_hwm=2), named(1, rows=-1))
+@example(empty_row(row_hwm=2), named(1, hwm=ROWS_OFF))
 def test_i1_i2_i3_i7_the_write_is_accepted_exactly_when_decide_says_fresh(row: Row, proposal: Proposal) -> None:
     head = TableHead.from_row(row)
     decision = decide(head, proposal)

@@ -9,7 +9,15 @@ import pytest
 
 from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from tests.fakes.refs import applied, clone, holds
-from turnstile.core.catalog_heads import drop_head, drop_published_head, leave_head, left_head, rename_head, stay_head
+from turnstile.core.catalog_heads import (
+    describe_head,
+    drop_head,
+    drop_published_head,
+    leave_head,
+    left_head,
+    rename_head,
+    stay_head,
+)
 from turnstile.core.catalog_rows import CatalogHead, new_catalog, new_staging, swap_head, use_staging
 from turnstile.core.floor import raise_floor
 from turnstile.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
@@ -101,6 +109,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     }),
     (rename_head("k", "n", 7), table(), {"active": {"state": "stuck"}}),
     (leave_head(head(table()), "export", 7), table(), {"active": {"state": "leaving"}}),
+    (describe_head(head(table()), "m1", 7), table(), {"active": {"state": "dropped"}, "same metadata": {"metadata": "m2"}}),
     (stay_head(head(LEAVING), "export", 7), LEAVING, {
         "leaving": {"state": "active"}, "same export": {"reason": "another"}, "same latest": {"latest": 6}, "unpublished": {"floor": 5},
     }),
@@ -179,6 +188,7 @@ def test_i1_to_i11_every_clause_names_what_it_is_for_and_is_spoilt_by_a_case_abo
          {"state": "stuck", "reason": "version 6: foreign", "changed_at": 7}),
         (drop_head("k", 7), table(), {"state": "dropped", "changed_at": 7}),
         (rename_head("k", "n", 7), table(), {"name": "n", "changed_at": 7}),
+        (describe_head(head(table()), "m1", 7), table(), {"metadata": "m1", "changed_at": 7}),
         (leave_head(head(table()), "export", 7), table(), {"state": "leaving", "reason": "export", "changed_at": 7}),
         (stay_head(head(LEAVING), "export", 7), LEAVING, {"state": "active", "reason": None, "changed_at": 7}),
         (left_head(head(LEFT), "r", 7), LEFT, {"state": "dropped", "managed": False, "reason": "r", "changed_at": 7}),

@@ -63,6 +63,13 @@ def test_i2_the_end_of_row_tracking_leaves_the_tail_with_its_entry() -> None:
     recount(after)
 
 
+def test_i2_a_named_commit_that_leaves_row_ids_alone_assigns_none() -> None:
+    row = must(must(empty_row(row_hwm=4), named(1, "t1", rows=-1)), ticket(0, "t2", rows=3))
+    assert [place.first_row for place in positioned(TableHead.from_row(row))] == [None, 5]
+    recount(TableHead.from_row(row))
+    assert TableHead.from_row(row).row_hwm == 7
+
+
 def test_i11_one_write_forgets_a_bounded_number_of_applications_the_oldest_first() -> None:
     row = busy() | {"apps": {f"{version:016d}": version for version in range(1, 5)}}
     actions = raise_floor(TableHead.from_row(row), 6, idle=False).actions

@@ -15,9 +15,9 @@ from turnstile.core.proposal import Proposal
 
 
 def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
-    """The entry that is this proposal: same txn id, or same staged name."""
+    """The entry that is this proposal: same txn id, or same staged name; neither is ever empty in a tail."""
     for place in tail:
-        if place.entry.txn == txn or (name and place.name == name):
+        if place.entry.txn == txn or place.name == name:
             return place
     return None
 

@@ -31,8 +31,9 @@ from turnstile.core.access_rules import (
     see_table,
 )
 from turnstile.core.catalog_paths import Path, dotted, fold
-from turnstile.core.entities import NAMESPACE, TABLE, Catalog, Entity, Namespace, Table
+from turnstile.core.entities import NAMESPACE, TABLE, Catalog, Entity
 from turnstile.core.errors import PermissionDenied
+from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
 from turnstile.core.principal import Principal
 from turnstile.core.tree import Tree
@@ -58,6 +59,9 @@ class Target(msgspec.Struct, frozen=True):
 
 
 METASTORE: Final = Target(REALM_TREE)
+
+TABLES: Final = (TABLE, *KINDS)
+"""Kinds of entries that are judged as tables: Iceberg's tables and views as well."""
 
 _AT_ONCE: Final = 100
 
@@ -202,7 +206,7 @@ class Guard:
         return [entry is not None and self._sees(above, entry, present[entry.obj]) for entry in there]
 
     def _sees(self, above: Chain, entry: IndexEntry, own: Access) -> bool:
-        if entry.kind == TABLE:
+        if entry.kind in TABLES:
             return permitted(see_table, self.principal, Chain(above.catalog, above.schemas, own))
         return permitted(see_schema, self.principal, Chain(above.catalog, (*above.schemas, own)))
 
@@ -240,7 +244,7 @@ def denied(principal: Principal, need: Need) -> PermissionDenied:
 
 def access_of(entity: Entity) -> Access:
     """The rights that an entity carries; a catalog's are in its own tree."""
-    return entity.access if isinstance(entity, Namespace | Table) else NOBODY
+    return NOBODY if isinstance(entity, Catalog) else entity.access
 
 
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:
@@ -249,8 +253,8 @@ def _entries(tree: Tree, target: Target) -> list[IndexEntry]:
     path = target.path
     for depth in range(1, len(path) + 1):
         entry = tree.find(path[:depth])
-        wanted = TABLE if target.table and depth == len(path) else NAMESPACE
-        if entry is None or entry.kind != wanted:
+        wanted = TABLES if target.table and depth == len(path) else (NAMESPACE,)
+        if entry is None or entry.kind not in wanted:
             break
         found.append(entry)
     return found

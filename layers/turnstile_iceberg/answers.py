@@ -1,0 +1,135 @@
+"""Bodies of answers, as the specification has them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from turnstile.core.catalog_paths import Path
+from turnstile.ports import Vended
+from turnstile.services.catalog.namespaces import NamedNamespace
+from turnstile_iceberg import metadata, view_metadata
+from turnstile_iceberg.listing import Names
+from turnstile_iceberg.tables import Loaded
+from turnstile_iceberg.views import LoadedView
+
+COMMENT: Final = "comment"
+"""The property under which Iceberg's engines look for a namespace's comment."""
+
+KEY_LIFETIME: Final = "PT30M"
+"""How long an idempotency key may be used; it is remembered for longer (``core.request_rows``)."""
+
+_N: Final = "/v1/{prefix}/namespaces"
+_T: Final = _N + "/{namespace}/tables"
+_V: Final = _N + "/{namespace}/views"
+
+ENDPOINTS: Final = (
+    f"GET {_N}",
+    f"POST {_N}",
+    f"GET {_N}/{{namespace}}",
+    f"HEAD {_N}/{{namespace}}",
+    f"DELETE {_N}/{{namespace}}",
+    f"POST {_N}/{{namespace}}/properties",
+    f"GET {_T}",
+    f"POST {_T}",
+    f"GET {_T}/{{table}}",
+    f"HEAD {_T}/{{table}}",
+    f"POST {_T}/{{table}}",
+    f"DELETE {_T}/{{table}}",
+    f"POST {_T}/{{table}}/unregister",
+    f"GET {_T}/{{table}}/credentials",
+    f"POST {_T}/{{table}}/metrics",
+    f"POST {_N}/{{namespace}}/register",
+    "POST /v1/{prefix}/tables/rename",
+    "POST /v1/{prefix}/transactions/commit",
+    f"GET {_V}",
+    f"POST {_V}",
+    f"GET {_V}/{{view}}",
+    f"HEAD {_V}/{{view}}",
+    f"POST {_V}/{{view}}",
+    f"DELETE {_V}/{{view}}",
+    "POST /v1/{prefix}/views/rename",
+)
+"""What is served, in the specification's words. Clients do not try anything else."""
+
+
+def config(catalog: str) -> dict[str, Any]:
+    """The configuration of a client of ``catalog``."""
+    return {
+        "defaults": {},
+        "overrides": {"prefix": catalog},
+        "endpoints": list(ENDPOINTS),
+        "idempotency-key-lifetime": KEY_LIFETIME,
+    }
+
+
+def namespace(found: NamedNamespace) -> dict[str, Any]:
+    """A namespace and its properties, its comment among them."""
+    return {"namespace": list(found.name), "properties": properties(found)}
+
+
+def properties(found: NamedNamespace) -> dict[str, str]:
+    """Properties of a namespace as Iceberg's clients see them."""
+    comment = found.entity.comment
+    return {**found.entity.properties, **({} if comment is None else {COMMENT: comment})}
+
+
+def namespaces(found: Names) -> dict[str, Any]:
+    """A page of namespaces."""
+    return {"namespaces": [[*found.namespace, name] for name in found.names], "next-page-token": found.next_token}
+
+
+def identifiers(found: Names) -> dict[str, Any]:
+    """A page of tables or views."""
+    names = [{"namespace": list(found.namespace), "name": name} for name in found.names]
+    return {"identifiers": names, "next-page-token": found.next_token}
+
+
+def table(found: Loaded, *, refs_only: bool = False, keys: Sequence[Vended] = ()) -> dict[str, Any]:
+    """A table with its metadata; ``keys`` for its files."""
+    shown = found.metadata.referenced() if refs_only else found.metadata
+    body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
+    if found.entity is not None:
+        body = {"metadata-location": found.entity.metadata, **body}
+    if keys:
+        body |= credentials(keys)
+    return body
+
+
+def committed(found: Loaded) -> dict[str, Any]:
+    """A table after a commit."""
+    assert found.entity is not None
+    return {"metadata-location": found.entity.metadata, "metadata": metadata.document(found.metadata)}
+
+
+def view(found: LoadedView) -> dict[str, Any]:
+    """A view with its metadata."""
+    body = view_metadata.document(found.metadata)
+    return {"metadata-location": found.entity.metadata, "metadata": body, "config": {}}
+
+
+def credentials(keys: Sequence[Vended]) -> dict[str, Any]:
+    """Keys for files."""
+    return {"storage-credentials": [{"prefix": one.prefix, "config": dict(one.config)} for one in keys]}
+
+
+def etag(metadata_location: str, *, refs_only: bool = False) -> str:
+    """The tag of an answer: of the metadata file, and of how much of it the answer holds."""
+    shown = f"{metadata_location}#{'refs' if refs_only else 'all'}"
+    return f'"{hashlib.sha256(shown.encode()).hexdigest()[:32]}"'
+
+
+def matches(if_none_match: str, tag: str) -> bool:
+    """Whether a request's If-None-Match names ``tag`` (RFC 9110: weak comparison, a list, or ``*``)."""
+    given = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
+    return "*" in given or tag in given
+
+
+def changed_properties(before: Path, updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:
+    """What became of the properties a request names; ``before`` are the names that were there."""
+    return {
+        "updated": sorted(updated),
+        "removed": sorted(name for name in removed if name in before),
+        "missing": sorted(name for name in removed if name not in before),
+    }

@@ -1,0 +1,71 @@
+"""What the operations of one request share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from turnstile.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.core.principal import Principal
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.change import ChangeFunction, Judge, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.services import CatalogServices
+from turnstile.world import World
+from turnstile_iceberg.files import MetadataFiles
+from turnstile_iceberg.places import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One request: who asks, and by what its changes are committed.
+
+    Attributes:
+        catalog: the catalog's services, judging by this request's rights.
+        committer: applies the request's one change; with a key, once.
+        files: of the sandbox.
+    """
+
+    catalog: CatalogServices
+    committer: Committer
+    files: MetadataFiles
+    principal: Principal
+
+    @property
+    def world(self) -> World:
+        """The world."""
+        return self.catalog.world
+
+    @property
+    def places(self) -> Places:
+        """Locations."""
+        return Places(self.catalog)
+
+    def view(self, catalog: str) -> View:
+        """The catalog as it is now: one request warm."""
+        return View(self.catalog.reader.current(catalog), self.catalog.reader.store)
+
+    def commit(self, catalog: str, change: ChangeFunction, judge: Judge | None = None) -> Tree:
+        """Apply a change; see ``Committer.commit``."""
+        return self.committer.commit(catalog, change, judge=judge)
+
+    @contextmanager
+    def sweeping(self, written: Sequence[str]) -> Iterator[None]:
+        """Delete metadata files that were written for a change that was certainly not made. When its outcome is not
+        known they stay: the HEAD may lead to them (I9)."""
+        try:
+            yield
+        except OutcomeUnknown:
+            raise
+        except TurnstileError:
+            self.forget(written)
+            raise
+
+    def forget(self, written: Sequence[str]) -> None:
+        """Delete metadata files that nothing names and nothing will."""
+        for path in written:
+            try:
+                self.files.delete(path)
+            except TurnstileError:  # the request's own outcome is what the caller must hear; the file is only litter
+                return

@@ -1,0 +1,145 @@
+"""Metadata files: written once under a name of their own, read through a cache that never needs invalidation."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from turnstile.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
+from turnstile.core.locations import normalise
+from turnstile.ports import Ids, LogStorage, Storages
+from turnstile.services.catalog.lru import Lru
+from turnstile_iceberg import metadata, view_metadata
+from turnstile_iceberg.metadata import TableMetadata
+from turnstile_iceberg.view_metadata import ViewMetadata
+
+MAX_BYTES: Final = 4_500_000
+"""Bytes of a metadata file: an answer that carries it must fit into the 6 MB of a Lambda answer. A commit that makes it
+smaller is accepted all the same."""
+
+_CACHE_BYTES: Final = 96 * 1024 * 1024
+_DECODED: Final = 6
+"""How many times its JSON a decoded file takes."""
+
+_NUMBER: Final = re.compile(r"(\d{1,9})-.*|v(\d{1,9})\..*")
+
+
+class MetadataFiles:
+    """Reads and writes metadata files. One per sandbox; safe for threads."""
+
+    def __init__(self, storages: Storages, ids: Ids) -> None:
+        self._storages, self._ids = storages, ids
+        self._cache: Lru[str, tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
+
+    def table(self, path: str) -> TableMetadata:
+        """The table metadata in the file: one read, none when cached.
+
+        Raises:
+            StorageFault: it is not there, or cannot be read.
+            InvalidRequest: it is something else.
+        """
+        found = self._read(path, metadata.parse)
+        assert isinstance(found, TableMetadata)
+        return found
+
+    def view(self, path: str) -> ViewMetadata:
+        """The view metadata in the file; as ``table``."""
+        found = self._read(path, view_metadata.parse)
+        assert isinstance(found, ViewMetadata)
+        return found
+
+    def foreign(self, path: str) -> tuple[str, TableMetadata]:
+        """The normalised path and the content of a metadata file that a request names.
+
+        Raises:
+            NotFound: there is no such file.
+            InvalidRequest: not a path, or not table metadata.
+            TooLarge: over ``MAX_BYTES``.
+        """
+        path = normalise(path)
+        if path.count("/") < 3:
+            raise InvalidRequest(f"{path} is no file", field="metadata-location")
+        storage, name = self._at(path)
+        found = storage.read(name, MAX_BYTES + 1)
+        if found is None:
+            raise NotFound("metadata file", path, field="metadata-location")
+        raw = found[0]
+        if len(raw) <= MAX_BYTES and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
+            raw = _unpacked(raw)
+        if len(raw) > MAX_BYTES:
+            raise _too_large(len(raw))
+        parsed = metadata.parse(raw)
+        self._cache.put(path, (parsed, len(raw)), len(raw) * _DECODED)
+        return path, parsed
+
+    def write(self, location: str, made: TableMetadata | ViewMetadata, previous: str = "") -> str:
+        """Store ``made`` below ``location`` and return the file's full path. Nothing names it yet.
+
+        Args:
+            previous: path of the file that it replaces.
+
+        Raises:
+            TooLarge: over ``MAX_BYTES``, and not smaller than what it replaces.
+            StorageFault: storage did not answer; perhaps there is a file now that nothing names.
+        """
+        raw = metadata.encode(made) if isinstance(made, TableMetadata) else view_metadata.encode(made)
+        if len(raw) > MAX_BYTES and len(raw) >= self._size(previous):
+            raise _too_large(len(raw))
+        name = f"metadata/{_number(previous) + 1:05d}-{self._ids.uuid()}.metadata.json"
+        if not self._storages.open(location).put_if_absent(name, raw):
+            raise StorageFault(f"{name} exists", remedy="send the same request again")
+        path = f"{location}/{name}"
+        self._cache.put(path, (made, len(raw)), len(raw) * _DECODED)
+        return path
+
+    def delete(self, path: str) -> None:
+        """Remove a file that nothing names and nothing will."""
+        storage, name = self._at(path)
+        storage.delete(name)
+
+    def _read(self, path: str, parse: Callable[[bytes], TableMetadata | ViewMetadata]) -> TableMetadata | ViewMetadata:
+        known = self._cache.get(path)
+        if known is not None:
+            return known[0]
+        storage, name = self._at(path)
+        found = storage.read(name)
+        if found is None:
+            raise StorageFault(f"metadata file {path} is missing", remedy="restore it, or drop the table")
+        raw = _unpacked(found[0]) if found[0][:2] == b"\x1f\x8b" else found[0]
+        parsed = parse(raw)
+        self._cache.put(path, (parsed, len(raw)), len(raw) * _DECODED)
+        return parsed
+
+    def _size(self, path: str) -> int:
+        known = self._cache.get(path) if path else None
+        return known[1] if known is not None else 0
+
+    def _at(self, path: str) -> tuple[LogStorage, str]:
+        folder, _, name = path.rpartition("/")
+        return self._storages.open(folder), name
+
+
+def _number(path: str) -> int:
+    """The sequence number in a file's name, as Iceberg's writers count them; -1 before the first."""
+    found = _NUMBER.fullmatch(path.rpartition("/")[2])
+    return int(found[1] or found[2]) if found else -1
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """What gzip packed, at most a little more than ``MAX_BYTES`` of it."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, MAX_BYTES + 1)
+    except zlib.error:
+        raise InvalidRequest("the metadata file is not what gzip wrote", field="metadata-location") from None
+
+
+def _too_large(size: int) -> TooLarge:
+    return TooLarge(
+        f"table metadata of {size} bytes is over the limit of {MAX_BYTES}",
+        field="updates",
+        remedy="expire snapshots",
+        limit=MAX_BYTES,
+        size=size,
+    )

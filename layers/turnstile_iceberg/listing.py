@@ -1,0 +1,100 @@
+"""Listings of namespaces, tables and views: page by page from the HEAD that the first page saw, or all at once.
+
+Without ``pageToken`` the specification wants everything in one answer; with it, even an empty one, pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, fold, key_of
+from turnstile.core.entities import NAMESPACE, Entity
+from turnstile.core.errors import InvalidRequest, TooLarge
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.change import View
+from turnstile.services.catalog.paging import MAX_PAGE, Token, bad_token, from_text, to_text
+from turnstile_iceberg.context import Context
+
+MAX_ALL: Final = 50_000
+"""Names in an answer without pages, which holds 6 MB."""
+
+_AT_ONCE: Final = 100
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Names as they were written, below ``namespace``; ``next_token`` None on the last page."""
+
+    namespace: Path
+    names: tuple[str, ...]
+    next_token: str | None
+
+
+class Listing:
+    """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
+
+    def __init__(self, context: Context) -> None:
+        self._reader, self._clock = context.catalog.reader, context.world.clock
+
+    def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
+        """Names of a kind. One request warm, and one per hundred entities not seen before.
+
+        Args:
+            token: None: everything; empty: the first page; else the page after.
+            size: most names of a page.
+
+        Raises:
+            NotFound: no such catalog or namespace.
+            InvalidRequest: a token that is damaged, expired or of another listing; a size that is none.
+            TooLarge: everything was asked for, and it is too much.
+        """
+        if size is not None and size < 1:
+            raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
+        most = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
+        now = self._clock.now_ms()
+        if token:
+            given = from_text(token, now)
+            if (given.catalog, given.parent, given.kind) != (fold(catalog), key_of(parent), kind):
+                raise bad_token("belongs to another listing")
+            present = None if self._reader.watch is None else self._reader.current(catalog)
+            pinned = self._reader.store.find_tree(catalog, given.head)
+            if pinned is None:
+                raise bad_token("has expired")
+            tree, after, began = pinned, given.after, given.began
+        else:
+            present = tree = self._reader.current(catalog)
+            after, began = "", now
+        if parent:
+            tree.namespace(parent)
+        view = View(tree, self._reader.store)
+        found = list(islice(self._visible(view, present, parent, kind, after), most + 1))
+        if len(found) > most and token is None:
+            raise TooLarge(
+                f"there are more than {MAX_ALL} names", field="pageToken", remedy="ask for pages: pageToken="
+            )
+        page = found[:most]
+        names = tuple(str(getattr(entity, "name", "")) for _, entity in page)
+        more = len(found) > most
+        made = Token(fold(catalog), tree.head, key_of(parent), kind, page[-1][0] if page else "", began)
+        return Names(view.written(parent), names, to_text(made) if more else None)
+
+    def namespaces(self, catalog: str, parent: Path, token: str | None, size: int | None) -> Names:
+        """Child namespaces of ``parent``; as ``names``."""
+        return self.names(catalog, parent, NAMESPACE, token, size)
+
+    def _visible(
+        self, view: View, present: Tree | None, parent: Path, kind: str, after: str
+    ) -> Iterator[tuple[str, Entity]]:
+        """Children with their keys that whoever asks may see, by the rights of the ``present`` tree (I12)."""
+        children, watch = view.tree.children(parent, kind, after), self._reader.watch
+        while some := list(islice(children, _AT_ONCE)):
+            entities = view.entities([entry.obj for _, entry in some])
+            named = [(key, entities[entry.obj]) for key, entry in some]
+            if watch is None or present is None:
+                yield from named
+                continue
+            seen = watch.visible(present, parent, [entity for _, entity in named])
+            yield from (one for one, visible in zip(named, seen, strict=True) if visible)

@@ -1,0 +1,107 @@
+"""Views: create, load, replace. Dropping and renaming are as for tables."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.errors import InvalidRequest, StateConflict
+from turnstile.core.iceberg_entities import IcebergView
+from turnstile.services.catalog.change import Edit, View
+from turnstile_iceberg import requests
+from turnstile_iceberg.apply_view import applied, new_view
+from turnstile_iceberg.context import Context
+from turnstile_iceberg.errors import CommitFailed
+from turnstile_iceberg.naming import name
+from turnstile_iceberg.requirements import check_view
+from turnstile_iceberg.tables import Tables, entity_at
+from turnstile_iceberg.view_metadata import ViewMetadata
+
+
+class LoadedView(msgspec.Struct, frozen=True):
+    """A view and its metadata."""
+
+    entity: IcebergView
+    metadata: ViewMetadata
+
+
+class Views:
+    """Operations on views of one request."""
+
+    def __init__(self, context: Context) -> None:
+        self._context, self._tables = context, Tables(context)
+        self._world, self._files = context.world, context.files
+
+    def find(self, catalog: str, namespace: Path, view: str) -> IcebergView:
+        """The entity of a view; raises NotFound."""
+        found = entity_at(self._context.view(catalog), (*namespace, view), "view")
+        assert isinstance(found, IcebergView)
+        return found
+
+    def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
+        """A view as it is now; raises NotFound."""
+        entity = self.find(catalog, namespace, view)
+        return LoadedView(entity, self._files.view(entity.metadata))
+
+    def create(self, catalog: str, namespace: Path, asked: requests.CreateView) -> LoadedView:
+        """A new view.
+
+        Raises:
+            InvalidRequest: not a name, a schema or version that is none, or a location: views live where the catalog
+                puts them.
+            NotFound: no such catalog or namespace.
+            AlreadyExists: the name is taken.
+        """
+        name(asked.name)
+        if asked.location is not None:
+            raise InvalidRequest("the location of a view is chosen here", field="location", remedy="leave it out")
+        place = self._context.places.choose(catalog, namespace, asked.name, self._context.principal)
+        made = new_view(
+            uuid=place.table_id,
+            location=place.location,
+            schema=asked.schema,
+            version=asked.view_version,
+            properties=asked.properties,
+            now=self._world.clock.now_ms(),
+        )
+        file = self._files.write(place.location, made)
+        return LoadedView(self._tables.place_view(catalog, namespace, asked.name, place, file), made)
+
+    def replace(self, catalog: str, namespace: Path, view: str, asked: requests.CommitView) -> LoadedView:
+        """Apply updates to a view.
+
+        Raises:
+            NotFound: no such catalog, namespace or view.
+            CommitFailed: a requirement does not hold.
+            InvalidRequest: an update that cannot be applied.
+            OutcomeUnknown: it may have happened.
+        """
+        path = (*namespace, view)
+        latest: list[LoadedView] = []
+        written: list[str] = []
+
+        def change(at: View) -> Edit | None:
+            old = entity_at(at, path, "view")
+            assert isinstance(old, IcebergView)
+            base, now = self._files.view(old.metadata), self._world.clock.now_ms()
+            for requirement in asked.requirements:
+                check_view(requirement, base)
+            made = applied(base, asked.updates, now)
+            if made.location != base.location:
+                raise InvalidRequest("a view cannot be moved", field="updates")
+            if made == base:
+                latest[:] = [LoadedView(old, base)]
+                return None
+            written.append(self._files.write(old.location, made, old.metadata))
+            latest[:] = [LoadedView(msgspec.structs.replace(old, metadata=written[-1], updated=now), made)]
+            return Edit(f"replace view {dotted(*path)}", put={path: latest[0].entity})
+
+        try:
+            with self._context.sweeping(written):
+                self._context.commit(catalog, change)
+        except StateConflict as error:
+            if error.type == "ConcurrentChange":
+                raise CommitFailed(error.message) from error
+            raise
+        self._context.forget([file for file in written if file != latest[0].entity.metadata])
+        return latest[0]
