@@ -110,7 +110,7 @@ class CatalogSandbox:
     def __init__(self, process: Process) -> None:
         world = world_of(process)
         self.reader = CatalogReader(world, CatalogStore(world, TIGHT))
-        committer = Committer(world, self.reader)
+        committer = Committer(world, self.reader, in_line=False)  # one thread, and it may stall for ever
         self.catalogs = Catalogs(world, self.reader, committer)
         self.namespaces = Namespaces(world, self.reader, committer)
         self.staging = Staging(world, self.reader, Zones(world), LAKE)

@@ -85,6 +85,8 @@ class CatalogRow(RefRow):
     created = NumberAttribute()
     changed_at = NumberAttribute()
     spilled = BinaryAttribute(legacy_encoding=False, null=True)
+    turn = UnicodeAttribute(null=True)
+    turn_until = NumberAttribute(null=True)
 
 
 class LocationRow(RefRow):

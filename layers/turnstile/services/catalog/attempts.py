@@ -44,8 +44,8 @@ class Attempts:
         self._dead: set[str] = set()
         self._catalog = ""
 
-    def swap(self, at: CatalogHead, tree: Tree, edit: Edit) -> Tree | Lost:
-        """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``.
+    def swap(self, at: CatalogHead, tree: Tree, edit: Edit, turn: str = "") -> Tree | Lost:
+        """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``; that ends ``turn``.
 
         Raises:
             OutcomeUnknown: the answer was lost until the deadline.
@@ -67,7 +67,7 @@ class Attempts:
         fresh = {obj: one for obj, one in entities.items() if obj not in self._stored}
         self._store.write(at.name, id, commit, fresh, index.written)
         self._stored |= entities.keys()
-        answer = self._send(at, id, [swap_head(at, id, now, segments), *edit.writes])
+        answer = self._send(at, id, [swap_head(at, id, now, segments, turn=turn), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
             layered = LayeredIndex(index.embedded, index.directory, self._store.segments(at.name))
             return Tree(at.name, id, commit, layered)
