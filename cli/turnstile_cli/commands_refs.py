@@ -18,7 +18,7 @@ PATH: Final = "/v1/refs"
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the reference.")]
 Value = Annotated[str, typer.Argument(metavar="VALUE", help="Text of up to 1024 bytes.")]
-Token = Annotated[str, typer.Argument(metavar="TOKEN", help="Token of the value to be replaced; 'get' shows it.")]
+Expected = Annotated[str, typer.Argument(metavar="EXPECTED", help="Token of the value to be replaced; 'get' shows it.")]
 Request = Annotated[
     str | None,
     typer.Option("--request-id", help="Identifies the request, so that the same command again is no other change."),
@@ -48,9 +48,9 @@ def create(api: Api, *, name: Name, value: Value, request_id: Request = None, ou
 
 @refs.command("swap")
 @talking
-def swap(api: Api, *, name: Name, token: Token, value: Value, request_id: Request = None, output: Format) -> None:
+def swap(api: Api, *, name: Name, expected: Expected, value: Value, request_id: Request = None, output: Format) -> None:
     """Replace a value, if it is still that of the token."""
-    _show(api.post(_path(name), {"token": token, "value": value, "request_id": request_id}), output)
+    _show(api.post(_path(name), {"token": expected, "value": value, "request_id": request_id}), output)
 
 
 @refs.command("history")
