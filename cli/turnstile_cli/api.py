@@ -46,6 +46,10 @@ class Api:
         """Delete what the path names; raises CliError."""
         self._ask("DELETE", path)
 
+    def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer's JSON object; raises CliError."""
+        return self._ask("PATCH", path, body=body)
+
     def pages(self, path: str, member: str) -> Iterator[dict[str, Any]]:
         """The items of every page."""
         query: dict[str, Any] = {}

@@ -23,7 +23,6 @@ Admin = Annotated[bool, typer.Option("--admin", help="It may do everything.")]
 Keep = Annotated[int, typer.Option("--keep-seconds", min=0, help="How long the present secret still counts.")]
 
 clients = typer.Typer(
-    name="clients",
     help="Register services that get access tokens (OAuth 2.0 client credentials), and manage their secrets.",
     no_args_is_help=True,
     epilog=EPILOG,

@@ -6,6 +6,9 @@ import typer
 
 from turnstile_cli import commands_catalog, commands_clients, commands_operate, commands_stack, commands_tables
 from turnstile_cli.codes import EPILOG
+from turnstile_cli.commands_access import grants
+from turnstile_cli.commands_find import find
+from turnstile_cli.commands_refs import refs
 
 app = typer.Typer(
     name="turnstile",
@@ -29,6 +32,7 @@ _COMMANDS = (
             commands_tables.head,
             commands_tables.log,
             commands_catalog.namespaces,
+            find,
             commands_catalog.import_,
             commands_catalog.export,
         ),
@@ -42,7 +46,9 @@ for panel, members in _COMMANDS:
             command
         )
 
-app.add_typer(commands_clients.clients, rich_help_panel="Operation")
+app.add_typer(commands_clients.clients, name="clients", rich_help_panel="Operation")
+app.add_typer(grants, name="grants", rich_help_panel="Operation")
+app.add_typer(refs, name="refs", rich_help_panel="Operation")
 
 
 def main() -> None:

@@ -7,8 +7,10 @@ docs/api.md is the contract, openapi/v1.yaml its formal description.
 from __future__ import annotations
 
 import allowed
+import find
 import operators
 import permissions
+import refs
 import replies
 import settings
 import shapes
@@ -245,7 +247,15 @@ def collect() -> Report:
     return operators.collect(body(shapes.Collect))
 
 
-for routes in (unity.routes, unity_catalogs.routes, unity_tables.routes, unity_keys.routes, permissions.routes):
+for routes in (
+    unity.routes,
+    unity_catalogs.routes,
+    unity_tables.routes,
+    unity_keys.routes,
+    permissions.routes,
+    find.routes,
+    refs.routes,
+):
     api.register_blueprint(routes)
 
 # Routes of the other functions: the gateway sends what no route matches here, to be told apart: 404 or 405.

@@ -78,6 +78,22 @@ class RightsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     owner: str | None = None
 
 
+class NewRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/refs``."""
+
+    name: str
+    value: str
+    request_id: str | None = None
+
+
+class RefSwap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/refs/{name}``; ``token`` of the value that is to be replaced."""
+
+    token: str
+    value: str
+    request_id: str | None = None
+
+
 class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /v1/gc``; all kinds unless some are named, a dry run unless told otherwise."""
 

@@ -48,5 +48,7 @@ def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, di
         status, code, words = 500, "server_error", f"an internal error occurred, correlation id {correlation}"
     elif status == 405:
         headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    elif status != 404:
+        status = 400
     body = {"error": code, "error_description": _FOREIGN.sub("?", words)}
     return status, headers, msgspec.json.encode(body)

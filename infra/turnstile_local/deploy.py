@@ -48,15 +48,22 @@ def deploy(url: str, package: Package, parameters: dict[str, str]) -> dict[str, 
         "Parameters": [{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
         "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     }
-    if _describe(formation) is None:
-        formation.create_stack(**arguments)
-    else:
-        try:
-            formation.update_stack(**arguments)
-        except formation.exceptions.ClientError as error:
-            if "No updates are to be performed" not in str(error):
-                raise
+    change = formation.create_stack if _describe(formation) is None else formation.update_stack
+    try:
+        change(**arguments)
+    except formation.exceptions.ClientError as error:
+        if "No updates are to be performed" not in str(error):
+            raise _refused(error) from error
     return _wait(formation)
+
+
+def _refused(error: Any) -> StackError:
+    """The template's rules and the patterns of its parameters are judged before anything is created."""
+    return StackError(
+        f"template.yaml refuses these parameters: {error.response['Error']['Message']}",
+        remedy="docs/deploy.md explains them",
+        kind="DeployFailed",
+    )
 
 
 def _describe(formation: Any) -> dict[str, Any] | None:

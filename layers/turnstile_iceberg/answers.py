@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from turnstile.core.catalog_paths import Path
 from turnstile.ports import Vended
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile_iceberg import metadata, view_metadata
@@ -126,7 +125,7 @@ def matches(if_none_match: str, tag: str) -> bool:
     return "*" in given or tag in given
 
 
-def changed_properties(before: Path, updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:
+def changed_properties(before: Collection[str], updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:
     """What became of the properties a request names; ``before`` are the names that were there."""
     return {
         "updated": sorted(updated),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,12 +25,14 @@ class Context:
         catalog: the catalog's services, judging by this request's rights.
         committer: applies the request's one change; with a key, once.
         files: of the sandbox.
+        elsewhere: raises PermissionDenied when the request may not use locations that were not chosen here.
     """
 
     catalog: CatalogServices
     committer: Committer
     files: MetadataFiles
     principal: Principal
+    elsewhere: Callable[[], None]
 
     @property
     def world(self) -> World:
@@ -40,7 +42,7 @@ class Context:
     @property
     def places(self) -> Places:
         """Locations."""
-        return Places(self.catalog)
+        return Places(self.catalog, self.elsewhere)
 
     def view(self, catalog: str) -> View:
         """The catalog as it is now: one request warm."""

@@ -7,6 +7,7 @@ given          a location outside the lake root: claimed with markers on everyth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -38,10 +39,14 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Places:
-    """Finds locations, and makes them the property of tables."""
+    """Finds locations, and makes them the property of tables.
 
-    def __init__(self, catalog: CatalogServices) -> None:
-        self._catalog, self._world = catalog, catalog.world
+    Args:
+        elsewhere: raises PermissionDenied when the request may not use locations that were not chosen here (I12).
+    """
+
+    def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
+        self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
 
     def choose(self, catalog: str, namespace: Path, name: str, principal: Principal) -> Place:
         """A fresh location. Two requests when warm.
@@ -57,8 +62,10 @@ class Places:
         """A location that a request names, for a table of this uuid.
 
         Raises:
+            PermissionDenied: whoever asks may not choose locations.
             InvalidRequest: not a location, or a whole bucket.
         """
+        self._elsewhere()
         location = normalise(location)
         if is_root(location):
             raise InvalidRequest(f"location {location} is a whole bucket", field="location")
@@ -85,8 +92,10 @@ class Places:
         for this very uuid and that a table dropped without a purge left.
 
         Raises:
+            PermissionDenied: whoever asks may not choose locations.
             InvalidRequest: not a location, or a place in the lake root that cannot be its own.
         """
+        self._elsewhere()
         location, root = normalise(location), normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
             return self.given(table_id, location)

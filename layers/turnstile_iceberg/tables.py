@@ -42,7 +42,11 @@ class Tables:
         Raises:
             NotFound: no such catalog, namespace or table.
         """
-        entity = self.find(catalog, namespace, table)
+        return self.open(self.find(catalog, namespace, table))
+
+    def open(self, entity: IcebergEntity) -> Loaded:
+        """A table that was found, with its metadata: one read, none when cached."""
+        assert isinstance(entity, IcebergTable)
         return Loaded(entity, self._files.table(entity.metadata))
 
     def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:

@@ -17,7 +17,7 @@ from turnstile.core.errors import InvalidRequest
 from turnstile.core.metadata import Beside, MetadataSnapshot, apply, etag_of
 from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile_unity.derived import is_derived, of_clustering
-from turnstile_unity.plan import CLUSTERING, Plan
+from turnstile_unity.plan import CLUSTERING, Plan, check_features
 from turnstile_unity.schema import check_partitions, same_columns
 from turnstile_unity.uniform import check_uniform
 
@@ -71,6 +71,7 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
     for key in asked.remove:
         if not is_derived(key) and key in configuration:
             raise _contradiction(f"property {key!r}", "properties")
+    check_features(asked.set_domains, after.protocol.get("writerFeatures") or [])
     _check_clustering(asked, after)
     description = after.metadata.get("description")
     if asked.comment is not msgspec.UNSET and description and description != asked.comment:

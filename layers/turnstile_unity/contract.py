@@ -13,14 +13,14 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from turnstile.core.content import ROW_TRACKING_DOMAIN, Content
+from turnstile.core.content import Content
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.metadata import Beside, MetadataSnapshot, first_snapshot
 from turnstile.ports import Vended
 from turnstile.services.catalog.staging import UUID_PROPERTY, StagingTable
 from turnstile_unity import agree, answers, requests
 from turnstile_unity.derived import is_derived
-from turnstile_unity.plan import CLUSTERING, Plan, checked_domains
+from turnstile_unity.plan import CLUSTERING, Plan, check_features, checked_domains
 from turnstile_unity.schema import check_partitions, to_delta
 from turnstile_unity.uniform import check_uniform
 
@@ -90,10 +90,7 @@ def check_request(asked: requests.CreateTable, table_id: str, policy: Policy) ->
         raise InvalidRequest(
             "writer-features must hold inCommitTimestamp and all reader-features", field="protocol.writer-features"
         )
-    domains = checked_domains(asked.domain_metadata) if asked.domain_metadata else {}
-    for domain, feature in ((CLUSTERING, "clustering"), (ROW_TRACKING_DOMAIN, "rowTracking")):
-        if domain in domains and feature not in writers:
-            raise InvalidRequest(f"domain {domain} needs the feature {feature!r}", field="domain-metadata")
+    check_features(checked_domains(asked.domain_metadata) if asked.domain_metadata else {}, writers)
     for key, value in {**_PROPERTIES[policy], UUID_PROPERTY: table_id}.items():
         if asked.properties.get(key) != value:
             raise InvalidRequest(f"property {key!r} must be {value!r}", field=f"properties.{key}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,7 +14,9 @@ from turnstile_unity import requests
 from turnstile_unity.schema import check_partitions, to_delta
 
 CLUSTERING: Final = "delta.clustering"
-DOMAINS: Final = (CLUSTERING, ROW_TRACKING_DOMAIN)
+DOMAINS: Final = {CLUSTERING: "clustering", ROW_TRACKING_DOMAIN: "rowTracking"}
+"""Domains that the API knows, and the writer feature that each of them needs."""
+
 _NAME_BYTES: Final = 255
 
 T = TypeVar("T")
@@ -126,6 +128,17 @@ def checked_domains(domains: dict[str, dict[str, Any] | None] | None) -> dict[st
     ):
         raise InvalidRequest(f"{CLUSTERING}.clusteringColumns must be a list of paths", field="updates")
     return found
+
+
+def lacking(domains: Iterable[str], features: Container[str]) -> list[str]:
+    """The domains whose writer feature is not among ``features``."""
+    return [domain for domain in domains if domain in DOMAINS and DOMAINS[domain] not in features]
+
+
+def check_features(domains: Iterable[str], features: Container[str]) -> None:
+    """Raise InvalidRequest for a domain without its writer feature."""
+    for domain in lacking(domains, features):
+        raise InvalidRequest(f"domain {domain} needs the feature {DOMAINS[domain]!r}", field="domain-metadata")
 
 
 def checked_commit(commit: requests.Commit) -> requests.Commit:

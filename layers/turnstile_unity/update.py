@@ -29,7 +29,7 @@ from turnstile.world import World
 from turnstile_unity import requests
 from turnstile_unity.agree import describe, redescribe, visible_properties
 from turnstile_unity.errors import RequirementFailed
-from turnstile_unity.plan import Plan, check_bound
+from turnstile_unity.plan import Plan, check_bound, lacking
 from turnstile_unity.uniform import needs_uniform
 
 
@@ -75,7 +75,9 @@ class Updater:
         etag = asked.etag
         if etag is not None and etag == etag_of(head.metadata, before):
             etag = head.metadata
-        iceberg = needs_uniform(visible_properties(before, before.beside))
+        judged = needs_uniform(visible_properties(before, before.beside)) or bool(
+            lacking(asked.set_domains, before.protocol.get("writerFeatures") or [])
+        )
         request = CommitRequest(
             table_id=head.table_id,
             version=commit.version,
@@ -85,7 +87,7 @@ class Updater:
             any_name=True,
             etag=etag,
             describe=functools.partial(describe, asked),
-            always=asked.visible or iceberg or asked.uniform is not None,
+            always=asked.visible or judged or asked.uniform is not None,
         )
         try:
             decision = self._ratifier.commit(request)

@@ -1,7 +1,7 @@
 """A Spark session whose catalog is Unity Catalog's own connector: one process, one line of JSON for each step, each after a
 line on its standard input.
 
-``python -m tests.clients.uc_connector_story URL TOKEN JAR WORK``; run by ``test_uc_connector.py``. Nothing of
+``python -m tests.clients.uc_connector_story URL TOKEN JAR WORK [OPTION=VALUE...]``, options of the catalog; run by ``test_uc_connector.py``. Nothing of
 Turnstile's is in the session.
 """
 
@@ -23,7 +23,7 @@ from turnstile_spark.session import DELTA
 CATALOG = "io.unitycatalog.spark.UCSingleCatalog"
 
 
-def session(url: str, token: str, jar: str, work: str) -> Any:
+def session(url: str, token: str, jar: str, work: str, more: list[str]) -> Any:
     """As Unity Catalog's documentation configures it."""
     builder = SparkSession.builder.appName("unity").master("local[2]")
     options = {
@@ -40,6 +40,9 @@ def session(url: str, token: str, jar: str, work: str) -> Any:
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1",
     }
+    for option in more:
+        key, _, value = option.partition("=")
+        options[key if key.startswith("spark.") else f"spark.sql.catalog.main.{key}"] = value
     for key, value in options.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
@@ -165,8 +168,8 @@ STEPS = ("create", "insert", "one_insert", "one_read", "merge", "update_and_dele
 
 
 def main() -> None:
-    url, token, jar, work = sys.argv[1:]
-    story = Story(session(url, token, jar, work), Path(work))
+    url, token, jar, work, *more = sys.argv[1:]
+    story = Story(session(url, token, jar, work, more), Path(work))
     for step in STEPS:
         sys.stdin.readline()  # whoever listens counts requests in between
         act: Callable[[], Any] = getattr(story, step)

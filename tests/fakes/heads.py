@@ -46,13 +46,15 @@ def entry(txn: str = "x", ict: int = START_ICT + 10, **more: Any) -> Entry:
 def named(version: int, txn: str = "x", ict: int = START_ICT + 10, *, base: int | None = None, **more: Any) -> Proposal:
     """A proposal of one version; ``more`` goes to the entry, but for the proposal's own members."""
     own = {key: more.pop(key) for key in ("apps", "asserts", "metadata", "recalled") if key in more}
-    return Proposal(version=version, base=version - 1 if base is None else base, entry=entry(txn, ict, **more), **own)
+    body = entry(txn, ict, apps=len(own.get("apps", ())), **more)
+    return Proposal(version=version, base=version - 1 if base is None else base, entry=body, **own)
 
 
 def ticket(base: int, txn: str = "x", ict: int = START_ICT + 10, *, rows: int = -1, **more: Any) -> Proposal:
     """A proposal of the next version."""
     own = {key: more.pop(key) for key in ("apps", "asserts", "recalled") if key in more}
-    body = entry(txn, ict, changed="append", inline=True, ticket=True, rows=rows, **more)
+    apps = len(own.get("apps", ()))
+    body = entry(txn, ict, changed="append", inline=True, ticket=True, rows=rows, apps=apps, **more)
     return Proposal(version=None, base=base, entry=body, **own)
 
 
@@ -167,6 +169,7 @@ def named_again(proposal: Proposal, head: TableHead) -> Proposal:
         data=proposal.entry.data,
         changed=proposal.entry.changed,
         hwm=proposal.entry.hwm,
+        apps=len(proposal.apps),
     )
     return Proposal(
         version=head.latest + 1, base=head.latest, entry=fitting, apps=proposal.apps, metadata=proposal.metadata

@@ -51,7 +51,11 @@ def functions() -> dict[str, ModuleType]:
 
 class Realm:
     """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit, the external table
-    ``sales.e1``, and a staging table of ann's and one of bob's. All of it is owned by nobody but admins."""
+    ``sales.e1``, and a staging table of ann's and one of bob's. All of it is owned by nobody but admins.
+
+    Args:
+        world: one that has all of that, or nothing at all.
+    """
 
     def __init__(self, world: FakeWorld | None = None, vendor: Vendor | None = None) -> None:
         self.world = world or fake_world()

@@ -51,7 +51,7 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = answer
+        do_GET = do_POST = do_PATCH = do_DELETE = answer
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -38,6 +38,7 @@ class Site:
         self.ask("publish")
         self.append(2, "t2")
         self.append(None, "t3", base=2)
+        self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
 
     def now(self) -> int:
         return self.world.clock.now_ms()
@@ -45,6 +46,7 @@ class Site:
     def path(self, operation: Operation) -> str:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
         path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
+        path = path.replace("{name}", "app")
         return path.replace("{table_id}", getattr(self, "table", NOBODY))
 
     def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
@@ -96,12 +98,16 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "importTable": lambda site: {"name": "loose", "location": site.loose_table("loose")},
     "exportTable": lambda site: {},
     "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
+    "createRef": lambda site: {"name": "other", "value": "a", "request_id": "r1"},
+    "swapRef": lambda site: {"token": site.token, "value": "b"},
     "collect": lambda site: {},
 }
 """Bodies of requests that succeed."""
 
 QUERY: dict[str, Callable[[Site], dict[str, Any]]] = {
     "outcome": lambda site: {"txn_id": "t1"},
+    "find": lambda site: {"query": "/main/sales/*"},
+    "deleteRef": lambda site: {"token": site.token},
 }
 """Queries that a request needs to succeed."""
 
@@ -181,11 +187,13 @@ def bad_request(site: Site, id: str) -> Answer:
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
     path = one.path.replace("{table_id}", NOBODY)
-    for name in ("catalog", "namespace", "table"):
+    for name in ("catalog", "namespace", "table", "name"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
     body = GOOD[id](site) if id in GOOD else None
     query = QUERY[id](site) if id in QUERY else ""
+    if id == "find":
+        query = {"query": "/nope/*"}
     return site.ask(id, body, path=path, query=query)
 
 
@@ -216,6 +224,11 @@ def after_publication(drive: Callable[[Site, str], Answer], id: str) -> Callable
     return prepared
 
 
+def moved(site: Site, id: str) -> Answer:
+    site.ask("swapRef", {"token": site.token, "value": "first"})
+    return good(site, id)
+
+
 EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     400: bad_request,
     401: without_token,
@@ -240,6 +253,9 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("dropNamespace", 409): lambda site: site.ask("dropNamespace"),
     ("stageTable", 409): lambda site: site.ask("stageTable", {"name": "Orders"}),
     ("registerTable", 409): lambda site: site.register("orders", site.stage("other")),
+    ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),
+    ("swapRef", 409): lambda site: moved(site, "swapRef"),
+    ("deleteRef", 409): lambda site: moved(site, "deleteRef"),
     ("importTable", 201): importing,
     ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
     ("importTable", 409): lambda site: importing(site, name="orders"),

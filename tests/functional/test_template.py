@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     "CommitFunction": ("commit", "app.app"),
     "CatalogFunction": ("catalog", "app.app"),
+    "TokensFunction": ("tokens", "app.app"),
+    "AuthorizerFunction": ("authorizer", "app.authorize"),
     "PublishFunction": ("publish", "app.on_refs"),
     "SweepFunction": ("gc", "app.sweep"),
     "CollectFunction": ("gc", "app.collect"),
@@ -80,7 +82,7 @@ def test_functions(resources: dict[str, Any]) -> None:
 def test_time_limits_grow_outwards(resources: dict[str, Any]) -> None:
     integrations = of_type(resources, "AWS::ApiGatewayV2::Integration")
     functions = of_type(resources, "AWS::Serverless::Function")
-    for name in ("CommitFunction", "CatalogFunction"):
+    for name in ("CommitFunction", "CatalogFunction", "TokensFunction"):
         gateway = integrations[name.replace("Function", "Integration")]["TimeoutInMillis"] / 1000
         assert functions[name]["Timeout"] < gateway < 30
 

@@ -23,6 +23,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
     },
+    "TokensRole": {
+        "TokensLog": LOG,
+        "RefsTable": {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Scan"},
+    },
+    "AuthorizerRole": {"AuthorizerLog": LOG},
     "PublishRole": {
         "PublishLog": LOG,
         "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
@@ -45,6 +50,8 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 MANAGED = {
     "CommitRole": {"LakeWriter"},
     "CatalogRole": {"LakeWriter", "LakeCleaner"},
+    "TokensRole": set(),
+    "AuthorizerRole": set(),
     "PublishRole": {"LakeWriter"},
     "SweepRole": {"LakeWriter"},
     "CollectRole": {"LakeCleaner"},
@@ -81,7 +88,7 @@ def test_role(resources: dict[str, Any], role: str) -> None:
         assert statement["Effect"] == "Allow"
         granted.setdefault(target(statement["Resource"]), set()).update(actions(statement))
     assert granted == EXPECTED[role]
-    assert {entry["Ref"] for entry in properties["ManagedPolicyArns"]} == MANAGED[role]
+    assert {entry["Ref"] for entry in properties.get("ManagedPolicyArns", ())} == MANAGED[role]
 
 
 def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None:

@@ -139,12 +139,13 @@ class Unity:
             "last-commit-timestamp-ms": self.world.clock.now_ms(),
         }
 
-    def write_zero(self, staged: dict[str, Any], *features: str, description: Any = None, **config: str) -> None:
-        content = delta.lines(
-            delta.info("create", self.world.clock.now_ms(), "CREATE TABLE"),
-            protocol(*features),
-            metadata(description=description, **{"io.unitycatalog.tableId": staged["table-id"]}, **config),
-        )
+    def write_zero(
+        self, staged: dict[str, Any], *features: str, description: Any = None, instead: Any = (), **config: str
+    ) -> None:
+        """Version 0 of a table with the test's columns; ``instead``: other metadata and domains."""
+        usual = metadata(description=description, **{"io.unitycatalog.tableId": staged["table-id"]}, **config)
+        info = delta.info("create", self.world.clock.now_ms(), "CREATE TABLE")
+        content = delta.lines(info, protocol(*features), *(instead or [usual]))
         self.write(staged["location"], "_delta_log/00000000000000000000.json", content)
 
     def create(self, name: str = "t1", *features: str, **config: str) -> dict[str, Any]:

@@ -31,6 +31,7 @@ def test_shell_parses_and_its_make_targets_and_commands_exist(snippet):
     from turnstile_cli.main import app
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands}
+    commands |= {group.name for group in app.registered_groups}
     commands = {name.removesuffix("_").replace("_", "-") for name in commands}
     for line in snippet.code.splitlines():
         if match := re.match(r"make ([a-z-]+)", line):

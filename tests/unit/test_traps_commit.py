@@ -20,6 +20,8 @@ from turnstile.services.ratify import CommitRequest, TimestampAhead
 from turnstile.services.winners import inline_contents
 
 DAY = 86_400_000
+BUDGET = 32_768
+"""Bytes of a HEAD's row at most, all in all: 32 kB."""
 
 
 @pytest.fixture
@@ -95,14 +97,41 @@ def test_i11_a_head_nobody_publishes_stops_well_below_the_limit_of_a_row(table: 
             break
     assert isinstance(answer, Refused) and answer.kind == "BacklogFull" and answer.details["latest"] == number
     recount(table.head)
-    assert _bytes(table.row) < 50_000
+    assert _bytes(table.row) < BUDGET
     publish(table)
     recount(table.head)
     assert table.head.floor == number and _bytes(table.row) < 2_500
 
 
+@pytest.mark.parametrize("published_every", [10**9, 40, 7, 1])
+def test_i11_many_streaming_applications_keep_the_head_within_its_budget(table: Table, published_every: int) -> None:
+    """Short commits, each of two applications that nobody saw before: the most that ``apps`` can hold beside the tail."""
+    answer: object = None
+    for number in range(700):
+        raw = delta.lines(
+            {"commitInfo": {"txnId": f"{number}", "inCommitTimestamp": table.world.clock.now_ms()}},
+            *[{"txn": {"appId": f"{number}-{app}", "version": 1}} for app in range(MAX_APPS)],
+        )
+        name = table.staged_name(number + 1, number)
+        table.put(f"_delta_log/_staged_commits/{name}", raw)
+        answer = table.ratifier.commit(CommitRequest(table.id, number + 1, staged=name, size=len(raw)))
+        assert _bytes(table.row) < BUDGET
+        if not isinstance(answer, Ratified):
+            break
+        if number % published_every == published_every - 1:
+            publish(table)
+            recount(table.head)
+            assert len(table.head.apps) <= FORGOTTEN_AT_ONCE
+    if published_every == 10**9:
+        assert isinstance(answer, Refused) and answer.kind == "BacklogFull"
+        assert len(table.head.apps) == MAX_APPS * table.head.latest
+    else:
+        assert isinstance(answer, Ratified) and answer.version == 700
+
+
 def test_i11_applications_cannot_make_the_head_grow() -> None:
     assert MAX_APPS * STEP <= FORGOTTEN_AT_ONCE
+    assert BUDGET * 100 < 4 * 1024 * 1024, "the HEADs of a hundred tables fit one transaction"
 
 
 def test_i3_a_commit_with_many_applications_counts_as_unread_and_cannot_be_a_ticket(table: Table) -> None:

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.contract.scripted import Scripted, error
 from tests.fakes import delta
 from tests.fakes.heads import floored
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import Table
+from turnstile.adapters.dynamo.calls import Patience
+from turnstile.adapters.dynamo.models import TableRow
+from turnstile.adapters.dynamo.refs import DynamoRefs
+from turnstile.adapters.dynamo.rows import to_item
 from turnstile.core.decision import Conflict, Ratified
 from turnstile.core.errors import OutcomeUnknown, Throttled
 from turnstile.services.outcome import Outcomes
@@ -95,6 +100,28 @@ def test_i3_a_throttle_is_neither_an_acceptance_nor_a_conflict(table: Table) -> 
     with pytest.raises(Throttled):
         ratifier(table, Disturbed(table, "throttle")).commit(inline(table, 1, "mine"))
     assert table.head.latest == 0 and Outcomes(table.world).of(table.id, txn="mine", version=1).outcome == "open"
+
+
+@pytest.mark.parametrize("code", ["TransactionConflictException", "ThrottlingException"])
+def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a_conflict(
+    table: Table, code: str
+) -> None:
+    """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
+    request = inline(table, 1, "mine")
+    assert isinstance(Ratifier(table.world).commit(request), Ratified)
+    row = to_item(TableRow, table.row)
+    patience = Patience(deadline=0.1, first=0.001, longest=0.002)
+    for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
+        client = Scripted(*outcomes)
+        refs = DynamoRefs(client, "refs", realm="test", patience=patience)
+        service = ratifier(table, refs)  # type: ignore[arg-type]
+        if says is not None:
+            with pytest.raises(says):
+                service.commit(request)
+        else:
+            answer = service.commit(request)
+            assert isinstance(answer, Ratified) and answer.version == 1
+        assert len(client.asked) > 2 and all(asked == client.asked[0] for asked in client.asked)
 
 
 @pytest.mark.parametrize("version", [1, None])

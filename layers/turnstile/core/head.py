@@ -35,6 +35,9 @@ MAX_APPS: Final = 2
 """Streaming applications one commit may name in the row; a commit with more counts as unread. Few enough that every
 floor write forgets at least as many as the commits it covers brought (I11)."""
 
+APP_BYTES: Final = 32
+"""Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and DynamoDB's overhead."""
+
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One ratified commit as the row keeps it, packed to a few dozen bytes.
@@ -43,7 +46,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
     in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
-    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms).
+    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms); ``apps`` how
+    many streaming applications it names.
     """
 
     txn: str
@@ -62,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     hwm: int = ROWS_KEPT
     group: str = ""
     ratified: int = 0
+    apps: int = 0
 
     def pack(self) -> bytes:
         """The bytes stored in the row's tail."""
@@ -77,8 +82,9 @@ _DECODER = msgspec.msgpack.Decoder(Entry)
 
 
 def cost(entry: Entry) -> int:
-    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, and DynamoDB's overhead."""
-    return len(entry.pack()) + len(entry.txn.encode()) + 8
+    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, DynamoDB's overhead, and the
+    streaming applications it names, which the row may forget when the entry leaves the tail."""
+    return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
 
 
 class TableHead(msgspec.Struct, frozen=True):

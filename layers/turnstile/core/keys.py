@@ -41,6 +41,10 @@ class Space:
         """refs key of a registered client."""
         return f"{self.realm}/client/{client_id}"
 
+    def ref(self, name: str) -> str:
+        """refs key of another system's reference. Its kind keeps it apart from every key of our own."""
+        return f"{self.realm}/ref/{name}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

@@ -7,6 +7,7 @@ from typing import Final
 
 from turnstile.core.entities import Entity, Table, kind_of
 from turnstile.core.head import TableHead
+from turnstile.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.core.index import IndexEntry
 from turnstile.core.path_query.query import TYPES, Subject, Value
 from turnstile.services.metadata import Snapshots
@@ -26,6 +27,8 @@ def named(name: str, entry: IndexEntry) -> Subject:
 def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subject:
     """What an entity says; ``properties`` those that are not part of it, once they are known."""
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
+    if kind_of(entity) in ICEBERG:
+        members["format"] = "iceberg"
     members |= {"kind": kind_of(entity), "id": getattr(entity, "table_id", "") or getattr(entity, "id", "")}
     if not getattr(entity, "updated", 0):
         members["updated"] = None
@@ -34,10 +37,10 @@ def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subjec
 
 
 def _own(entity: Entity) -> Mapping[str, str] | None:
-    """An entity's properties; None for a Delta table, which has them elsewhere."""
+    """An entity's properties; None for a Delta table, which has them beside its HEAD."""
     if isinstance(entity, Table):
         return None if entity.external is None else entity.external.properties
-    return entity.properties
+    return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which nobody opens for this
 
 
 class TableProperties:

@@ -111,6 +111,7 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
         parsed = parse_staged_file(request.inline_name)
         unique = parsed[1] if parsed and parsed[1] != inline_unique(content.txn) else ""
     staged = parse_staged_file(request.staged) if request.staged else None
+    apps = tuple(sorted({app_key(app) for app in content.apps})) if len(content.apps) <= MAX_APPS else ()
     return Proposal(
         version=request.version,
         base=base,
@@ -129,8 +130,9 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
             rows=rows,
             hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
             ratified=now,
+            apps=len(apps),
         ),
-        apps=tuple(sorted({app_key(app) for app in content.apps})) if len(content.apps) <= MAX_APPS else (),
+        apps=apps,
         asserts=request.etag,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -208,6 +209,24 @@ def test_i9_what_the_commits_file_does_not_say_is_refused(unity: Unity, action: 
     refused(unity.update(proposed, action), 400, INVALID)
     refused(unity.update(action), 400, INVALID)
     assert unity.rows() == before
+
+
+@pytest.mark.parametrize(
+    ("domain_name", "said"),
+    [("delta.clustering", {"clusteringColumns": [["id"]]}), ("delta.rowTracking", {"rowIdHighWaterMark": 1})],
+)
+def test_a_domain_needs_its_feature_though_the_file_has_the_domain(
+    unity: Unity, domain_name: str, said: dict[str, Any]
+) -> None:
+    proposed = unity.commit(1, domain(domain_name, json.dumps(said)))
+    sets_domain = {"action": "set-domain-metadata", "updates": {domain_name: said}}
+    assert "needs the feature" in refused(unity.update(proposed, sets_domain), 400, INVALID)["message"]
+
+
+def test_domains_that_the_api_does_not_know_are_skipped(unity: Unity) -> None:
+    proposed = unity.commit(1, domain("my.domain", "{}"))
+    sent = {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}}
+    assert unity.update(proposed, sent).status == 200
 
 
 def test_derived_properties_sent_back_are_ignored(unity: Unity) -> None:

@@ -147,6 +147,19 @@ class RequestRow(RefRow):
     expires = NumberAttribute()
 
 
+class NamedRefRow(RefRow):
+    """A reference of another system (``core/named_ref.py``)."""
+
+    name = UnicodeAttribute()
+    token = UnicodeAttribute()
+    version = NumberAttribute()
+    state = UnicodeAttribute()
+    recent = ListAttribute(of=BinaryAttribute)
+    made = UnicodeAttribute()
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
 
@@ -175,5 +188,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "external": ExternalRow,
     "client": ClientRow,
     "request": RequestRow,
+    "ref": NamedRefRow,
     "lease": LeaseRow,
 }

@@ -36,6 +36,9 @@ ATTRIBUTES: Final[dict[str, frozenset[str]]] = {
 }
 """Which of them what kind of entry has. A namespace may have a property called ``format``."""
 
+OTHERS: Final = frozenset({"name", "id", "kind", "format", "location", "created", "updated", "managed"})
+"""Those of every other kind: tables and views of other formats."""
+
 _FOLDED: Final = ("name", "id")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,30}")
@@ -150,7 +153,7 @@ class Subject:
 
     def value(self, field: Field) -> tuple[bool, Value | None]:
         """Whether the value is known, and the value (None: there is none)."""
-        if not field.quoted and field.name in ATTRIBUTES.get(self.kind, ()):
+        if not field.quoted and field.name in ATTRIBUTES.get(self.kind, OTHERS):
             found = self.attributes.get(field.name)
             return found is not None or self.whole, found
         if self.properties is None:

@@ -14,6 +14,7 @@ from turnstile.core.catalog_heads import drop_head
 from turnstile.core.catalog_paths import Path, dotted, path_of
 from turnstile.core.entities import TABLE, Table
 from turnstile.core.errors import StateConflict
+from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row
 from turnstile.services.catalog.change import Edit, View
@@ -55,7 +56,9 @@ class NamespaceDropper:
         row = self._world.refs.read(self._reader.key(catalog))
         if cascade:
             view = View(self._reader.at(catalog, row), self._reader.store)
-            for imported, _ in _tables(view, _below(view, path))[1]:
+            below = _below(view, path)
+            _refuse_iceberg(below)
+            for imported, _ in _tables(view, below)[1]:
                 self._dropper.drop(catalog, imported[:-1], imported[-1])
                 row = None
         going: list[_Named] = []
@@ -70,6 +73,7 @@ class NamespaceDropper:
                     field="namespace",
                     remedy="drop what is in it first, or ask for cascade",
                 )
+            _refuse_iceberg(below)
             managed, imported = _tables(view, below)
             going[:] = managed[:AT_ONCE]
             done[0] = not imported and len(going) == len(managed)
@@ -95,6 +99,19 @@ def _below(view: View, path: Path) -> list[_Named]:
     """Everything below a namespace; raises NotFound."""
     view.tree.namespace(path)
     return [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
+
+
+def _refuse_iceberg(below: list[_Named]) -> None:
+    """Iceberg's tables and views own locations, and whether their files go with them nobody has said: they are dropped
+    one by one through their own API."""
+    found = next((name for name, entry in below if entry.kind in KINDS), None)
+    if found is not None:
+        raise StateConflict(
+            "NamespaceNotEmpty",
+            f"'{dotted(*found)}' is an Iceberg table or view",
+            field="namespace",
+            remedy="drop it through the Iceberg API first",
+        )
 
 
 def _tables(view: View, below: list[_Named]) -> tuple[list[_Named], list[_Named]]:

@@ -1,0 +1,189 @@
+"""Tables over HTTP. Glue only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import allowed
+import msgspec
+from allowed import rights
+from chalice.app import Blueprint
+from wiring import once, services
+
+from turnstile.core.access_rules import (
+    create_table,
+    edit_table,
+    modify_table,
+    read_table,
+    see_schema,
+    see_table,
+    write_files,
+)
+from turnstile.core.catalog_paths import Path
+from turnstile.core.errors import InvalidRequest
+from turnstile.core.iceberg_entities import ICEBERG_TABLE
+from turnstile.ports import Vended
+from turnstile_http.answers import Answer
+from turnstile_http.bodies import body
+from turnstile_http.handler import note
+from turnstile_http.params import Query
+from turnstile_http.request import current
+from turnstile_http.rights import guard
+from turnstile_iceberg import answers, naming, requests
+from turnstile_iceberg.commits import Commits, TableChange
+from turnstile_iceberg.context import Context
+from turnstile_iceberg.errors import PREFIX
+from turnstile_iceberg.listing import Listing
+from turnstile_iceberg.tables import Loaded, Tables
+
+__all__ = ["page_token", "routes"]
+
+routes = Blueprint(__name__)
+
+NAMESPACE = PREFIX + "/v1/{prefix}/namespaces/{namespace}"
+TABLE = NAMESPACE + "/tables/{table}"
+
+_EMPTY = msgspec.Raw(b"")
+
+
+def page_token() -> str | None:
+    """None: no pages are wanted; empty: the first."""
+    given = current().query.get("pageToken")
+    return given[0] if given else None
+
+
+@routes.route(NAMESPACE + "/tables", methods=["GET"])
+@rights.needs((see_schema, allowed.namespace))
+def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
+    size = Query(*current().query).integer("pageSize")
+    found = Listing(services().context()).names(
+        allowed.catalog(prefix), naming.namespace(namespace), ICEBERG_TABLE, page_token(), size
+    )
+    return answers.identifiers(found)
+
+
+@routes.route(NAMESPACE + "/tables", methods=["POST"])
+@rights.needs((create_table, allowed.namespace))
+def create_new_table(prefix: str, namespace: str) -> Answer:
+    asked, path = body(requests.CreateTable), naming.namespace(namespace)
+
+    def again(context: Context) -> Loaded:
+        if asked.stage_create:
+            return Tables(context).create(prefix, path, asked)
+        return Tables(context).load(prefix, path, asked.name)
+
+    return _loaded(once(prefix, lambda context: Tables(context).create(prefix, path, asked), again), mine=True)
+
+
+@routes.route(NAMESPACE + "/register", methods=["POST"])
+@rights.needs((create_table, allowed.namespace))
+def register_table(prefix: str, namespace: str) -> Answer:
+    asked, path = body(requests.RegisterTable), naming.namespace(namespace)
+    done = once(
+        prefix,
+        lambda context: Tables(context).register(prefix, path, asked),
+        lambda context: Tables(context).load(prefix, path, asked.name),
+    )
+    return _loaded(done, mine=True)
+
+
+@routes.route(TABLE, methods=["GET"])
+@rights.needs((see_table, allowed.table))
+def load_table(prefix: str, namespace: str, table: str) -> Answer:
+    shown = Query(*current().query).text("snapshots") or "all"
+    if shown not in ("all", "refs"):
+        raise InvalidRequest("snapshots must be all or refs", field="snapshots")
+    tables, known = Tables(services().context()), current().headers.get("if-none-match", "")
+    entity = tables.find(*_path(prefix, namespace, table))
+    tag = answers.etag(entity.metadata, refs_only=shown == "refs")
+    if known and answers.matches(known, tag):
+        return Answer(_EMPTY, 304, {"ETag": tag})
+    return _loaded(tables.open(entity), refs_only=shown == "refs")
+
+
+@routes.route(TABLE, methods=["HEAD"])
+@rights.needs((see_table, allowed.table))
+def table_exists(prefix: str, namespace: str, table: str) -> None:
+    Tables(services().context()).find(*_path(prefix, namespace, table))
+
+
+@routes.route(TABLE, methods=["POST"])
+@rights.needs((modify_table, allowed.committed), (create_table, allowed.created))
+def commit_table(prefix: str, namespace: str, table: str) -> Answer:
+    asked, path = body(requests.CommitTable), _path(prefix, namespace, table)
+    if asked.identifier is not None and (*asked.identifier.namespace, asked.identifier.name) != (*path[1], path[2]):
+        raise InvalidRequest("the body names another table than the path", field="identifier")
+    change = TableChange((*path[1], path[2]), asked.requirements, asked.updates)
+    done = once(
+        prefix,
+        lambda context: Commits(context).commit(path[0], [change])[0],
+        lambda context: Tables(context).load(*path),
+    )
+    return Answer(answers.committed(done), headers=_tag(done))
+
+
+@routes.route(TABLE, methods=["DELETE"])
+@rights.needs((edit_table, allowed.table))
+def drop_table(prefix: str, namespace: str, table: str) -> None:
+    purge, (catalog, path, name) = Query(*current().query).flag("purgeRequested"), _path(prefix, namespace, table)
+    once(prefix, lambda context: Tables(context).drop(catalog, (*path, name), purge=purge), lambda _: None)
+
+
+@routes.route(TABLE + "/unregister", methods=["POST"])
+@rights.needs((edit_table, allowed.table))
+def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
+    catalog, path, name = _path(prefix, namespace, table)
+
+    def unregister(context: Context) -> Loaded:
+        gone = Tables(context).drop(catalog, (*path, name), purge=False)
+        return Tables(context).open(gone)
+
+    done = once(prefix, unregister, lambda context: Tables(context).load(catalog, path, name))
+    return Answer(answers.committed(done))
+
+
+@routes.route(TABLE + "/credentials", methods=["GET"])
+@rights.needs((read_table, allowed.table))
+def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
+    entity = Tables(services().context()).find(*_path(prefix, namespace, table))
+    return answers.credentials(_keys(entity.location, mine=False))
+
+
+@routes.route(TABLE + "/metrics", methods=["POST"])
+@rights.needs((see_table, allowed.table))
+def report_metrics(prefix: str, namespace: str, table: str) -> None:
+    Tables(services().context()).find(*_path(prefix, namespace, table))
+    note(report=body(requests.Report).report_type[:40])
+
+
+@routes.route(PREFIX + "/v1/{prefix}/tables/rename", methods=["POST"])
+@rights.needs((edit_table, allowed.renamed), (create_table, allowed.moved))
+def rename_table(prefix: str) -> None:
+    asked = body(requests.Rename)
+    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), asked), lambda _: None)
+
+
+def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
+    return allowed.catalog(prefix), naming.namespace(namespace), naming.name(table, "table")
+
+
+def _loaded(found: Loaded, *, refs_only: bool = False, mine: bool = False) -> Answer:
+    """The answer to whoever loads a table, or (``mine``) has just made it."""
+    keys = _keys(found.metadata.location, mine=mine) if _delegates() else ()
+    return Answer(answers.table(found, refs_only=refs_only, keys=keys), headers=_tag(found, refs_only=refs_only))
+
+
+def _tag(found: Loaded, *, refs_only: bool = False) -> dict[str, str]:
+    return {} if found.entity is None else {"ETag": answers.etag(found.entity.metadata, refs_only=refs_only)}
+
+
+def _delegates() -> bool:
+    """Whether the client would like keys."""
+    return "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
+
+
+def _keys(location: str, *, mine: bool) -> tuple[Vended, ...]:
+    """Keys for a table's files, as far as whoever asks may read or write them."""
+    if mine or guard().may(write_files):
+        return services().keys(location, "READ_WRITE")
+    return services().keys(location, "READ") if guard().may(read_table) else ()

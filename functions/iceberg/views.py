@@ -1,0 +1,96 @@
+"""Views over HTTP. Glue only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import allowed
+from allowed import rights
+from chalice.app import Blueprint
+from tables import page_token
+from wiring import once, services
+
+from turnstile.core.access_rules import create_table, edit_table, modify_table, see_schema, see_table
+from turnstile.core.catalog_paths import Path
+from turnstile.core.iceberg_entities import ICEBERG_VIEW
+from turnstile_http.bodies import body
+from turnstile_http.params import Query
+from turnstile_http.request import current
+from turnstile_iceberg import answers, naming, requests
+from turnstile_iceberg.errors import PREFIX
+from turnstile_iceberg.listing import Listing
+from turnstile_iceberg.tables import Tables
+from turnstile_iceberg.views import Views
+
+__all__ = ["routes"]
+
+routes = Blueprint(__name__)
+
+VIEWS = PREFIX + "/v1/{prefix}/namespaces/{namespace}/views"
+VIEW = VIEWS + "/{view}"
+
+
+@routes.route(VIEWS, methods=["GET"])
+@rights.needs((see_schema, allowed.namespace))
+def list_views(prefix: str, namespace: str) -> dict[str, Any]:
+    size = Query(*current().query).integer("pageSize")
+    found = Listing(services().context()).names(
+        allowed.catalog(prefix), naming.namespace(namespace), ICEBERG_VIEW, page_token(), size
+    )
+    return answers.identifiers(found)
+
+
+@routes.route(VIEWS, methods=["POST"])
+@rights.needs((create_table, allowed.namespace))
+def create_view(prefix: str, namespace: str) -> dict[str, Any]:
+    asked, path = body(requests.CreateView), naming.namespace(namespace)
+    done = once(
+        prefix,
+        lambda context: Views(context).create(allowed.catalog(prefix), path, asked),
+        lambda context: Views(context).load(prefix, path, asked.name),
+    )
+    return answers.view(done)
+
+
+@routes.route(VIEW, methods=["GET"])
+@rights.needs((see_table, allowed.view))
+def load_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
+    return answers.view(Views(services().context()).load(*_path(prefix, namespace, view)))
+
+
+@routes.route(VIEW, methods=["HEAD"])
+@rights.needs((see_table, allowed.view))
+def view_exists(prefix: str, namespace: str, view: str) -> None:
+    Views(services().context()).find(*_path(prefix, namespace, view))
+
+
+@routes.route(VIEW, methods=["POST"])
+@rights.needs((modify_table, allowed.view))
+def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
+    asked, path = body(requests.CommitView), _path(prefix, namespace, view)
+    done = once(
+        prefix, lambda context: Views(context).replace(*path, asked), lambda context: Views(context).load(*path)
+    )
+    return answers.view(done)
+
+
+@routes.route(VIEW, methods=["DELETE"])
+@rights.needs((edit_table, allowed.view))
+def drop_view(prefix: str, namespace: str, view: str) -> None:
+    catalog, path, name = _path(prefix, namespace, view)
+    once(
+        prefix,
+        lambda context: Tables(context).drop(catalog, (*path, name), purge=True, what="view"),
+        lambda _: None,
+    )
+
+
+@routes.route(PREFIX + "/v1/{prefix}/views/rename", methods=["POST"])
+@rights.needs((edit_table, allowed.renamed), (create_table, allowed.moved))
+def rename_view(prefix: str) -> None:
+    asked = body(requests.Rename)
+    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), asked, "view"), lambda _: None)
+
+
+def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:
+    return allowed.catalog(prefix), naming.namespace(namespace), naming.name(view, "view")

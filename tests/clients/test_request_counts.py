@@ -1,0 +1,69 @@
+"""How many requests an operation of each client costs, counted at the stack. ``docs/clients.md`` has the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.clients import delta_jvm, duck, kernel_rs
+from tests.clients.delta_jvm import Table
+from tests.clients.engine import Engine, fresh
+from tests.clients.requests import Requests
+from tests.clients.test_kernel_rs import program, pytestmark
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+__all__ = ["program", "pytestmark"]
+PREVIEW = "/delta/preview/commits"
+
+
+def test_deltas_default_client_commits_with_one_request_and_publishes_with_another(jvm: Any, stack: Stack) -> None:
+    table = Table(delta_jvm.client(jvm, stack), fresh())
+    asked = Requests(stack)
+    table.commit(1)
+    assert asked.seen() == {"update": 1, "load": 1}
+    table.commits()
+    assert asked.seen() == {"load": 1}
+    table.client.uc.loadTable(table.identifier)
+    assert asked.seen() == {"load": 1}
+
+
+def test_deltas_preview_client_commits_with_one_request_and_publishes_with_another(jvm: Any, stack: Stack) -> None:
+    table = Table(delta_jvm.client(jvm, stack), fresh())
+    table.client = delta_jvm.client(jvm, stack, preview=True)
+    asked = Requests(stack)
+    table.commit(1)
+    assert asked.seen() == {f"POST {PREVIEW}": 1, f"GET {PREVIEW}": 1}
+    table.commits()
+    assert asked.seen() == {f"GET {PREVIEW}": 1}
+
+
+def test_duckdb_reads_with_one_request_and_writes_with_one(stack: Stack, tmp_path: Path) -> None:
+    """Names come with the first use of an attachment, and a snapshot is read again only after a commit of one's own."""
+    table = Engine(stack).create().append(range(3))
+    db, asked = duck.connect(tmp_path), Requests(stack)
+    duck.attach(db, stack)
+    assert asked.seen() == {}
+    duck.ids(db, table.name)
+    first = asked.seen()
+    assert first.pop("GET /schemas") == 1
+    assert first.pop("GET /tables") >= 1
+    assert first == {"load": 1}
+    duck.ids(db, table.name)
+    assert asked.seen() == {}
+    db.execute(f"INSERT INTO lake.default.{table.name} VALUES (9)")
+    assert asked.seen() == {"update": 1}
+    db.execute(f"INSERT INTO lake.default.{table.name} VALUES (10)")
+    assert asked.seen() == {"load": 1, "update": 1}
+
+
+def test_the_rust_kernel_reads_and_writes_with_one_request_beside_load_and_keys(program: Path, stack: Stack) -> None:
+    table = Engine(stack).create().append(range(3))
+    client, asked = kernel_rs.Kernel(program, stack, table.name), Requests(stack)
+    client("read")
+    assert asked.seen() == {"load": 1, "credentials": 1}
+    client("append", 10, 1)
+    assert asked.seen() == {"load": 1, "credentials": 1, "update": 1}
+    client("publish")
+    assert asked.seen() == {"load": 1, "credentials": 1}
