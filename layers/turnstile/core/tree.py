@@ -22,9 +22,10 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         seq: position in the catalog's history, from 0, without gaps.
-        parents: ids of the commits it follows, the direct one first (none for the first commit).
+        parents: ids of the commits it follows, the direct one first (none for the first commit), then bookmarks
+            (``core.ancestry``).
         message: what changed, for people.
-        at: microseconds since the epoch.
+        at: microseconds since the epoch; greater than that of the commit before.
         embedded: the packed index layer that wins.
         segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
         access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from turnstile.core.ancestry import parents_after
 from turnstile.core.catalog_paths import key_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import Entity, Table, kind_of
@@ -60,7 +61,13 @@ class Attempts:
         segments = pack_directory(index.directory)
         access = tree.commit.access if edit.access is None else edit.access
         commit = CatalogCommit(
-            at.seq + 1, (at.head,), edit.message, now * 1000, index.embedded.packed, segments, access
+            seq=at.seq + 1,
+            parents=parents_after(at.seq, at.head, tree.commit.parents),
+            message=edit.message,
+            at=max(now * 1000, tree.commit.at + 1),  # of two servers' clocks one is behind; the log goes forwards
+            embedded=index.embedded.packed,
+            segments=segments,
+            access=access,
         )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable

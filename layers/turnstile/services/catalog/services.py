@@ -10,6 +10,7 @@ from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.external import Externals
+from turnstile.services.catalog.history import History
 from turnstile.services.catalog.listing import Listings
 from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader, Watch
@@ -40,6 +41,7 @@ class CatalogServices:
     catalogs: Catalogs
     namespaces: Namespaces
     listings: Listings
+    history: History
     staging: Staging
     registrar: Registrar
     renamer: Renamer
@@ -97,6 +99,7 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
         zones=zones,
         catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
+        history=History(reader),
         listings=Listings(reader, world.clock),
         staging=Staging(world, reader, zones, shared.lake_root),
         registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
