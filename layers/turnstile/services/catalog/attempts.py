@@ -54,7 +54,8 @@ class Attempts:
         self._catalog = at.name
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
-            {key: entry for key, (_, entry) in placed.items()}, [key_of(path) for path in edit.remove]
+            {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
+            [key_of(path) for path in edit.remove],
         )
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
         index = self._spilled(tree, embedded, id)
@@ -68,6 +69,8 @@ class Attempts:
             embedded=index.embedded.packed,
             segments=segments,
             access=access,
+            restores=edit.restores,
+            restored_by=tree.head if tree.commit.restores else tree.commit.restored_by,
         )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable
