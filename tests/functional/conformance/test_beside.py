@@ -1,0 +1,95 @@
+"""The Delta API: metadata that stands beside the log, and UniForm's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.functional.conformance.cases import covers
+from tests.functional.conformance.words import (
+    INVALID,
+    config,
+    etag,
+    properties,
+    sets,
+)
+from tests.functional.unity_kit import (
+    T1,
+    Unity,
+    metadata,
+    refused,
+)
+
+
+@pytest.fixture
+def unity() -> Unity:
+    made = Unity()
+    made.create()
+    return made
+
+
+# -- metadata without a commit ----------------------------------------------------------------------------------------
+
+
+@covers(updateTable=200)
+def test_a_comment_and_own_properties_are_kept_beside_the_log(unity: Unity) -> None:
+    old = etag(unity.get(T1))
+    answer = unity.update(sets(team="a"), {"action": "set-table-comment", "comment": "hello"})
+    assert properties(answer)["team"] == "a" and etag(answer) != old
+    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] == "hello"
+    again = unity.update(sets(team="a"))
+    assert etag(again) == etag(answer)
+    gone = unity.update({"action": "remove-properties", "removals": ["team"]})
+    assert "team" not in properties(gone)
+    assert unity.update({"action": "set-table-comment", "comment": None}).status == 200
+    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] is None
+
+
+@covers(updateTable=200)
+def test_what_is_beside_the_log_stays_through_commits(unity: Unity) -> None:
+    unity.update(sets(team="a"))
+    unity.update(unity.commit(1, metadata(**config(unity, mine="1"))), sets(mine="1"))
+    answer = unity.update(unity.commit(2))
+    assert (properties(answer)["team"], properties(answer)["mine"]) == ("a", "1")
+
+
+@covers(updateTable=200)
+def test_maintenance_is_a_policy_of_the_table(unity: Unity) -> None:
+    answer = unity.update(sets(**{"turnstile.allowed-maintenance": "data_reorganization"}))
+    assert answer.json["allowed-maintenance-operations"] == ["DATA_REORGANIZATION"]
+    answer = unity.update(sets(**{"turnstile.allowed-maintenance": ""}))
+    assert answer.json["allowed-maintenance-operations"] == []
+
+
+# -- UniForm ----------------------------------------------------------------------------------------------------------
+
+
+def iceberg(unity: Unity, version: int) -> dict[str, Any]:
+    location = unity.get(T1).json["metadata"]["location"]
+    return {
+        "iceberg": {
+            "metadata-location": f"{location}/metadata/{version}.json",
+            "converted-delta-version": version,
+            "converted-delta-timestamp": 1,
+        }
+    }
+
+
+@covers(updateTable=(200, 400))
+def test_uniform_rides_with_every_commit_exactly_when_the_table_has_it(unity: Unity) -> None:
+    refused(unity.update(unity.commit(1) | {"uniform": iceberg(unity, 1)}), 400, INVALID)
+    formats = {"delta.universalFormat.enabledFormats": "iceberg"}
+    enabling = unity.commit(1, metadata(**config(unity, **formats)))
+    refused(unity.update(enabling, sets(**formats)), 400, INVALID)
+    first = unity.update(enabling | {"uniform": iceberg(unity, 1)}, sets(**formats))
+    assert first.json["uniform"] == iceberg(unity, 1)
+    refused(unity.update(unity.commit(2)), 400, INVALID)
+    refused(unity.update(unity.commit(2) | {"uniform": iceberg(unity, 3)}), 400, INVALID)
+    elsewhere = iceberg(unity, 2)
+    elsewhere["iceberg"]["metadata-location"] = "s3://elsewhere/x"
+    refused(unity.update(unity.commit(2) | {"uniform": elsewhere}), 400, INVALID)
+    second = unity.update(unity.commit(2) | {"uniform": iceberg(unity, 2)}, etag=etag(first))
+    assert second.json["uniform"] == iceberg(unity, 2)
+    assert etag(second) == etag(first)
+    assert second.json["metadata"]["last-commit-version"] == 1
