@@ -24,6 +24,7 @@ WRITES: Final = (
     "turnstile.core.catalog_rows",
     "turnstile.core.catalog_heads",
     "turnstile.core.location_rows",
+    "turnstile.core.client_rows",
     "turnstile.services.catalog.catalogs",
     "turnstile.services.catalog.external",
     "turnstile.services.catalog.register",

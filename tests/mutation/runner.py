@@ -55,6 +55,7 @@ NEAREST: Final = {
     "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "client_rows": ("test_clients",),
     "catalogs": ("test_catalog_*",),
     "external": ("test_catalog_*",),
     "register": ("test_catalog_*", "test_traps*"),
