@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 from unittest.mock import patch
 
 from tests.simulation.faults import SECOND
@@ -13,6 +13,7 @@ from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from turnstile.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.core.spill import SpillLimits
 from turnstile.services import gc_files, load, materialise
 from turnstile.services.catalog.catalogs import Catalogs
 from turnstile.services.catalog.committer import Committer
@@ -22,6 +23,7 @@ from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
 from turnstile.services.catalog.staging import Staging
+from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.catalog.zones import Zones
 from turnstile.services.commits import Commits
 from turnstile.services.limits import Limits
@@ -98,13 +100,17 @@ class Sandbox:
         self.outcomes = Outcomes(world)
 
 
+TIGHT: Final = SpillLimits(embedded=100, segment=250)
+"""A catalog of a few tables spills its index, splits and joins segments."""
+
+
 class CatalogSandbox:
     """A server process of the catalog function."""
 
     def __init__(self, process: Process) -> None:
         world = world_of(process)
-        self.reader = CatalogReader(world)
-        committer = Committer(world, self.reader)
+        self.reader = CatalogReader(world, CatalogStore(world, TIGHT))
+        committer = Committer(world, self.reader, in_line=False)  # one thread, and it may stall for ever
         self.catalogs = Catalogs(world, self.reader, committer)
         self.namespaces = Namespaces(world, self.reader, committer)
         self.staging = Staging(world, self.reader, Zones(world), LAKE)

@@ -5,12 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.record import Violation, audits
+from turnstile.core.index import Index, unpack
 from turnstile.core.tree import Tree, decode_commit
 
 if TYPE_CHECKING:
     from tests.simulation.state import State
 
 REALM = "."
+
+
+class RowSegments:
+    """Index segments straight from the rows."""
+
+    def __init__(self, state: State, space: str) -> None:
+        self._state, self._space = state, space
+
+    def load(self, id: str) -> Index:
+        obj = self._state.objs.rows.get((self._space, id))
+        if obj is None:
+            raise Violation("I9", f"index segment {id} does not exist")
+        return unpack(obj.payload)
+
+    peek = load
 
 
 class TreeAuditor:
@@ -33,9 +49,11 @@ class TreeAuditor:
         obj = state.objs.rows.get((space, row["head"]))
         if obj is None:
             raise Violation("I9", f"catalog {name} points to {row['head']}, which does not exist")
-        tree = Tree.of(name, row["head"], decode_commit(obj.payload))
+        segments = RowSegments(state, space)
+        tree = Tree.of(name, row["head"], decode_commit(obj.payload), segments)
         entries = list(tree.subtree(()))
-        self._reachable[name] = {row["head"], *(entry.obj for _, entry in entries)}
+        used = {segment.obj for segment in tree.index.directory if segment.obj}
+        self._reachable[name] = {row["head"], *used, *(entry.obj for _, entry in entries)}
         for key, entry in entries:
             if (space, entry.obj) not in state.objs.rows:
                 raise Violation("I9", f"{key!r} leads to {entry.obj}, which does not exist")

@@ -8,23 +8,26 @@ from turnstile.core.catalog_paths import fold, path_of
 from turnstile.core.catalog_rows import RECENT
 from turnstile.core.entities import TABLE, decode, kind_of
 from turnstile.core.head import TableHead
+from turnstile.core.index import Index, unpack
 from turnstile.core.location_rows import Location
 from turnstile.core.locations import ancestors
+from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import Tree, decode_commit
 from turnstile.services import bootstrap
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.limits import Limits
 from turnstile.services.paths import published_path
 from turnstile.world import World
 
 LAKE = "file:///lake"
 
 
-def fresh(world: World | None = None) -> CatalogServices:
-    """Services with cold caches on a world that has ``main.default``."""
+def fresh(world: World | None = None, *, spill: SpillLimits | None = None) -> CatalogServices:
+    """Services with cold caches on a world that has ``main.default``; ``spill`` when indexes spill."""
     if world is None:
         world = fake_world()
         bootstrap.ensure(world, lake_root=LAKE)
-    return build(world, lake_root=LAKE)
+    return build(world, lake_root=LAKE, limits=Limits(spill=spill) if spill else None)
 
 
 def write_zero(services: CatalogServices, location: str, *features: str, txn: str = "create", **more: str) -> None:
@@ -80,7 +83,8 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
             before = decode_commit(world.objs.rows[space, behind].payload)
             assert before.seq == older.seq - 1
             older = before
-        tree = Tree.of(row["name"], row["head"], commit)
+        tree = Tree.of(row["name"], row["head"], commit, RowSegments(world, space))
+        assert row.get("spilled", b"") in (commit.segments, b"")
         for key, entry in tree.index.iterate():
             entity = decode(world.objs.rows[space, entry.obj].payload)
             assert kind_of(entity) == entry.kind and fold(entity.name) == path_of(key)[-1]
@@ -97,6 +101,20 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
         snapshot = world.objs.rows[world.space.objs(row["catalog"]), row["metadata"]]
         assert snapshot.type == "metadata"
     owners_match(world, importing=importing)
+
+
+class RowSegments:
+    """Index segments straight from the rows."""
+
+    def __init__(self, world: FakeWorld, space: str) -> None:
+        self._world, self._space = world, space
+
+    def load(self, id: str) -> Index:
+        obj = self._world.objs.rows[self._space, id]
+        assert obj.type == "segment"
+        return unpack(obj.payload)
+
+    peek = load
 
 
 def owners_match(world: FakeWorld, *, importing: bool = False) -> None:

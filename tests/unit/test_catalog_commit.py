@@ -89,7 +89,7 @@ def test_an_entity_that_a_later_attempt_computes_differently_is_the_later_one() 
     raced: list[object] = []
 
     def change(view: View) -> Edit:
-        entity = Namespace("mine", "id", 1, comment=f"one of {len(view.tree.index) + 1}")
+        entity = Namespace("mine", "id", 1, comment=f"one of {len(list(view.tree.subtree(()))) + 1}")
         if not raced:
             raced.append(other.namespaces.create("main", ("other",)))
         return Edit("mine", put={("mine",): entity})

@@ -98,9 +98,12 @@ def test_requests_of_every_operation_do_not_grow_with_the_catalog(size: int) -> 
 def test_a_cold_sandbox_needs_one_more_read_for_the_tree(size: int) -> None:
     services = filled(size)
     create(services, "t")
-    assert counted(services, lambda: fresh(services.world).reader.resolve(*MAIN, "t")) == ["objs.get", "refs.read"]
+    spilled = bool(services.reader.current("main").index.directory)
+    with_segment = "objs.get_many" if spilled else "objs.get"
+    assert counted(services, lambda: fresh(services.world).reader.resolve(*MAIN, "t")) == [with_segment, "refs.read"]
     assert counted(services, lambda: fresh(services.world).renamer.rename(*MAIN, "t", "u")) == [
         "objs.get",
+        *(["objs.get"] if spilled else []),  # the one segment of a catalog this small
         "objs.get_many",  # the table's entity
         "objs.get_many",  # the namespace's, for its spelling
         "objs.put_many",
@@ -125,7 +128,7 @@ def test_a_change_writes_one_commit_and_one_entity_and_a_small_row(size: int) ->
     made = [world.objs.rows[key] for key in world.objs.rows.keys() - before]
     assert sorted(obj.type for obj in made) == ["commit", "namespace"]
     commit = next(obj for obj in made if obj.type == "commit")
-    assert len(commit.payload) < 300 + 60 * (size + 3)
+    assert len(commit.payload) < min(300 + 60 * (size + 3), 10_000)
     assert len(str(world.refs.rows["test/catalog/main"])) < 4096
 
 

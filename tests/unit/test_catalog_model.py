@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, write_zero
 from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, TurnstileError
+from turnstile.core.spill import SpillLimits
 from turnstile.services.catalog.services import CatalogServices
 
 levels = st.sampled_from(["a", "A", "b", "c-d"])
@@ -19,6 +20,8 @@ faults = st.one_of(
     st.just((0, "before")), st.tuples(st.integers(1, 3), st.sampled_from(["before", "after", "unsent", "lost"]))
 )
 Path = tuple[str, ...]
+TIGHT = SpillLimits(embedded=150, segment=300)
+"""So that the index spills, splits and joins all the time."""
 
 
 def folded(path: Path) -> Path:
@@ -30,9 +33,9 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        first = fresh()
+        first = fresh(spill=TIGHT)
         self.world = fakes(first)
-        self.boxes = [first, fresh(self.world)]
+        self.boxes = [first, fresh(self.world, spill=TIGHT)]
         self.spaces: dict[Path, str] = {("default",): "default"}
         self.tables: dict[Path, tuple[str, str]] = {}
         self.dropped: set[str] = set()
@@ -42,7 +45,7 @@ class CatalogMachine(RuleBasedStateMachine):
         """Run on a faulty sandbox; when it failed in between, again on a sound one. Whether it took effect."""
         at, how = fault
         before = set(self.world.refs.rows["test/catalog/main"]["recent"])
-        services = fresh(Faulty(self.world, at, how).world) if at else self.boxes[box]  # type: ignore[arg-type]
+        services = fresh(Faulty(self.world, at, how).world, spill=TIGHT) if at else self.boxes[box]  # type: ignore[arg-type]
         try:
             call(services)  # type: ignore[operator]
         except (Crash, OutcomeUnknown):

@@ -185,7 +185,7 @@ def wide(namespaces: int, tables: int) -> dict[Path, Thing]:
 
 def requests_of(there: Mapping[Path, Thing], query: str, size: int | None = None) -> list[str]:
     services = made(there)
-    services.reader.current("main")  # warm, as far as the tree goes
+    list(services.reader.current("main").subtree(()))  # warm, as far as the tree and its segments go
     return counted(services, lambda: finder(services).find(query, max_results=size))
 
 

@@ -8,7 +8,8 @@ from turnstile.core.catalog_paths import key_of, path_of
 from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
 from turnstile.core.errors import NotFound
 from turnstile.core.index import GONE, Index, IndexEntry, pack
-from turnstile.core.tree import CatalogCommit, Segment, Tree, decode_commit, encode_commit
+from turnstile.core.segments import Segment, pack_directory
+from turnstile.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 
 NAMES = {
     ("a",): NAMESPACE,
@@ -26,6 +27,18 @@ NAMES = {
 }
 
 
+class Stored:
+    """Segments in a dictionary."""
+
+    def __init__(self, segments: dict[str, Index] | None = None) -> None:
+        self.segments = segments or {}
+
+    def load(self, id: str) -> Index:
+        return self.segments[id]
+
+    peek = load
+
+
 def tree(names: dict[tuple[str, ...], str] = NAMES) -> Tree:
     index = Index().with_changes(
         {
@@ -33,7 +46,7 @@ def tree(names: dict[tuple[str, ...], str] = NAMES) -> Tree:
             for path, kind in names.items()
         }
     )
-    return Tree.of("main", "commit/1", CatalogCommit(0, (), "", 0, pack(index)))
+    return Tree.of("main", "commit/1", CatalogCommit(0, (), "", 0, pack(index)), Stored())
 
 
 def children(path: tuple[str, ...], kind: str, after: str = "") -> list[str]:
@@ -83,19 +96,24 @@ def test_what_is_missing_is_said(namespace: tuple[str, ...], table: str, missing
     assert refused.value.type == missing
 
 
-def test_a_removed_name_that_lies_over_an_older_layer_leads_nowhere() -> None:
-    assert tree().find(("gone",)) is None
+def test_a_removed_name_that_lies_over_a_segment_leads_nowhere() -> None:
+    """The embedded entry wins, and so does an embedded burial."""
+    spilled = Index().with_changes(
+        {key_of(path): IndexEntry(NAMESPACE, "old") for path in (("a",), ("gone",), ("kept",))}
+    )
+    embedded = Index().with_changes(
+        {key_of(("a",)): IndexEntry(NAMESPACE, "new"), key_of(("gone",)): IndexEntry(GONE, "")}
+    )
+    directory = pack_directory((Segment("", "segment/1", 1),))
+    made = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(embedded), directory), Stored({"segment/1": spilled}))
+    assert made.find(("gone",)) is None
+    assert [(path_of(key)[0], entry.obj) for key, entry in made.subtree(())] == [("a", "new"), ("kept", "old")]
+    assert not made.empty
 
 
 def test_commits_and_entities_survive_packing_and_skip_what_later_versions_add() -> None:
-    commit = CatalogCommit(7, ("commit/6",), "create", 5, pack(Index()), (Segment("segment/1", "a", "b", 3),))
+    commit = CatalogCommit(7, ("commit/6",), "create", 5, pack(Index()), pack_directory((Segment("", "segment/1", 3),)))
     assert decode_commit(encode_commit(commit)) == commit
     for entity in (Namespace("N", "id", 1, "c", {"k": "v"}), Table("T", "id", "s3://b/t", 1, managed=False)):
         assert decode(encode(entity)) == entity
         assert kind_of(entity) == type(entity).__name__.lower()
-
-
-def test_segments_are_refused_by_a_version_that_cannot_read_them() -> None:
-    """Better no answer than "no such table" for one that was spilled (I9)."""
-    with pytest.raises(ValueError, match="spilled"):
-        Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(Index()), (Segment("segment/1", "a", "b"),)))

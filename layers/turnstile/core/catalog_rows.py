@@ -1,6 +1,6 @@
 """refs rows of the catalog: its HEAD and staging tables, and the conditional writes on them.
 
-    catalog    {key, kind, name, head, seq, recent, created, changed_at}
+    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?}
     staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
 
 Owners of storage locations are in ``location_rows``; HEADs of Delta tables in ``head`` and ``catalog_heads``.
@@ -12,17 +12,41 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.plan import Change, Clause, Equals, Erase, Insert, Row, Set, new_row
+from turnstile.core.plan import (
+    Absent,
+    Action,
+    AtMost,
+    Change,
+    Clause,
+    Drop,
+    Either,
+    Equals,
+    Erase,
+    Insert,
+    Present,
+    Row,
+    Set,
+    new_row,
+)
 
 RECENT: Final = 20
 """How many HEADs a catalog's row remembers, the present one included: about 1 kB, for recovery by hand and for writers
 who must learn whether a lost answer was a success."""
 
+SPILLED_BYTES: Final = 2048
+"""How large a directory of index segments may be to ride in the row, which stays under 4 kB."""
+
 OPEN: Final = "open"
 
 
 class CatalogHead(msgspec.Struct, frozen=True):
-    """A parsed catalog row; ``recent`` newest first, ``recent[0]`` is ``head``; times in ms."""
+    """A parsed catalog row; ``recent`` newest first, ``recent[0]`` is ``head``; times in ms.
+
+    ``spilled`` is the packed directory of the HEAD's index segments, as in its commit obj: whoever looks for a name can
+    ask for commit and segment at once. Empty when there is none, or when it is too large for the row.
+
+    ``turn`` names a change that others let go first until ``turn_until`` (ms), because it has lost for long.
+    """
 
     key: str
     name: str
@@ -31,6 +55,9 @@ class CatalogHead(msgspec.Struct, frozen=True):
     recent: tuple[str, ...]
     created: int
     changed_at: int
+    spilled: bytes = b""
+    turn: str = ""
+    turn_until: int = 0
 
     @classmethod
     def from_row(cls, row: Row) -> CatalogHead:
@@ -43,6 +70,9 @@ class CatalogHead(msgspec.Struct, frozen=True):
             recent=tuple(row["recent"]),
             created=row["created"],
             changed_at=row["changed_at"],
+            spilled=row.get("spilled", b""),
+            turn=row.get("turn", ""),
+            turn_until=row.get("turn_until", 0),
         )
 
 
@@ -61,18 +91,44 @@ def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
     return Insert(row, (new_row("I9"),))
 
 
-def swap_head(at: CatalogHead, head: str, now: int) -> Change:
+def swap_head(at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "") -> Change:
     """Make ``head`` the catalog's HEAD, if it is still ``at``. HEAD ids are never used twice, so once the row has moved
-    on this write can never apply any more."""
+    on this write can never apply any more.
+
+    Args:
+        spilled: the packed directory of the new HEAD's segments; left out when it is too large for the row.
+        turn: the change whose turn it was, if it was: it is over then.
+    """
+    actions: tuple[Action, ...] = (
+        Set(("head",), head),
+        Set(("seq",), at.seq + 1),
+        Set(("recent",), [head, *at.recent[: RECENT - 1]]),
+        Set(("changed_at",), now),
+    )
+    if spilled and len(spilled) <= SPILLED_BYTES:
+        actions = (*actions, Set(("spilled",), spilled))
+    elif at.spilled:
+        actions = (*actions, Drop(("spilled",)))
+    if turn and turn == at.turn:
+        actions = (*actions, Drop(("turn",)), Drop(("turn_until",)))
     return Change(
         at.key,
         (Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),),
+        actions,
+    )
+
+
+def take_turn(key: str, change: str, until: int, now: int) -> Change:
+    """Ask the others to let ``change`` go first until ``until`` (ms). A request and no lock: a swap needs no turn, and
+    who does not look does no harm (I9). One at a time, or nobody would go."""
+    free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now)))
+    return Change(
+        key,
         (
-            Set(("head",), head),
-            Set(("seq",), at.seq + 1),
-            Set(("recent",), [head, *at.recent[: RECENT - 1]]),
-            Set(("changed_at",), now),
+            Clause("catalog", "I9", "there is such a catalog", Present(("head",))),
+            Clause("free turn", "I11", "nobody else has asked, or the time is up", free),
         ),
+        (Set(("turn",), change), Set(("turn_until",), until)),
     )
 
 

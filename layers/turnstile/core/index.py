@@ -1,8 +1,8 @@
 """An ordered, immutable index from key to entry (Polaris, "Object Indexes").
 
 Keys are compared as they are; ``catalog_paths`` makes them from names. An index is a layer: one layer is embedded in
-the commit obj, older layers may be spilled into segment objs that the commit names, and the embedded entry wins. A key
-removed from a layer that lies over others is marked ``GONE`` there instead.
+the commit obj; the layer below is spilled into segment objs that the commit names, and the embedded entry wins
+(``layered``, ``spill``). A key removed from a layer that lies over another is marked ``GONE`` there instead.
 """
 
 from __future__ import annotations
@@ -27,33 +27,47 @@ class IndexEntry(msgspec.Struct, frozen=True):
 class Index:
     """Sorted keys with their entries. Never changes; ``with_changes`` makes another."""
 
-    __slots__ = ("_entries", "_keys")
+    __slots__ = ("_entries", "_packed", "keys")
 
     def __init__(self, keys: tuple[str, ...] = (), entries: tuple[IndexEntry, ...] = ()) -> None:
-        self._keys, self._entries = keys, entries
+        self.keys, self._entries = keys, entries
+        self._packed: bytes | None = None
+
+    @property
+    def packed(self) -> bytes:
+        """What ``pack`` makes of it, made once."""
+        if self._packed is None:
+            self._packed = pack(self)
+        return self._packed
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self.keys)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Index) and self._keys == other._keys and self._entries == other._entries
+        return isinstance(other, Index) and self.keys == other.keys and self._entries == other._entries
 
     def __hash__(self) -> int:
-        return hash((self._keys, self._entries))
+        return hash((self.keys, self._entries))
 
     def get(self, key: str) -> IndexEntry | None:
         """The entry under exactly ``key``."""
-        at = bisect_left(self._keys, key)
-        return self._entries[at] if at < len(self._keys) and self._keys[at] == key else None
+        at = bisect_left(self.keys, key)
+        return self._entries[at] if at < len(self.keys) and self.keys[at] == key else None
 
     def iterate(
         self, start: str = "", stop: str | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[str, IndexEntry]]:
         """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
-        low = bisect_left(self._keys, start)
-        high = len(self._keys) if stop is None else bisect_left(self._keys, stop)
+        low = bisect_left(self.keys, start)
+        high = len(self.keys) if stop is None else bisect_left(self.keys, stop)
         positions = range(high - 1, low - 1, -1) if reverse else range(low, high)
-        return ((self._keys[at], self._entries[at]) for at in positions)
+        return ((self.keys[at], self._entries[at]) for at in positions)
+
+    def between(self, start: str, stop: str | None) -> Index:
+        """The part with ``start <= key < stop``."""
+        low = bisect_left(self.keys, start)
+        high = len(self.keys) if stop is None else bisect_left(self.keys, stop)
+        return Index(self.keys[low:high], self._entries[low:high])
 
     def first(self, start: str) -> tuple[str, IndexEntry] | None:
         """The first entry with ``key >= start``."""
@@ -61,7 +75,7 @@ class Index:
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
         """The index after ``put`` and then ``remove``; keys to remove need not be there."""
-        merged = dict(zip(self._keys, self._entries, strict=True))
+        merged = dict(zip(self.keys, self._entries, strict=True))
         merged.update(put)
         for key in remove:
             merged.pop(key, None)
@@ -81,14 +95,16 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, str, int, int, str, Any]]])
 
 
-def _shared(one: str, other: str) -> int:
+def shared(one: str, other: str) -> int:
     """How many characters both start with."""
-    shared = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        shared += 1
-    return shared
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _short_uuid(value: str) -> bytes | str:
@@ -114,14 +130,14 @@ def pack(index: Index) -> bytes:
     for key, entry in index.iterate():
         if entry.kind not in kinds:
             kinds.append(entry.kind)
-        shared, shared_obj = _shared(last_key, key), _shared(last_obj, entry.obj)
+        same, same_obj = shared(last_key, key), shared(last_obj, entry.obj)
         rows.append(
             (
-                shared,
-                key[shared:],
+                same,
+                key[same:],
                 kinds.index(entry.kind),
-                shared_obj,
-                entry.obj[shared_obj:],
+                same_obj,
+                entry.obj[same_obj:],
                 _short_uuid(entry.table_id),
             )
         )
@@ -141,8 +157,8 @@ def unpack(packed: bytes) -> Index:
     keys: list[str] = []
     entries: list[IndexEntry] = []
     key = obj = ""
-    for shared, suffix, kind, shared_obj, obj_suffix, table_id in rows:
-        key, obj = key[:shared] + suffix, obj[:shared_obj] + obj_suffix
+    for same, suffix, kind, same_obj, obj_suffix, table_id in rows:
+        key, obj = key[:same] + suffix, obj[:same_obj] + obj_suffix
         keys.append(key)
         entries.append(IndexEntry(kinds[kind], obj, _long_uuid(table_id)))
     return Index(tuple(keys), tuple(entries))

@@ -12,16 +12,9 @@ from turnstile.core.access import NOBODY, Access
 from turnstile.core.catalog_paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
 from turnstile.core.entities import NAMESPACE, TABLE
 from turnstile.core.errors import NotFound
-from turnstile.core.index import GONE, Index, IndexEntry, unpack
-
-
-class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A spilled part of the index: its obj, the range of keys it covers, how many there are."""
-
-    obj: str
-    first: str
-    last: str
-    count: int = 0
+from turnstile.core.index import IndexEntry, unpack
+from turnstile.core.layered import LayeredIndex
+from turnstile.core.segments import Segments, unpack_directory
 
 
 class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -33,7 +26,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
         message: what changed, for people.
         at: microseconds since the epoch.
         embedded: the packed index layer that wins.
-        segments: older layers, newest first.
+        segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
         access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
     """
 
@@ -42,7 +35,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     at: int
     embedded: bytes
-    segments: tuple[Segment, ...] = ()
+    segments: bytes = b""
     access: Access = NOBODY
 
 
@@ -67,23 +60,31 @@ class Tree:
     catalog: str
     head: str
     commit: CatalogCommit
-    index: Index
+    index: LayeredIndex
 
     @classmethod
-    def of(cls, catalog: str, head: str, commit: CatalogCommit) -> Tree:
-        """The tree of a commit obj.
+    def of(cls, catalog: str, head: str, commit: CatalogCommit, segments: Segments) -> Tree:
+        """The tree of a commit obj, whose index reads ``segments`` as it needs them.
 
         Raises:
-            ValueError: the commit has spilled segments, which this version cannot read yet.
+            ValueError: the commit has a format this version does not know.
         """
-        if commit.segments:
-            raise ValueError("spilled index segments are not known here")
-        return cls(catalog, head, commit, unpack(commit.embedded))
+        return cls(
+            catalog, head, commit, LayeredIndex(unpack(commit.embedded), unpack_directory(commit.segments), segments)
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has a name."""
+        return self.index.first("") is None
 
     def find(self, path: Path) -> IndexEntry | None:
         """What the full name ``path`` leads to, if anything (I9: at most one entry)."""
-        entry = self.index.get(key_of(path))
-        return None if entry is None or entry.kind == GONE else entry
+        return self.index.get(key_of(path))
+
+    def remember(self, path: Path) -> IndexEntry | None:
+        """As ``find``, as far as that takes no request; None also means: not in memory."""
+        return self.index.peek(key_of(path))
 
     def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
         """The namespace ``path``; raises NotFound."""
@@ -121,4 +122,4 @@ class Tree:
     def subtree(self, path: Path) -> Iterator[tuple[str, IndexEntry]]:
         """Everything strictly below ``path``, in key order."""
         start, stop = below(key_of(path))
-        return ((key, entry) for key, entry in self.index.iterate(start, stop) if entry.kind != GONE)
+        return self.index.iterate(start, stop)

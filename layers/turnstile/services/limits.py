@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from turnstile.core.spill import SpillLimits
+
 
 class Limits(msgspec.Struct, frozen=True):
     """Sizes in bytes, times in ms.
@@ -11,7 +13,7 @@ class Limits(msgspec.Struct, frozen=True):
     ``inline_bytes`` largest inline commit; ``staged_bytes`` largest staged commit whose content is read whole;
     ``prefix_bytes`` how much of a larger one is read; ``clock_skew_ms`` how far ahead of the server's clock an
     in-commit timestamp may be; ``identity_days`` how long replays of published commits are recognised;
-    ``winners_bytes`` inline content a conflict answer carries at most.
+    ``winners_bytes`` inline content a conflict answer carries at most; ``spill`` when a catalog's index spills.
     """
 
     inline_bytes: int = 256 * 1024
@@ -21,3 +23,4 @@ class Limits(msgspec.Struct, frozen=True):
     identity_days: int = 30
     winners_bytes: int = 1024 * 1024
     attempts: int = 8
+    spill: SpillLimits = SpillLimits()

@@ -118,7 +118,7 @@ class Loader:
         if guess is not None:
             keys.append(self._space.table(guess.table_id))
         rows = self._refs.read_many(keys)
-        tree = self.reader.unwatched(catalog, rows.get(keys[0]))
+        tree = self.reader.unwatched(catalog, rows.get(keys[0]), (*namespace, table))
         try:
             found = self.reader.find(tree, namespace, table)
         except NotFound:

@@ -84,6 +84,9 @@ class CatalogRow(RefRow):
     seq = NumberAttribute()
     created = NumberAttribute()
     changed_at = NumberAttribute()
+    spilled = BinaryAttribute(legacy_encoding=False, null=True)
+    turn = UnicodeAttribute(null=True)
+    turn_until = NumberAttribute(null=True)
 
 
 class LocationRow(RefRow):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnstile.core.catalog_paths import below, child_key, is_below, key_of, past_subtree, path_of
-from turnstile.core.index import GONE, IndexEntry
+from turnstile.core.index import IndexEntry
 from turnstile.core.path_query.reach import Reach
 from turnstile.core.tree import Tree
 
@@ -32,7 +32,7 @@ def children(tree: Tree, parent: str, reach: Reach, after: str = "") -> Iterator
         stop = min(prefix + reach.stop, stop) if stop is not None else prefix + reach.stop
     while (found := tree.index.first(at)) and (stop is None or found[0] < stop):
         child = child_key(parent, found[0])
-        if child == found[0] and found[1].kind != GONE:
+        if child == found[0]:
             yield found
         at = past_subtree(child)
 

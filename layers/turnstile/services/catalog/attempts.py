@@ -14,8 +14,11 @@ from turnstile.core.catalog_paths import key_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import Entity, Table, kind_of
 from turnstile.core.errors import OutcomeUnknown
-from turnstile.core.index import IndexEntry, pack
+from turnstile.core.index import Index, IndexEntry
+from turnstile.core.layered import LayeredIndex
 from turnstile.core.plan import Row, Write
+from turnstile.core.segments import pack_directory
+from turnstile.core.spill import Spilled, spill
 from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.ports import Accepted, AllAccepted, Rejected
 from turnstile.services.catalog.backoff import Backoff
@@ -41,29 +44,35 @@ class Attempts:
         self._dead: set[str] = set()
         self._catalog = ""
 
-    def swap(self, at: CatalogHead, tree: Tree, edit: Edit) -> Tree | Lost:
-        """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``.
+    def swap(self, at: CatalogHead, tree: Tree, edit: Edit, turn: str = "") -> Tree | Lost:
+        """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``; that ends ``turn``.
 
         Raises:
             OutcomeUnknown: the answer was lost until the deadline.
         """
         self._catalog = at.name
         placed = self._place(tree, edit)
-        index = tree.index.with_changes(
+        embedded = tree.index.with_changes(
             {key: entry for key, (_, entry) in placed.items()}, [key_of(path) for path in edit.remove]
         )
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
+        index = self._spilled(tree, embedded, id)
+        segments = pack_directory(index.directory)
         access = tree.commit.access if edit.access is None else edit.access
-        commit = CatalogCommit(at.seq + 1, (at.head,), edit.message, now * 1000, embedded=pack(index), access=access)
+        commit = CatalogCommit(
+            at.seq + 1, (at.head,), edit.message, now * 1000, index.embedded.packed, segments, access
+        )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable
-        self._store.write(at.name, id, commit, {obj: one for obj, one in entities.items() if obj not in self._stored})
+        fresh = {obj: one for obj, one in entities.items() if obj not in self._stored}
+        self._store.write(at.name, id, commit, fresh, index.written)
         self._stored |= entities.keys()
-        answer = self._send(at, id, [swap_head(at, id, now), *edit.writes])
+        answer = self._send(at, id, [swap_head(at, id, now, segments, turn=turn), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
-            return Tree(at.name, id, commit, index)
+            layered = LayeredIndex(index.embedded, index.directory, self._store.segments(at.name))
+            return Tree(at.name, id, commit, layered)
         if answer.row is not None and answer.row["head"] != at.head:
-            self._dead |= {id, *entities}
+            self._dead |= {id, *entities, *index.written}
         return answer
 
     def tidy(self) -> None:
@@ -73,6 +82,19 @@ class Attempts:
                 self._store.delete(self._catalog, id)
             except Exception:  # the change's own outcome is what the caller must hear; gc finds what stays behind
                 return
+
+    def _spilled(self, tree: Tree, embedded: Index, id: str) -> Spilled:
+        """The index as the commit ``id`` has it. Writers wait differently long before they spill: of many that do so at
+        once all but one would have written a segment for nothing."""
+        store = self._store
+        return spill(
+            embedded,
+            tree.index.directory,
+            store.limits,
+            load=store.segments(tree.catalog).load,
+            new_id=store.new_segment_id,
+            patience=int(id[-4:], 16) / 0x1_0000,
+        )
 
     def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
         """Index entries of the entities; under the id of an earlier attempt when that wrote the same entity over the

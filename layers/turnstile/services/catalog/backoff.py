@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from turnstile.core.errors import StateConflict
 from turnstile.ports import Clock, Ids
+
+_PATIENT: Final = 0.4  # of the deadline
 
 Pause = Callable[[float], None]
 """Waits for so many seconds; passed in, because services do not wait by themselves."""
@@ -27,17 +30,27 @@ class Backoff:
         self, clock: Clock, ids: Ids, pause: Pause, *, deadline_ms: int, first_ms: int = 8, most_ms: int = 400
     ) -> None:
         self._clock, self._ids, self._pause = clock, ids, pause
-        self._until = clock.now_ms() + deadline_ms
+        self._began, self._deadline_ms = clock.now_ms(), deadline_ms
         self._limit, self._most = first_ms, most_ms
 
     def again(self) -> bool:
         """Pause and say whether there is time for another attempt."""
-        if self._clock.now_ms() >= self._until:
+        paused = self.hold_back(self._limit)
+        self._limit = min(self._limit * 2, self._most)
+        return paused
+
+    def hold_back(self, most_ms: int) -> bool:
+        """Pause for a random time up to ``most_ms``, unless the deadline has passed; whether it has not."""
+        if self._clock.now_ms() >= self._began + self._deadline_ms:
             return False
         share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
-        self._pause(self._limit * share / 1000)
-        self._limit = min(self._limit * 2, self._most)
+        self._pause(most_ms * share / 1000)
         return True
+
+    @property
+    def starving(self) -> bool:
+        """Whether so much of the time is gone that others should let this change go first."""
+        return self._clock.now_ms() >= self._began + self._deadline_ms * _PATIENT
 
     def gave_up(self, catalog: str) -> StateConflict:
         """The error for when there is none."""

@@ -131,7 +131,7 @@ class Catalogs:
             _entity(view, name)
             row = self._world.refs.read(self._reader.key(name))
             tree = self._reader.at(name, row)
-            if len(tree.index):
+            if not tree.empty:
                 raise StateConflict(
                     "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
                 )

@@ -6,7 +6,7 @@
     4  objs                       the new commit, and entities that no earlier attempt wrote: one batch
     5  the swap                   one conditional write; one transaction if other rows change with it
     6  refused                    the returned row says whether this very commit landed before its answer was lost;
-                                  otherwise 2 again, from that row
+                                  otherwise 2 again, at first from that row, later after a pause and a fresh look
 
 A crash before 5 leaves unreachable objs; at 5 the change is there entirely or not at all (I9).
 """
@@ -20,6 +20,7 @@ from turnstile.services.catalog.attempts import Attempts
 from turnstile.services.catalog.backoff import Backoff, Pause, no_pause
 from turnstile.services.catalog.change import ChangeFunction, Judge, View
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.turns import Line, Turn
 from turnstile.world import World
 
 DEADLINE_MS = 10_000
@@ -32,13 +33,21 @@ class Committer:
         reader: the sandbox's reader; its store is written through.
         pause: how to wait between attempts.
         deadline_ms: time for all attempts of one change.
+        in_line: whether changes of one catalog by this process stand in line, as all but measurements want it.
     """
 
     def __init__(
-        self, world: World, reader: CatalogReader, *, pause: Pause = no_pause, deadline_ms: int = DEADLINE_MS
+        self,
+        world: World,
+        reader: CatalogReader,
+        *,
+        pause: Pause = no_pause,
+        deadline_ms: int = DEADLINE_MS,
+        in_line: bool = True,
     ) -> None:
         self._world, self._reader = world, reader
         self._pause, self._deadline_ms = pause, deadline_ms
+        self._line = Line() if in_line else None
 
     def commit(
         self, catalog: str, change: ChangeFunction, *, row: Row | None = None, judge: Judge | None = None
@@ -57,25 +66,41 @@ class Committer:
             OutcomeUnknown: the swap's answer was lost until the deadline.
             TurnstileError: whatever ``change`` and ``judge`` raise; nothing was applied.
         """
-        world = self._world
+        if self._line is None:
+            return self._commit(catalog, change, row, judge)
+        with self._line.stand(self._reader.key(catalog), self._deadline_ms // 2):
+            return self._commit(catalog, change, row, judge)
+
+    def _commit(self, catalog: str, change: ChangeFunction, row: Row | None, judge: Judge | None) -> Tree:
+        world, key = self._world, self._reader.key(catalog)
         backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms)
-        attempts = Attempts(world, self._reader.store, backoff)
-        row = row or world.refs.read(self._reader.key(catalog))
+        attempts, turn = Attempts(world, self._reader.store, backoff), Turn(world)
+        row = row or world.refs.read(key)
+        lost = 0
         try:
             while True:
+                while turn.others(row):
+                    if not backoff.hold_back(turn.look_ms):
+                        raise backoff.gave_up(catalog)
+                    row = world.refs.read(key)
                 tree = self._reader.at(catalog, row)
                 edit = change(View(tree, self._reader.store))
                 if edit is None:
                     return tree
                 assert row is not None
-                answer = attempts.swap(CatalogHead.from_row(row), tree, edit)
+                answer = attempts.swap(CatalogHead.from_row(row), tree, edit, turn.id)
                 if isinstance(answer, Tree):
                     self._reader.adopt(answer)
                     return answer
                 row = answer.row
                 if answer.failed and judge is not None:
                     judge(answer.failed)
+                lost += 1
                 if not backoff.again():
                     raise backoff.gave_up(catalog)
+                if backoff.starving:
+                    row = turn.ask(key)
+                elif lost > 1:  # after a pause the row is an old one, and an attempt from it would be lost as well
+                    row = world.refs.read(key)
         finally:
             attempts.tidy()

@@ -8,7 +8,8 @@ name is therefore one batch read when warm:
     found = reader.confirm(catalog, rows.get(...), namespace, table)   none if the HEAD is cached, else one
     found.table_id == guess.table_id: the batch already holds the table's HEAD; otherwise read it
 
-and cold at most: catalog row, commit obj, table HEAD.
+and cold at most: catalog row; commit obj and index segment in one request; table HEAD. (A catalog whose directory of
+segments is too large for its row, beyond some hundred thousand tables, takes one request more.)
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Protocol
 
 import msgspec
 
-from turnstile.core.catalog_paths import Path, fold
+from turnstile.core.catalog_paths import Path, fold, key_of
 from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.entities import Entity
 from turnstile.core.errors import NotFound
 from turnstile.core.plan import Row
+from turnstile.core.segments import segment_of, unpack_directory
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.lru import Lru
 from turnstile.services.catalog.store import CatalogStore
@@ -90,21 +92,22 @@ class CatalogReader:
         """What the newest cached HEAD says, without a request. Only worth something once ``confirm`` agrees."""
         seen = self.seen(catalog)
         tree = self.store.cached_tree(catalog, seen.head) if seen else None
-        entry = tree.find((*namespace, table)) if tree else None
+        entry = tree.remember((*namespace, table)) if tree else None
         if tree is None or entry is None or not entry.table_id:
             return None
         return Found(catalog, tree.head, entry.table_id, entry.obj)
 
     def confirm(self, catalog: str, row: Row | None, namespace: Path, table: str) -> Found:
-        """What the catalog row just read says: at most one request (its commit obj, unless cached).
+        """What the catalog row just read says: at most one request (its commit obj and the one index segment that the
+        name may be in, unless cached).
 
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
         """
-        return self.find(self.at(catalog, row), namespace, table)
+        return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
 
     def find(self, tree: Tree, namespace: Path, table: str) -> Found:
-        """What a tree says; no request. Raises as ``confirm``."""
+        """What a tree says; no request, if the tree was read for this name. Raises as ``confirm``."""
         entry = tree.table(namespace, table)
         return Found(tree.catalog, tree.head, entry.table_id, entry.obj)
 
@@ -116,15 +119,19 @@ class CatalogReader:
         """The tree at the catalog's current HEAD: one request warm, two cold. Raises NotFound."""
         return self.at(catalog, self._refs.read(self.key(catalog)))
 
-    def at(self, catalog: str, row: Row | None) -> Tree:
+    def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
         """The tree of a catalog row: at most one request, and what the watch needs. Raises NotFound when ``row`` is
-        None, PermissionDenied before anything else."""
-        tree = self.unwatched(catalog, row)
+        None, PermissionDenied before anything else.
+
+        Args:
+            path: a name that will be looked up next; what that takes comes along in the same request.
+        """
+        tree = self.unwatched(catalog, row, path)
         if self.watch is not None:
             self.watch.judge(tree)
         return tree
 
-    def unwatched(self, catalog: str, row: Row | None) -> Tree:
+    def unwatched(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
         """As ``at``, for those who have the tree judged before they use it: side by side with other reads."""
         read = self._clock.now_ms()
         if row is None:
@@ -132,7 +139,8 @@ class CatalogReader:
                 self.watch.judge_missing(catalog)
             raise NotFound("catalog", catalog, field="catalog", remedy="create it first, or check the name")
         head = CatalogHead.from_row(row)
-        tree = self.store.tree(head.name, head.head)
+        segment = segment_of(unpack_directory(head.spilled), key_of(path)) if path and head.spilled else ""
+        tree = self.store.tree(head.name, head.head, segment)
         self._last.put(fold(catalog), Seen(head.head, read), 256)
         return tree
 

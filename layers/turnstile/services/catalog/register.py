@@ -85,7 +85,7 @@ class Registrar:
         path, space = (*namespace, name), self._world.space
         keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]
         rows = self._world.refs.read_many(keys)
-        tree = self._reader.at(catalog, rows.get(keys[0]))
+        tree = self._reader.at(catalog, rows.get(keys[0]), path)
         if keys[2] in rows:
             found = tree.find(path)
             if found is None or found.table_id != table_id:

@@ -16,6 +16,7 @@ from turnstile.services.catalog.reader import CatalogReader, Watch
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
 from turnstile.services.catalog.staging import Staging
+from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.catalog.zones import Zones
 from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
@@ -76,7 +77,7 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
     limits = limits or Limits()
     snapshots = Snapshots(world.objs, world.space)
     shared = Shared(world, lake_root, limits, pause, snapshots, Publisher(world, limits), Zones(world))
-    return _built(shared, CatalogReader(world))
+    return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
 
 
 def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
