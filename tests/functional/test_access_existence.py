@@ -149,3 +149,20 @@ def test_i12_a_later_page_is_judged_by_the_rights_of_now(realm: Realm) -> None:
     assert names(ask(realm, f"{SALES}/tables", page_token=token), "tables") == []
     realm.revoke("schema", "main.sales", "ann", "USE SCHEMA")
     assert ask(realm, f"{SALES}/tables", page_token=token).status == 403
+
+
+@pytest.mark.parametrize("operation", ["PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE"])
+def test_i12_a_path_that_belongs_to_tables_is_refused_in_the_words_of_one_that_does_not(
+    realm: Realm, operation: str
+) -> None:
+    free = "s3://other/free"
+    places = ["s3://other/e1", "s3://other/e1/part", "s3://other", realm.head().location, "file:///lake"]
+
+    def refusal(url: str) -> str:
+        answer = realm.ask("ann", "POST", f"{B}/temporary-path-credentials", {"url": url, "operation": operation})
+        assert answer.status == 403
+        return answer.text.replace(url, free)
+
+    assert {refusal(place) for place in places} == {refusal(free)}
+    realm.grant("metastore", "m", "ann", "READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE")
+    assert "belongs to tables" in refusal(realm.head().location)
