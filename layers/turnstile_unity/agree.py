@@ -19,7 +19,7 @@ from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile_unity.derived import is_derived, of_clustering
 from turnstile_unity.plan import CLUSTERING, Plan, check_features
 from turnstile_unity.schema import check_partitions, same_columns
-from turnstile_unity.uniform import check_uniform
+from turnstile_unity.uniform import check_uniform, needs_uniform
 
 _REMEDY = "write the change into the commit's file and send the same change"
 
@@ -34,7 +34,10 @@ def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, v
     if content.whole:
         check(asked, after)
     beside = put_beside(asked, after)
-    check_uniform(asked.uniform, version, visible_properties(after, beside), asked.table_location)
+    visible = visible_properties(after, beside)
+    check_uniform(asked.uniform, version, visible, asked.table_location)
+    if not needs_uniform(visible):
+        beside = msgspec.structs.replace(beside, uniform=None)
     if content.changes_metadata or _visible(beside) != _visible(before.beside):
         return msgspec.structs.replace(after, beside=_with_uniform(beside, asked))
     if asked.uniform is None:
@@ -65,6 +68,8 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
     if asked.protocol is not None and _protocol(asked.protocol) != _protocol(after.protocol):
         raise _contradiction("protocol")
     configuration = after.metadata.get("configuration") or {}
+    if asked.set.get(UUID_PROPERTY, asked.uuid) != asked.uuid:
+        raise InvalidRequest(f"{UUID_PROPERTY} is the table's uuid, {asked.uuid}", field="properties")
     for key, value in asked.set.items():
         if not is_derived(key) and configuration.get(key, None if key.startswith("delta.") else value) != value:
             raise _contradiction(f"property {key!r}", "properties")
@@ -94,7 +99,8 @@ def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
     kept = {key: value for key, value in before.items() if not asked.replace or key == UUID_PROPERTY}
     kept |= asked.set
     for key in asked.remove:
-        kept.pop(key, None)
+        if key != UUID_PROPERTY:
+            kept.pop(key, None)
     kept = {key: value for key, value in kept.items() if key not in configuration and not is_derived(key)}
     comment = after.beside.comment if asked.comment is msgspec.UNSET else asked.comment
     if after.metadata.get("description"):

@@ -9,7 +9,7 @@ import msgspec
 
 from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION
+from turnstile.core.names import MAX_VERSION, check_uuid
 from turnstile_unity import requests
 from turnstile_unity.schema import check_partitions, to_delta
 
@@ -89,7 +89,7 @@ def plan(asked: requests.Update) -> Plan:
     if columns is not None and partitions is not None:
         check_partitions(partitions, columns)
     made = Plan(
-        uuid=uuid.uuid.lower(),
+        uuid=check_uuid(uuid.uuid, "assert-table-uuid"),
         etag=etag.etag if etag else None,
         commit=checked_commit(add.commit) if add else None,
         uniform=add.uniform.iceberg if add and add.uniform else None,

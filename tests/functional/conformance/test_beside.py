@@ -14,7 +14,7 @@ from tests.functional.conformance.words import (
     properties,
     sets,
 )
-from tests.functional.unity_kit import (
+from tests.functional.unity_kit import SCHEMA, (
     T1,
     Unity,
     metadata,
@@ -93,3 +93,27 @@ def test_uniform_rides_with_every_commit_exactly_when_the_table_has_it(unity: Un
     assert second.json["uniform"] == iceberg(unity, 2)
     assert etag(second) == etag(first)
     assert second.json["metadata"]["last-commit-version"] == 1
+
+
+@covers(updateTable=200)
+def test_uniform_is_shown_as_long_as_the_table_has_it(unity: Unity) -> None:
+    formats = {"delta.universalFormat.enabledFormats": "iceberg"}
+    enabling = unity.commit(1, metadata(**config(unity, **formats))) | {"uniform": iceberg(unity, 1)}
+    assert unity.update(enabling, sets(**formats)).json["uniform"] == iceberg(unity, 1)
+    removal = {"action": "remove-properties", "removals": [*formats]}
+    assert "uniform" not in unity.update(unity.commit(2, metadata(**config(unity))), removal).json
+    assert "uniform" not in unity.update(unity.commit(3)).json
+
+
+@covers(updateTable=(200, 400))
+def test_i9_the_property_that_names_the_table_stays_what_it_is(unity: Unity) -> None:
+    """Also for tables whose log does not hold it."""
+    staged = unity.stage("t2")
+    unity.write_zero(staged, instead=[metadata()])
+    path = f"{SCHEMA}/tables/t2"
+    assert unity.post(f"{SCHEMA}/tables", unity.create_body(staged, "t2")).status == 200
+    key, uuid = "io.unitycatalog.tableId", staged["table-id"]
+    refused(unity.update(sets(**{key: unity.uuid}), uuid=uuid, path=path), 400, INVALID)
+    assert unity.update(sets(**{key: uuid}), uuid=uuid, path=path).status == 200
+    removal = {"action": "remove-properties", "removals": [key]}
+    assert properties(unity.update(removal, uuid=uuid, path=path))[key] == uuid

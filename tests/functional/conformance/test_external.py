@@ -6,6 +6,7 @@ import pytest
 
 from tests.fakes.storage import FakeClock
 from tests.functional.conformance.cases import covers
+from tests.functional.conformance.drive import NOBODY
 from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, refused, refused_old
 from turnstile.adapters.vending import FileVendor, Keys, StaticVendor
 
@@ -72,7 +73,7 @@ def test_an_external_table_of_the_delta_api_and_its_updates(unity: Unity) -> Non
     assert "clusteringColumns" not in unity.update(gone, uuid=said["table-uuid"], path=path).text
     stale = unity.update(gone, uuid=said["table-uuid"], etag=said["etag"], path=path)
     refused(stale, 409, "UpdateRequirementConflictException")
-    refused(unity.update(gone, uuid="x", path=path), 409, "UpdateRequirementConflictException")
+    refused(unity.update(gone, uuid=NOBODY, path=path), 409, "UpdateRequirementConflictException")
     claim = {"action": "set-latest-backfilled-version", "latest-published-version": 1}
     refused(unity.update(claim, uuid=said["table-uuid"], path=path), 400, "InvalidParameterValueException")
 
@@ -82,7 +83,7 @@ def test_a_table_that_is_not_delta_sends_engines_to_the_older_api(unity: Unity) 
     unity.external("p1", "s3://other/p1", data_source_format="PARQUET")
     path = f"{SCHEMA}/tables/p1"
     refused(unity.get(path), 400, "UnsupportedTableFormatException")
-    refused(unity.update({"action": "set-table-comment", "comment": "x"}, uuid="x", path=path), 400,
+    refused(unity.update({"action": "set-table-comment", "comment": "x"}, uuid=NOBODY, path=path), 400,
             "UnsupportedTableFormatException")  # fmt: skip
     assert unity.get(f"{B}/tables/main.sales.p1").json["data_source_format"] == "PARQUET"
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from tests.fakes import delta
+from tests.fakes.storage import FakeStorage
 from tests.functional.conformance.cases import covers
-from tests.functional.conformance.words import (
-    CONFLICT,
-    INVALID,
-    config,
-    etag,
-    properties,
-    sets,
-)
-from tests.functional.unity_kit import (
-    T1,
-    Unity,
-    metadata,
-    published,
-    refused,
-)
+from tests.functional.conformance.words import CONFLICT, INVALID, config, etag, properties, sets
+from tests.functional.unity_kit import T1, Unity, metadata, published, refused
+from turnstile.core.errors import StorageFault, Throttled
 
 
 @pytest.fixture
@@ -96,3 +89,30 @@ def test_i3_a_transaction_that_is_another_version_already_is_final(unity: Unity)
     unity.update(unity.commit(1, txn="mine"))
     refused(unity.update(unity.commit(2, txn="mine")), 400, INVALID)
     assert unity.get(T1).json["latest-table-version"] == 1
+
+
+@covers(updateTable=(200, 500))
+@pytest.mark.parametrize("fault", [StorageFault("away"), Throttled()])
+def test_i3_what_fails_after_a_commit_was_accepted_is_unknown_and_not_throttled(unity: Unity, fault: Exception) -> None:
+    """The answer lists an inline commit whose file cannot be written; "try again, nothing was applied" would be a lie."""
+    content = delta.append("inline", unity.world.clock.now_ms()).decode()
+    inline = {"version": 1, "inline": {"content": content}}
+    assert unity.hot.post(f"/v1/tables/{unity.uuid}/commits", inline).status == 200
+    location = unity.head().location
+    proposed = {"version": 2, "timestamp": unity.world.clock.now_ms(), "file-name": "2.json", "file-size": 1,
+                "file-modification-timestamp": 1}  # fmt: skip
+    staged = delta.append("staged", proposed["timestamp"])
+    unity.write(location, "_delta_log/_staged_commits/2.json", staged)
+    update = {"action": "add-commit", "commit": proposed | {"file-size": len(staged)}}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeStorage, "put_if_absent", raising(fault))
+        refused(unity.update(update, uuid=unity.head().table_id), 500, "CommitStateUnknownException")
+    assert unity.head().latest == 2
+    assert unity.update(update).json["latest-table-version"] == 2
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return fail

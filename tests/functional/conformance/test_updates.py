@@ -50,6 +50,20 @@ def test_the_uuid_must_be_asserted_and_right(unity: Unity) -> None:
     refused(unity.update(proposed, uuid=other), 409, REQUIREMENT)
 
 
+@covers(updateTable=400)
+@pytest.mark.parametrize(
+    "uuid", ["x", "", "955b45cc", "955b45ccfebf47288615450d5c732c5f", "{955b45cc-febf-4728-8615-450d5c732c5f}"]
+)
+def test_what_is_no_uuid_is_400_because_loading_again_would_not_help(unity: Unity, uuid: str) -> None:
+    required = [{"type": "assert-table-uuid", "uuid": uuid}]
+    refused(unity.post(T1, {"requirements": required, "updates": [sets(a="1")]}), 400, INVALID)
+
+
+@covers(updateTable=200)
+def test_a_uuid_may_be_in_capitals(unity: Unity) -> None:
+    assert unity.update(sets(a="1"), uuid=unity.uuid.upper()).status == 200
+
+
 @covers(updateTable=(200, 409))
 def test_an_etag_is_asserted_for_data_too_and_data_does_not_change_it(unity: Unity) -> None:
     old = etag(unity.get(T1))
