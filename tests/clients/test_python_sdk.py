@@ -209,6 +209,20 @@ def test_keys_for_a_place_of_a_table_are_not_given(run: Callable[[Story], None],
     run(story)
 
 
+def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_stack: Stack) -> None:
+    async def story() -> None:
+        settings = uc.Configuration(host=vending_stack.url + B, access_token=vending_stack.token or "none")
+        async with uc.ApiClient(settings) as session:
+            asked = models.GenerateTemporaryPathCredential(
+                url=f"s3://lake/elsewhere/{fresh()}", operation=models.PathOperation.PATH_CREATE_TABLE
+            )
+            vended = await Sdk(session).keys.generate_temporary_path_credentials(asked)
+            assert vended.aws_temp_credentials.session_token
+            assert now_ms() < vended.expiration_time < now_ms() + 3_700_000
+
+    asyncio.run(story())
+
+
 def test_the_metastore_has_an_id(run: Callable[[Story], None]) -> None:
     async def story(sdk: Sdk) -> None:
         one, two = await sdk.metastores.summary(), await sdk.metastores.summary()
