@@ -14,7 +14,8 @@ from tests.functional.conformance.words import (
     properties,
     sets,
 )
-from tests.functional.unity_kit import SCHEMA, (
+from tests.functional.unity_kit import (
+    SCHEMA,
     T1,
     Unity,
     metadata,
