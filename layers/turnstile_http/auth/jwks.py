@@ -110,7 +110,10 @@ class IssuerKeys:
         told = self._fetch(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if told.get("issuer") != self._issuer:
             raise Unreachable("the discovery document is another issuer's")
-        keys = self._fetch(str(told.get("jwks_uri"))).get("keys")
+        place = str(told.get("jwks_uri"))
+        if self._issuer.startswith("https:") and not place.startswith("https:"):
+            raise Unreachable("the key set of an issuer on https is not")  # nor something of this machine's own
+        keys = self._fetch(place).get("keys")
         if not isinstance(keys, list):
             raise Unreachable("the key set has no keys")
         return [key for key in keys if isinstance(key, dict)]
