@@ -56,6 +56,15 @@ def vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
+def guarded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that asks every request for its token."""
+    from turnstile_local import Stack
+
+    with Stack.start(tmp_path_factory.mktemp("guarded"), port=0, token="a token for tests") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def jvm() -> Iterator[JavaGateway]:
     """A JVM with Delta's released clients on its class path."""
     from tests.clients import delta_jvm
