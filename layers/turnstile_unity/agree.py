@@ -46,13 +46,13 @@ def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, v
     return msgspec.structs.replace(before, beside=kept)
 
 
-def redescribe(asked: Plan, before: MetadataSnapshot) -> MetadataSnapshot:
-    """The snapshot after an update without a commit: only what stands beside the log can change."""
+def redescribe(asked: Plan, before: MetadataSnapshot, now: int) -> MetadataSnapshot:
+    """The snapshot after an update without a commit, at ``now`` (ms): only what stands beside the log can change."""
     check(asked, before)
     beside = put_beside(asked, before)
     if _visible(beside) == _visible(before.beside):
         return before
-    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag=""))
+    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now))
 
 
 def check(asked: Plan, after: MetadataSnapshot) -> None:

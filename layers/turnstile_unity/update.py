@@ -86,7 +86,7 @@ class Updater:
         def change(id: str, before: MetadataSnapshot) -> MetadataSnapshot:
             if asked.etag is not None and asked.etag != etag_of(id, before):
                 raise RequirementFailed(f"the etag is {etag_of(id, before)} now")
-            return redescribe(asked, before)
+            return redescribe(asked, before, self._world.clock.now_ms())
 
         return self._describer.describe(head, change)
 

@@ -17,6 +17,7 @@ from tests.functional.conformance.words import (
 from tests.functional.unity_kit import (
     SCHEMA,
     T1,
+    B,
     Unity,
     metadata,
     refused,
@@ -45,6 +46,18 @@ def test_a_comment_and_own_properties_are_kept_beside_the_log(unity: Unity) -> N
     assert "team" not in properties(gone)
     assert unity.update({"action": "set-table-comment", "comment": None}).status == 200
     assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] is None
+
+
+@covers(updateTable=200)
+def test_every_change_has_an_etag_and_a_time_of_its_own(unity: Unity) -> None:
+    """Also one that brings back what was there before: the reference's clock may stand still, a name of content too."""
+    removal = {"action": "remove-properties", "removals": ["team"]}
+    found = [unity.get(T1), unity.update(sets(team="a")), unity.update(removal), unity.update(sets(team="a"))]
+    assert len({etag(one) for one in found}) == 4
+    times = [one.json["metadata"]["updated-time"] for one in found]
+    assert times == sorted({*times})
+    assert unity.get(f"{B}/tables/main.sales.t1").json["updated_at"] == times[-1]
+    assert found[-1].json["metadata"]["last-commit-version"] == 0
 
 
 @covers(updateTable=200)
