@@ -25,6 +25,8 @@ WRITES: Final = (
     "turnstile.core.catalog_heads",
     "turnstile.core.location_rows",
     "turnstile.core.client_rows",
+    "turnstile.core.named_ref",
+    "turnstile.core.request_rows",
     "turnstile.services.catalog.catalogs",
     "turnstile.services.catalog.external",
     "turnstile.services.catalog.register",

@@ -56,6 +56,8 @@ NEAREST: Final = {
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "client_rows": ("test_clients",),
+    "named_ref": ("test_core_rows", "test_named_refs"),
+    "request_rows": ("test_core_rows",),
     "catalogs": ("test_catalog_*",),
     "external": ("test_catalog_*",),
     "register": ("test_catalog_*", "test_traps*"),
