@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+from types import ModuleType
 from typing import Any
 
 from tests.fakes.world import FakeWorld, fake_world
-from tests.functional.http import Answer, Http, function
+from tests.functional.http import Answer, Http, function, load_function
 from turnstile.core.principal import Principal
 from turnstile.ports import Vendor
 
@@ -37,16 +39,27 @@ VIEW: dict[str, Any] = {
 }
 
 
-class Iceberg:
-    """A client of catalog ``main``, which has the namespace ``sales``."""
+@functools.cache
+def second_sandbox() -> ModuleType:
+    """The function once more, with caches and locks of its own."""
+    return load_function("iceberg")
 
-    def __init__(self, vendor: Vendor | None = None) -> None:
-        self.world: FakeWorld = fake_world()
-        self.app = function("iceberg")
+
+class Iceberg:
+    """A client of catalog ``main``, which has the namespace ``sales``.
+
+    Args:
+        beside: share the world of this one, in a sandbox of its own.
+    """
+
+    def __init__(self, vendor: Vendor | None = None, beside: Iceberg | None = None) -> None:
+        self.world: FakeWorld = fake_world() if beside is None else beside.world
+        self.app = function("iceberg") if beside is None else second_sandbox()
         self.services = self.app.use_world(self.world, vendor=vendor)
         self.http = Http(self.app.app)
-        self.services.open_catalog.catalogs.create("main")
-        assert self.post(f"{MAIN}/namespaces", {"namespace": ["sales"]}).status == 200
+        if beside is None:
+            self.services.open_catalog.catalogs.create("main")
+            assert self.post(f"{MAIN}/namespaces", {"namespace": ["sales"]}).status == 200
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
         return self.http.call(method, path, json_body=json_body, **options)
