@@ -46,6 +46,11 @@ class Plan:
         packed = package(project_root(), functions)
         return cls(packed, parameters, packed.digest(parameters))
 
+    @property
+    def opened(self) -> bool:
+        """Whether whoever reaches the stack may do everything."""
+        return self.parameters["Authentication"] == "none"
+
     def carry_out(self, url: str, kept: dict[str, str] | None, ready: Callable[[], None]) -> dict[str, str]:
         """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.
 

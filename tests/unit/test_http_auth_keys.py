@@ -143,6 +143,7 @@ def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> No
         {"use": "enc"},
         {"alg": "RS512"},
         {"key_ops": ["encrypt"]},
+        {"key_ops": 5},
         {"n": "!"},
         {"n": None},
     ],

@@ -121,11 +121,13 @@ class IssuerKeys:
 
 def _fits(key: Jwk, algorithm: str) -> bool:
     """Whether the key may verify signatures with ``algorithm``, as far as it says itself."""
+    uses = key.get("key_ops", ["verify"])
     return (
         key.get("kty") == ALGORITHMS[algorithm]
         and key.get("alg", algorithm) == algorithm
         and key.get("use", "sig") == "sig"
-        and "verify" in key.get("key_ops", ("verify",))
+        and isinstance(uses, list)
+        and "verify" in uses
     )
 
 
