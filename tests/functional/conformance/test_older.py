@@ -195,3 +195,18 @@ def test_columns_of_all_types_come_back_from_the_older_api() -> None:
     assert [info.type_text for info in infos[-4:]] == ["decimal(10,2)", "array<bigint>", "map<string,int>",
                                                        "struct<a:bigint>"]  # fmt: skip
     assert (infos[13].type_name, infos[13].type_precision, infos[13].type_scale) == ("DECIMAL", 10, 2)
+
+
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        ("varchar(5)", "STRING"), ("char(3)", "CHAR"), ("void", "NULL"), ("interval day to second", "INTERVAL"),
+        ("geometry(4326)", "USER_DEFINED_TYPE"), ({"type": "udt", "class": "x"}, "USER_DEFINED_TYPE"),
+    ],
+)  # fmt: skip
+def test_types_have_names_that_clients_know(type: Any, name: str) -> None:
+    """Clients are generated from the list of names, and fail on another one."""
+    from turnstile_unity.columns import to_infos
+
+    (found,) = to_infos([{"name": "a", "type": type, "nullable": True, "metadata": {}}], [])
+    assert found.type_name == name
