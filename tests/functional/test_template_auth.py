@@ -16,7 +16,7 @@ from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
-ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "TokensFunction", "AuthorizerFunction"}
+ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
 SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
 
