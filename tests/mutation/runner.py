@@ -49,7 +49,7 @@ NEAREST: Final = {
         "test_traps_replay",
     ),
     "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
-    "recover": ("test_core_clauses", "test_recover", "test_traps*"),
+    "recover": ("test_core_clauses", "test_recover*", "test_traps*"),
     "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
     "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
