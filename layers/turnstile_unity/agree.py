@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turnstile.core.content import Content
+from turnstile.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.metadata import Beside, MetadataSnapshot, apply, etag_of
 from turnstile.services.catalog.staging import UUID_PROPERTY
@@ -77,19 +77,32 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
         if not is_derived(key) and key in configuration:
             raise _contradiction(f"property {key!r}", "properties")
     check_features(asked.set_domains, after.protocol.get("writerFeatures") or [])
-    _check_clustering(asked, after)
+    _check_domains(asked, after)
     description = after.metadata.get("description")
     if asked.comment is not msgspec.UNSET and description and description != asked.comment:
         raise _contradiction("comment")
 
 
-def _check_clustering(asked: Plan, after: MetadataSnapshot) -> None:
-    said = of_clustering(after.domains.get(CLUSTERING))
-    wanted = asked.set_domains.get(CLUSTERING)
-    if wanted is not None and of_clustering(wanted) != said:
-        raise _contradiction(f"domain {CLUSTERING!r}", "domain-metadata")
-    if CLUSTERING in asked.remove_domains and said:
-        raise _contradiction(f"domain {CLUSTERING!r}", "domain-metadata")
+def _check_domains(asked: Plan, after: MetadataSnapshot) -> None:
+    """Domains are those of the log. Row tracking's is not compared: its mark is the HEAD's to know."""
+    for name, wanted in asked.set_domains.items():
+        if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(
+            name, after.domains.get(name)
+        ):
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+    for name in asked.remove_domains:
+        if name in after.domains:
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+
+
+def _configuration(name: str, said: Any) -> Any:
+    """What a domain says: the API's object, or the text in the log. Of clustering only the columns count."""
+    if name == CLUSTERING:
+        return of_clustering(said)
+    try:
+        return msgspec.json.decode(said) if isinstance(said, str) else said
+    except msgspec.DecodeError:
+        return said
 
 
 def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:

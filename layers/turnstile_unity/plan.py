@@ -15,7 +15,7 @@ from turnstile_unity.schema import check_partitions, to_delta
 
 CLUSTERING: Final = "delta.clustering"
 DOMAINS: Final = {CLUSTERING: "clustering", ROW_TRACKING_DOMAIN: "rowTracking"}
-"""Domains that the API knows, and the writer feature that each of them needs."""
+"""Domains that the API names, and the writer feature that each of them needs; others are taken as well."""
 
 _NAME_BYTES: Final = 255
 
@@ -106,9 +106,6 @@ def plan(asked: requests.Update) -> Plan:
             requests.SetSnapshotVersion, lambda one: (one.last_commit_version, one.last_commit_timestamp_ms), None
         ),
     )
-    for domain in made.remove_domains:
-        if domain not in DOMAINS:
-            raise InvalidRequest(f"domain {domain!r} is not one of {', '.join(DOMAINS)}", field="domains")
     _disjoint(made.set, made.remove, "property")
     _disjoint(made.set_domains, made.remove_domains, "domain")
     for value in made.snapshot or ():

@@ -213,7 +213,7 @@ def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
         {"action": "remove-properties", "removals": ["delta.checkpointPolicy"]},
         {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]}}},
         {"action": "set-domain-metadata", "updates": {}},
-        {"action": "remove-domain-metadata", "domains": ["other"]},
+        {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}},
         {"action": "set-columns", "columns": {"type": "struct", "fields": []}},
         {"action": "update-metadata-snapshot-version", "last-commit-version": 1, "last-commit-timestamp-ms": 1},
     ],
@@ -238,11 +238,18 @@ def test_a_domain_needs_its_feature_though_the_file_has_the_domain(
     assert "needs the feature" in refused(unity.update(proposed, sets_domain), 400, INVALID)["message"]
 
 
-@covers(updateTable=200)
-def test_domains_that_the_api_does_not_know_are_skipped(unity: Unity) -> None:
-    proposed = unity.commit(1, domain("my.domain", "{}"))
+@covers(updateTable=(200, 400))
+def test_domains_that_the_api_does_not_name_are_taken_as_the_log_has_them(unity: Unity) -> None:
+    """The reference skips them when they are set, and refuses to remove them."""
     sent = {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}}
-    assert unity.update(proposed, sent).status == 200
+    refused(unity.update(unity.commit(1, domain("my.domain", '{"a":2}')), sent), 400, INVALID)
+    refused(unity.update(unity.commit(1, domain("my.domain", "{")), sent), 400, INVALID)
+    assert unity.update(unity.commit(1, domain("my.domain", '{ "a": 1 }')), sent).status == 200
+    assert unity.update(sent).status == 200  # it says so already
+    gone = {"action": "remove-domain-metadata", "domains": ["my.domain", "never.there"]}
+    refused(unity.update(unity.commit(2), gone), 400, INVALID)
+    assert unity.update(unity.commit(2, domain("my.domain", "", removed=True)), gone).status == 200
+    assert unity.update(gone).status == 200
 
 
 @covers(updateTable=200)
