@@ -110,7 +110,7 @@ def unity_schemas() -> legacy.Schemas:
     if catalog is None:
         raise InvalidRequest("catalog_name is missing", field="catalog_name")
     page = services().catalog.listings.namespaces(
-        naming.find_catalog(catalog), page_token=asked.text("page_token"), max_results=page_size(asked)
+        naming.find_catalog(catalog), deep=True, page_token=asked.text("page_token"), max_results=page_size(asked)
     )
     name = services().catalog.reader.current(catalog).catalog
     return legacy.Schemas([_schema(name, one) for one in page.items], page.next_token)

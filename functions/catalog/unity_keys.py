@@ -121,34 +121,45 @@ _PATH_RULES: dict[str, Rule] = {
 def _free(location: str, operation: str) -> str:
     """A location for which keys may be asked by path: no coordinated table is there, above or below (I10, I12).
 
-    Below a registered table its rights are judged, elsewhere the metastore's.
+    Below a registered table its rights are judged, elsewhere the metastore's. Whoever has no right there is not told
+    what is there.
 
     Raises:
         InvalidRequest: not a location.
-        PermissionDenied: keys for it would open tables that are asked for by name.
+        PermissionDenied: no right to it, or keys for it would open tables that are asked for by name.
     """
     location, world = normalise(location), services().world
-    rows, registered = world.refs.read_many(keys_above(world.space, location)), ""
+    rows, taken, registered = world.refs.read_many(keys_above(world.space, location)), False, ""
     for key, row in rows.items():
         found, own = Location.from_row(row), key == world.space.location(location)
         coordinated = bool(found.table_id) and world.refs.read(world.space.table(found.table_id)) is not None
-        if found.zone or coordinated or (found.marker and own):
-            raise PermissionDenied(
-                f"location {location} belongs to tables of the catalog",
-                field="location",
-                remedy="ask for the keys of a table by its name",
-            )
+        taken = taken or found.zone or coordinated or (found.marker and own)
         registered = registered or found.table_id
-    _judge_path(operation, registered)
+    if not _permitted(operation, "" if taken else registered):
+        raise PermissionDenied(f"'{current().principal.name}' has no right to keys for {location}", field="location")
+    guard().passed()
+    if taken:
+        raise PermissionDenied(
+            f"location {location} belongs to tables of the catalog",
+            field="location",
+            remedy="ask for the keys of a table by its name",
+        )
     return location
 
 
-def _judge_path(operation: str, registered: str) -> None:
-    """Judge a request for keys by path: by the rights on the table that is registered there, else the metastore's."""
+def _permitted(operation: str, registered: str) -> bool:
+    """Whether keys may be asked for by path: by the rights on the table that is registered there, else the
+    metastore's."""
     asker, judges, rule = current().principal, opened().judges, _PATH_RULES[operation]
-    if registered and rule is not create_external:
-        rules = (read_table,) if rule is read_paths else (read_table, write_files)
+    if asker.admin:
+        return True
+    if not registered:
+        return permitted(rule, asker, judges.access.metastore())
+    if rule is create_external:
+        return False
+    rules = (read_table,) if rule is read_paths else (read_table, write_files)
+    try:
         judges.by_id(asker, rules, registered, fresh=True)
-    elif not asker.admin and (registered or not permitted(rule, asker, judges.access.metastore())):
-        raise PermissionDenied(f"'{asker.name}' may not {rule.__name__.replace('_', ' ')} there", field="location")
-    guard().passed()
+    except (PermissionDenied, NotFound):
+        return False
+    return True

@@ -18,6 +18,7 @@ from turnstile_http.request import current
 from turnstile_unity import answers, config, external, naming, requests
 from turnstile_unity.errors import DELTA, PREFIX
 from turnstile_unity.plan import plan
+from turnstile_unity.update import after
 
 __all__ = ["routes"]
 
@@ -70,7 +71,9 @@ def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
         )
         return answers.external_table(changed, etag)
     note(table_id=found.table_id)
-    return answers.table(services().loader.loaded(services().updater.update(found, asked)))
+    head = services().updater.update(found, asked)
+    with after(asked):
+        return answers.table(services().loader.loaded(head))
 
 
 @routes.route(PREVIEW, methods=["GET"])

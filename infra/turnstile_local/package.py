@@ -50,8 +50,8 @@ def project_root() -> Path:
 def package(root: Path, functions: Path | None = None) -> Package:
     """Pack the template and the functions of the project at ``root``.
 
-    ``functions`` replaces the folder of the functions, for tests that bring their own. The layer is left out: locally
-    the functions import from the environment that the stack runs in.
+    What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. The layer
+    is left out: locally the functions import from the environment that the stack runs in.
     """
     template = read(root / "template.yaml")
     archives: dict[str, bytes] = {}
@@ -62,7 +62,8 @@ def package(root: Path, functions: Path | None = None) -> Package:
         key = "unused.zip"
         if member == "CodeUri":
             folder = root / resource["Properties"][member]
-            content = _archive(functions / folder.name if functions else folder)
+            own = functions / folder.name if functions else folder
+            content = _archive(own if own.is_dir() else folder)
             key = f"{folder.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
             archives[key] = content
         resource["Properties"][member] = f"s3://{CODE_BUCKET}/{key}"

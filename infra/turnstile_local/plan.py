@@ -29,7 +29,7 @@ class Plan:
             token: of the operator. Without one, and unless ``more`` says otherwise, whoever reaches the stack may do
                 everything; it listens on loopback only (``settings.HOST``).
             keys: of the access tokens that the stack issues itself; they count only where somebody has to authenticate.
-            functions: replaces the functions' folder.
+            functions: folder of functions that replace the project's own.
             more: further parameters of the template.
         """
         opened = not (token or more.get("StaticTokens") or more.get("OidcIssuer"))
@@ -45,6 +45,11 @@ class Plan:
         }
         packed = package(project_root(), functions)
         return cls(packed, parameters, packed.digest(parameters))
+
+    @property
+    def opened(self) -> bool:
+        """Whether whoever reaches the stack may do everything."""
+        return self.parameters["Authentication"] == "none"
 
     def carry_out(self, url: str, kept: dict[str, str] | None, ready: Callable[[], None]) -> dict[str, str]:
         """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.

@@ -48,7 +48,7 @@ class Stack:
         ``port`` 0 takes any free one. ``token`` makes every request of the API carry it; empty opens it. ``lake`` is
         the root of new tables, ``s3://bucket/prefix`` for a bucket of the emulated S3.
 
-        For tests: ``functions`` and ``parameters`` replace the functions' folder and template parameters, ``roles``
+        For tests: ``functions`` and ``parameters`` replace functions and template parameters, ``roles``
         makes the emulator hold every function to its role.
 
         Raises:

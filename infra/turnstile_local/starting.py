@@ -64,7 +64,8 @@ def _start(layout: Layout, known: state.StackState | None, wanted: Wanted) -> St
     try:
         outputs = plan.carry_out(url, kept, lambda: launch.wait_ready(process, layout, port))
         layout.deployed.write_text(plan.digest)
-        bootstrap.ensure(url, token)
+        if token or plan.opened:  # else only somebody else's token can make anything
+            bootstrap.ensure(url, token)
         if kept is None:
             launch.save(url)
     except BaseException:

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from turnstile.core.errors import InvalidRequest, TooLarge
-from turnstile.core.principal import OPERATOR, Principal
+from turnstile.core.principal import ANONYMOUS, Principal
 
 MAX_BODY = 1024 * 1024
 """Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
@@ -35,7 +35,7 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, list[str]]
     body: bytes
     correlation: str
-    principal: Principal = OPERATOR
+    principal: Principal = ANONYMOUS
 
 
 _current: ContextVar[Request] = ContextVar("turnstile_http_request")

@@ -88,6 +88,7 @@ class Commits:
         """Where the commit creates its table; None when it changes one."""
         if not creates(asked.requirements):
             return None
+        _require_new(self._context.view(catalog), asked.path)
         uuid = next((one.uuid for one in asked.updates if isinstance(one, u.AssignUuid)), "")
         location = next((one.location for one in reversed(asked.updates) if isinstance(one, u.SetLocation)), "")
         if not location:
@@ -148,10 +149,7 @@ class _Run:
                 lost_place(place)({at - start: row for at, row in failed.items() if start <= at < end})
 
     def _created(self, view: View, asked: TableChange, place: Place, position: int) -> _Made:
-        found = view.tree.find(asked.path)
-        if found is not None:
-            raise CommitFailed(f"requirement failed: {found.kind} '{dotted(*asked.path)}' exists")
-        view.tree.namespace(asked.path[:-1])
+        _require_new(view, asked.path)
         if position in self._memo:
             return self._memo[position]
         now = self._world.clock.now_ms()
@@ -195,3 +193,11 @@ class _Run:
     def _write(self, location: str, metadata: TableMetadata, previous: str = "") -> str:
         self.written.append(self._files.write(location, metadata, previous))
         return self.written[-1]
+
+
+def _require_new(view: View, path: Path) -> None:
+    """Whether ``path`` can be created now; raises CommitFailed or NotFound."""
+    found = view.tree.find(path)
+    if found is not None:
+        raise CommitFailed(f"requirement failed: {found.kind} '{dotted(*path)}' exists")
+    view.tree.namespace(path[:-1])

@@ -116,7 +116,7 @@ def parse(raw: bytes) -> TableMetadata:
             _supply(said)
         _supply_snapshots(said)
         found = msgspec.convert(said, TableMetadata)
-    except (msgspec.MsgspecError, RecursionError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, RecursionError, TypeError, AttributeError, KeyError) as error:
         raise _bad(f"not table metadata: {error}") from None
     _check(found)
     return found

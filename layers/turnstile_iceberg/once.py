@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import msgspec
+
 from turnstile.core.errors import TurnstileError
 from turnstile.core.plan import Row
 from turnstile.core.request_rows import DONE, Remembered, remember
@@ -52,7 +54,7 @@ class Once(Committer):
     """
 
     def __init__(self, world: World, reader: CatalogReader, *, key: str, asked: str, pause: Pause = no_pause) -> None:
-        super().__init__(world, reader, pause=pause)
+        super().__init__(world, reader, pause=pause, in_line=False)
         self._refs, self._clock = world.refs, world.clock
         self._key, self._asked, self._written = key, asked, False
 
@@ -69,7 +71,7 @@ class Once(Committer):
                 return None
             place[0] = len(edit.writes)
             mark = remember(self._key, self._asked, self._clock.now_ms())
-            return Edit(edit.message, edit.put, edit.remove, (*edit.writes, mark), edit.access)
+            return msgspec.structs.replace(edit, writes=(*edit.writes, mark))
 
         def judged(failed: Mapping[int, Row | None]) -> None:
             known = failed.get(place[0])

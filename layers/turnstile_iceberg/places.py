@@ -59,17 +59,23 @@ class Places:
         return Place(made.table_id, made.location, True, self._world.space.staging(made.table_id))
 
     def given(self, table_id: str, location: str) -> Place:
-        """A location that a request names, for a table of this uuid.
+        """A location that a request names, for a table of this uuid. Nothing is written there before it is known to be
+        free now. One read, and the first time ever the claim of the lake root.
 
         Raises:
             PermissionDenied: whoever asks may not choose locations.
             InvalidRequest: not a location, or a whole bucket.
+            StateConflict: ``LocationOwned``: it overlaps another table's, or the lake root.
         """
         self._elsewhere()
         location = normalise(location)
         if is_root(location):
             raise InvalidRequest(f"location {location} is a whole bucket", field="location")
         self._catalog.zones.ensure(self._catalog.lake_root)
+        space = self._world.space
+        taken = conflict(space, location, self._world.refs.read_many(keys_above(space, location)))
+        if taken is not None:
+            raise taken
         return Place(table_id, location, False)
 
     def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> Place:

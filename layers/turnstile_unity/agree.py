@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from turnstile.core.content import Content
+from turnstile.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.metadata import Beside, MetadataSnapshot, apply, etag_of
 from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile_unity.derived import is_derived, of_clustering
 from turnstile_unity.plan import CLUSTERING, Plan, check_features
 from turnstile_unity.schema import check_partitions, same_columns
-from turnstile_unity.uniform import check_uniform
+from turnstile_unity.uniform import check_uniform, needs_uniform
 
 _REMEDY = "write the change into the commit's file and send the same change"
 
@@ -34,7 +34,10 @@ def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, v
     if content.whole:
         check(asked, after)
     beside = put_beside(asked, after)
-    check_uniform(asked.uniform, version, visible_properties(after, beside), asked.table_location)
+    visible = visible_properties(after, beside)
+    check_uniform(asked.uniform, version, visible, asked.table_location)
+    if not needs_uniform(visible):
+        beside = msgspec.structs.replace(beside, uniform=None)
     if content.changes_metadata or _visible(beside) != _visible(before.beside):
         return msgspec.structs.replace(after, beside=_with_uniform(beside, asked))
     if asked.uniform is None:
@@ -43,13 +46,13 @@ def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, v
     return msgspec.structs.replace(before, beside=kept)
 
 
-def redescribe(asked: Plan, before: MetadataSnapshot) -> MetadataSnapshot:
-    """The snapshot after an update without a commit: only what stands beside the log can change."""
+def redescribe(asked: Plan, before: MetadataSnapshot, now: int) -> MetadataSnapshot:
+    """The snapshot after an update without a commit, at ``now`` (ms): only what stands beside the log can change."""
     check(asked, before)
     beside = put_beside(asked, before)
     if _visible(beside) == _visible(before.beside):
         return before
-    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag=""))
+    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now))
 
 
 def check(asked: Plan, after: MetadataSnapshot) -> None:
@@ -65,6 +68,8 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
     if asked.protocol is not None and _protocol(asked.protocol) != _protocol(after.protocol):
         raise _contradiction("protocol")
     configuration = after.metadata.get("configuration") or {}
+    if asked.set.get(UUID_PROPERTY, asked.uuid) != asked.uuid:
+        raise InvalidRequest(f"{UUID_PROPERTY} is the table's uuid, {asked.uuid}", field="properties")
     for key, value in asked.set.items():
         if not is_derived(key) and configuration.get(key, None if key.startswith("delta.") else value) != value:
             raise _contradiction(f"property {key!r}", "properties")
@@ -72,19 +77,32 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
         if not is_derived(key) and key in configuration:
             raise _contradiction(f"property {key!r}", "properties")
     check_features(asked.set_domains, after.protocol.get("writerFeatures") or [])
-    _check_clustering(asked, after)
+    _check_domains(asked, after)
     description = after.metadata.get("description")
     if asked.comment is not msgspec.UNSET and description and description != asked.comment:
         raise _contradiction("comment")
 
 
-def _check_clustering(asked: Plan, after: MetadataSnapshot) -> None:
-    said = of_clustering(after.domains.get(CLUSTERING))
-    wanted = asked.set_domains.get(CLUSTERING)
-    if wanted is not None and of_clustering(wanted) != said:
-        raise _contradiction(f"domain {CLUSTERING!r}", "domain-metadata")
-    if CLUSTERING in asked.remove_domains and said:
-        raise _contradiction(f"domain {CLUSTERING!r}", "domain-metadata")
+def _check_domains(asked: Plan, after: MetadataSnapshot) -> None:
+    """Domains are those of the log. Row tracking's is not compared: its mark is the HEAD's to know."""
+    for name, wanted in asked.set_domains.items():
+        if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(
+            name, after.domains.get(name)
+        ):
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+    for name in asked.remove_domains:
+        if name in after.domains:
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+
+
+def _configuration(name: str, said: Any) -> Any:
+    """What a domain says: the API's object, or the text in the log. Of clustering only the columns count."""
+    if name == CLUSTERING:
+        return of_clustering(said)
+    try:
+        return msgspec.json.decode(said) if isinstance(said, str) else said
+    except msgspec.DecodeError:
+        return said
 
 
 def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
@@ -94,7 +112,8 @@ def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
     kept = {key: value for key, value in before.items() if not asked.replace or key == UUID_PROPERTY}
     kept |= asked.set
     for key in asked.remove:
-        kept.pop(key, None)
+        if key != UUID_PROPERTY:
+            kept.pop(key, None)
     kept = {key: value for key, value in kept.items() if key not in configuration and not is_derived(key)}
     comment = after.beside.comment if asked.comment is msgspec.UNSET else asked.comment
     if after.metadata.get("description"):

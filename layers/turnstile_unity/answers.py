@@ -121,7 +121,7 @@ def table(loaded: Loaded) -> LoadTable:
             table_uuid=head.table_id,
             location=head.location,
             created_time=head.created,
-            updated_time=max(head.created, timestamp),
+            updated_time=max(head.created, timestamp, snapshot.beside.updated),
             columns=to_api(snapshot.metadata["schemaString"]),
             partition_columns=list(snapshot.metadata.get("partitionColumns") or []),
             properties=properties,

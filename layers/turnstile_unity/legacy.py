@@ -245,7 +245,7 @@ def managed(
         storage_location=head.location,
         table_id=head.table_id,
         created_at=head.created,
-        updated_at=max(head.created, timestamp),
+        updated_at=max(head.created, timestamp, snapshot.beside.updated),
         comment=said.get("description") or snapshot.beside.comment,
         properties=of_snapshot(snapshot, timestamp, head.row_hwm),
         owner=owner or None,

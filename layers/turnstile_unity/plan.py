@@ -9,13 +9,13 @@ import msgspec
 
 from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION
+from turnstile.core.names import MAX_VERSION, check_uuid
 from turnstile_unity import requests
 from turnstile_unity.schema import check_partitions, to_delta
 
 CLUSTERING: Final = "delta.clustering"
 DOMAINS: Final = {CLUSTERING: "clustering", ROW_TRACKING_DOMAIN: "rowTracking"}
-"""Domains that the API knows, and the writer feature that each of them needs."""
+"""Domains that the API names, and the writer feature that each of them needs; others are taken as well."""
 
 _NAME_BYTES: Final = 255
 
@@ -89,7 +89,7 @@ def plan(asked: requests.Update) -> Plan:
     if columns is not None and partitions is not None:
         check_partitions(partitions, columns)
     made = Plan(
-        uuid=uuid.uuid.lower(),
+        uuid=check_uuid(uuid.uuid, "assert-table-uuid"),
         etag=etag.etag if etag else None,
         commit=checked_commit(add.commit) if add else None,
         uniform=add.uniform.iceberg if add and add.uniform else None,
@@ -106,9 +106,6 @@ def plan(asked: requests.Update) -> Plan:
             requests.SetSnapshotVersion, lambda one: (one.last_commit_version, one.last_commit_timestamp_ms), None
         ),
     )
-    for domain in made.remove_domains:
-        if domain not in DOMAINS:
-            raise InvalidRequest(f"domain {domain!r} is not one of {', '.join(DOMAINS)}", field="domains")
     _disjoint(made.set, made.remove, "property")
     _disjoint(made.set_domains, made.remove_domains, "domain")
     for value in made.snapshot or ():

@@ -11,13 +11,22 @@ tail and in the identity index; where both have forgotten, contents are compared
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 import msgspec
 
 from turnstile.core.decision import Conflict, Ratified, Refused
-from turnstile.core.errors import InvalidRequest, NotFound, OutcomeUnknown, StateConflict, TurnstileError
+from turnstile.core.errors import (
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    StorageFault,
+    Throttled,
+    TurnstileError,
+)
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import MetadataSnapshot, etag_of
 from turnstile.services.describing import Describer
@@ -31,6 +40,17 @@ from turnstile_unity.agree import describe, redescribe, visible_properties
 from turnstile_unity.errors import RequirementFailed
 from turnstile_unity.plan import Plan, check_bound, lacking
 from turnstile_unity.uniform import needs_uniform
+
+
+@contextlib.contextmanager
+def after(asked: Plan) -> Iterator[None]:
+    """What fails in here fails after ``asked`` was applied: "throttled" or "away" would say that nothing happened (I3)."""
+    try:
+        yield
+    except (StorageFault, Throttled, StateConflict) as error:
+        if asked.commit is None:
+            raise
+        raise OutcomeUnknown(f"the commit was accepted, but the table cannot be shown: {error.message}") from error
 
 
 class Updater:
@@ -66,7 +86,7 @@ class Updater:
         def change(id: str, before: MetadataSnapshot) -> MetadataSnapshot:
             if asked.etag is not None and asked.etag != etag_of(id, before):
                 raise RequirementFailed(f"the etag is {etag_of(id, before)} now")
-            return redescribe(asked, before)
+            return redescribe(asked, before, self._world.clock.now_ms())
 
         return self._describer.describe(head, change)
 
@@ -97,7 +117,7 @@ class Updater:
             return self._compared(head, commit, head.latest)  # taken, or forgotten
         match decision:
             case Ratified():
-                return self._accepted(head, commit, decision)
+                return self._accepted(head, asked, commit, decision)
             case Conflict():
                 return self._compared(head, commit, decision.latest, {place.version for place in decision.winners})
             case Refused():
@@ -105,14 +125,15 @@ class Updater:
                     decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details
                 )
 
-    def _accepted(self, head: TableHead, commit: requests.Commit, decision: Ratified) -> TableHead:
+    def _accepted(self, head: TableHead, asked: Plan, commit: requests.Commit, decision: Ratified) -> TableHead:
         if decision.version != commit.version:
             raise AlreadyRatified(
                 f"this transaction is version {decision.version} of the table already",
                 field="commit.version",
                 remedy="do not commit it again: load the table",
             )
-        return decision.head or self._read(head)
+        with after(asked):
+            return decision.head or self._read(head)
 
     def _compared(self, head: TableHead, commit: requests.Commit, latest: int, known: Container[int] = ()) -> TableHead:
         """A version that nobody remembers by name is the same commit if its bytes are the same."""

@@ -46,6 +46,25 @@ def held_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="session")
+def vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with its tables in the emulated S3, which gives clients keys: sessions of a role, narrowed to a table."""
+    from turnstile_local import Stack
+
+    home, role = tmp_path_factory.mktemp("vending"), "arn:aws:iam::000000000000:role/vending"
+    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters={"VendingRole": role}) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guarded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that asks every request for its token."""
+    from turnstile_local import Stack
+
+    with Stack.start(tmp_path_factory.mktemp("guarded"), port=0, token="a token for tests") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def jvm() -> Iterator[JavaGateway]:
     """A JVM with Delta's released clients on its class path."""
     from tests.clients import delta_jvm

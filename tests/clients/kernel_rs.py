@@ -61,6 +61,7 @@ class Kernel:
             command,
             *map(str, numbers),
         ]
-        ran = subprocess.run(called, check=False, text=True, capture_output=True, timeout=60)
+        environment = {**os.environ, "S3_ENDPOINT": self.stack.url, "AWS_EC2_METADATA_DISABLED": "true"}
+        ran = subprocess.run(called, check=False, env=environment, text=True, capture_output=True, timeout=60)
         assert ran.stdout, ran.stderr
         return dict(json.loads(ran.stdout))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import boto3
 import pytest
 from py4j.protocol import Py4JJavaError
 
@@ -117,6 +118,20 @@ def test_the_kernel_reads_a_table_whose_commits_are_not_published(jvm: Any, held
     assert snapshot.getVersion() == 3
     snapshot.publish(work)
     assert engine.files.published() == [0, 1, 2, 3]
+
+
+def test_i12_a_table_on_s3_comes_with_keys_for_hadoop(jvm: Any, vending_stack: Stack) -> None:
+    """Of a session, and they open the place: the client hands them to S3A as they are."""
+    client = delta_jvm.client(jvm, vending_stack)
+    staged = client.uc.createStagingTable(client.identifier(fresh()))
+    given = staged.getStorageProperties()
+    names = ("fs.s3a.init.access.key", "fs.s3a.init.secret.key", "fs.s3a.init.session.token")
+    id, secret, token = (given[name] for name in names)
+    s3 = boto3.client("s3", endpoint_url=vending_stack.s3_endpoint, region_name="us-east-1", aws_access_key_id=id,
+                      aws_secret_access_key=secret, aws_session_token=token)  # fmt: skip
+    bucket, _, prefix = staged.getLocation().removeprefix("s3://").partition("/")
+    s3.put_object(Bucket=bucket, Key=f"{prefix}/file", Body=b"1")
+    assert s3.get_object(Bucket=bucket, Key=f"{prefix}/file")["Body"].read() == b"1"
 
 
 def test_names_with_odd_characters_arrive_whole(client: Client) -> None:

@@ -16,6 +16,7 @@ import pytest
 import turnstile_spark
 from tests.clients import duck
 from tests.clients.engine import Engine, fresh
+from tests.clients.requests import Requests
 from tests.spark.conftest import spark
 
 if TYPE_CHECKING:
@@ -81,3 +82,16 @@ def test_i2_engines_that_race_lose_nothing_and_write_nothing_twice(
     assert duck.ids(connect(), table) == wanted
     assert sorted(row.id for row in spark.table(f"{lake.name}.default.{table}").collect()) == wanted
     assert Engine(stack, table).latest == 2 * rounds, f"{len(conflicts)} conflicts"
+
+
+def test_turnstiles_own_client_asks_less_than_the_connector(spark: Any, lake: Any, stack: Stack) -> None:
+    """For the comparison in ``docs/clients.md``: a warm INSERT and SELECT through ``/v1``."""
+    table = f"{lake.name}.default.{fresh('own')}"
+    spark.sql(f"CREATE TABLE {table} (id BIGINT)")
+    for n in range(2):
+        spark.sql(f"INSERT INTO {table} VALUES ({n})")
+    asked = Requests(stack)
+    spark.sql(f"INSERT INTO {table} VALUES (2)")
+    assert asked.seen() == {"v1 load": 1, "v1 commit": 1}
+    spark.sql(f"SELECT * FROM {table}").collect()
+    assert asked.seen() == {"v1 load": 1, "v1 commits": 1}

@@ -91,6 +91,14 @@ def test_i2_appends_that_race_are_ratified_once_or_refused(kernel: Callable[...,
     assert table.latest == 9
 
 
+def test_i12_keys_from_the_server_open_the_table_on_s3(kernel: Callable[..., Kernel], vending_stack: Stack) -> None:
+    client = kernel(vending_stack, fresh("s3"))
+    assert "error" not in (made := client("create")), made
+    assert client("append", 0, 3) == {"committed": 1}
+    assert client("publish") == {"published": 1}
+    assert client("read") == {"version": 1, "ids": [0, 1, 2]}
+
+
 def test_an_unknown_table_is_an_error(kernel: Callable[..., Kernel], stack: Stack) -> None:
     assert "not found" in str(kernel(stack, fresh("unknown"))("read")["error"]).lower()
 

@@ -12,38 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unitycatalog import client as uc
 from unitycatalog.client import models
-from unitycatalog.client.api.delta_commits_api import DeltaCommitsApi
-from unitycatalog.client.api.metastores_api import MetastoresApi
-from unitycatalog.client.api.temporary_credentials_api import TemporaryCredentialsApi
 from unitycatalog.client.exceptions import ApiException, BadRequestException, NotFoundException
 
-from tests.clients.engine import B, Engine, Files, fresh, now_ms
+from tests.clients.engine import Engine, Files, fresh, now_ms
+from tests.clients.sdk import Sdk, connect
 from tests.fakes import delta
 from tests.functional.unity_kit import metadata, protocol
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
-Story = Callable[["Sdk"], Coroutine[Any, Any, None]]
+Story = Callable[[Sdk], Coroutine[Any, Any, None]]
 COLUMN = models.ColumnInfo(
     name="id", type_text="bigint", type_name=models.ColumnTypeName.LONG, position=0, nullable=True,
     type_json='{"name":"id","type":"long","nullable":true,"metadata":{}}',
 )  # fmt: skip
-
-
-class Sdk:
-    """The SDK's interfaces over one session."""
-
-    def __init__(self, session: uc.ApiClient) -> None:
-        self.catalogs, self.schemas, self.tables = (
-            uc.CatalogsApi(session),
-            uc.SchemasApi(session),
-            uc.TablesApi(session),
-        )
-        self.keys, self.commits = TemporaryCredentialsApi(session), DeltaCommitsApi(session)
-        self.metastores = MetastoresApi(session)
 
 
 @pytest.fixture
@@ -51,8 +35,7 @@ def run(stack: Stack) -> Callable[[Story], None]:
     """Runs a story against the stack."""
 
     async def tell(story: Story) -> None:
-        settings = uc.Configuration(host=stack.url + B, access_token=stack.token or "none")
-        async with uc.ApiClient(settings) as session:
+        async with connect(stack) as session:
             await story(Sdk(session))
 
     return lambda story: asyncio.run(tell(story))
@@ -207,6 +190,19 @@ def test_keys_for_a_place_of_a_table_are_not_given(run: Callable[[Story], None],
         await sdk.keys.generate_temporary_path_credentials(models.GenerateTemporaryPathCredential(**asked))
 
     run(story)
+
+
+def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_stack: Stack) -> None:
+    async def story() -> None:
+        async with connect(vending_stack) as session:
+            asked = models.GenerateTemporaryPathCredential(
+                url=f"s3://lake/elsewhere/{fresh()}", operation=models.PathOperation.PATH_CREATE_TABLE
+            )
+            vended = await Sdk(session).keys.generate_temporary_path_credentials(asked)
+            assert vended.aws_temp_credentials.session_token
+            assert now_ms() < vended.expiration_time < now_ms() + 3_700_000
+
+    asyncio.run(story())
 
 
 def test_the_metastore_has_an_id(run: Callable[[Story], None]) -> None:

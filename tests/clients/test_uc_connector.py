@@ -18,6 +18,7 @@ import pytest
 
 from tests.clients.requests import Requests
 from tests.unit.docs_kit import ROOT
+from turnstile_spark.session import DELTA, EXCLUDED, S3A
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
@@ -48,14 +49,28 @@ SAW = {
 }
 
 
-@pytest.fixture(scope="module", params=["true", "false"], ids=["delta-v1", "preview"])
+S3A_OPTIONS = {
+    "spark.jars.packages": ",".join([DELTA, *S3A]),
+    "spark.jars.excludes": ",".join(EXCLUDED),
+    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "spark.hadoop.fs.s3a.path.style.access": "true",
+    "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+}
+
+
+@pytest.fixture(scope="module", params=["delta-v1", "preview", "s3"])
 def told(
-    request: pytest.FixtureRequest, stack: Stack, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, tuple[Any, Counter[str]]]:
-    """What each step saw, and which requests it made."""
+    """What each step saw, and which requests it made: over either API, and on S3 with keys that the server gave."""
+    options = {"deltaRestApi.enabled": str(request.param != "preview").lower()}
+    stack: Stack = request.getfixturevalue("vending_stack" if request.param == "s3" else "stack")
+    if request.param == "s3":
+        options |= {**S3A_OPTIONS, "spark.hadoop.fs.s3a.endpoint": stack.s3_endpoint}
     work, asked, found = tmp_path_factory.mktemp("uc"), Requests(stack), {}
     command = [sys.executable, "-m", "tests.clients.uc_connector_story", stack.url, stack.token, JAR, str(work)]
-    command.append(f"deltaRestApi.enabled={request.param}")
+    command += [f"{key}={value}" for key, value in options.items()]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=nowhere) as story:
         assert story.stdin is not None and story.stdout is not None

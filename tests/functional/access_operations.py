@@ -32,6 +32,13 @@ def _by_id(realm: Realm, operation: str) -> str:
     return f"/v1/tables/{realm.table}/{operation}"
 
 
+def _ref(realm: Realm, method: str, what: str = "") -> Ask:
+    """A request about a reference that is there."""
+    token = realm.must("POST", "/v1/refs", {"name": "app", "value": "a", "request_id": "r"}).json["token"]
+    body = {"token": token, "value": "b"} if method == "POST" else None
+    return Ask(method, f"/v1/refs/app{what}", body, {"token": token} if method == "DELETE" else {})
+
+
 def _keys(realm: Realm, operation: str) -> Ask:
     return Ask("POST", f"{B}/temporary-table-credentials", {"table_id": realm.table, "operation": operation})
 
@@ -109,10 +116,16 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "drop": lambda _: Ask("DELETE", T1),
     "import": lambda _: Ask("POST", f"{SALES}/imports", {"name": "i", "location": FREE}),
     "export": lambda _: Ask("POST", f"{T1}/export", {}),
+    "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
     # -- /v1, operators
     "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
+    "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "app", "value": "a"}),
+    "read ref": lambda realm: _ref(realm, "GET"),
+    "ref history": lambda realm: _ref(realm, "GET", "/history"),
+    "swap ref": lambda realm: _ref(realm, "POST"),
+    "delete ref": lambda realm: _ref(realm, "DELETE"),
     "collect garbage": lambda _: Ask("POST", "/v1/gc", {}),
     # -- rights
     "show rights": lambda _: Ask("GET", "/v1/permissions/table/main.sales.t1"),

@@ -116,10 +116,15 @@ def test_other_changes_of_a_securable_keep_its_rights(realm: Realm) -> None:
     assert {(kind, name): rights(realm, kind, name) for kind, name in before} == before
 
 
-def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(realm: Realm) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "path"), [("schema", "main.sales", SALES), ("catalog", "main", f"{B}/catalogs/main")]
+)
+def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(
+    realm: Realm, kind: str, name: str, path: str
+) -> None:
     """The right is taken away between the judgement and the swap: the swap is refused, and judged again."""
     realm.grant("catalog", "main", "ann", "USE CATALOG")
-    realm.own("schema", "main.sales", "ann")
+    realm.own(kind, name, "ann")
     world, put = realm.world, realm.world.objs.put_many
     once = threading.Event()
 
@@ -127,12 +132,12 @@ def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(realm: Realm
         put(objs)
         if not once.is_set():
             once.set()
-            realm.own("schema", "main.sales", "bob")
+            realm.own(kind, name, "bob")
 
     world.objs.put_many = put_many  # type: ignore[method-assign]
-    answer = realm.ask("ann", "PATCH", SALES, {"comment": "mine"})
+    answer = realm.ask("ann", "PATCH", path, {"comment": "mine"})
     assert once.is_set() and answer.status == 403, answer.text
-    assert realm.must("GET", SALES).json["comment"] is None
+    assert realm.must("GET", path).json["comment"] is None
 
 
 def test_i12_a_staging_table_that_is_a_table_by_now_is_not_shown_to_its_creator_without_a_right(realm: Realm) -> None:

@@ -149,3 +149,57 @@ def test_i12_a_later_page_is_judged_by_the_rights_of_now(realm: Realm) -> None:
     assert names(ask(realm, f"{SALES}/tables", page_token=token), "tables") == []
     realm.revoke("schema", "main.sales", "ann", "USE SCHEMA")
     assert ask(realm, f"{SALES}/tables", page_token=token).status == 403
+
+
+@pytest.mark.parametrize("operation", ["PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE"])
+def test_i12_a_path_that_belongs_to_tables_is_refused_in_the_words_of_one_that_does_not(
+    realm: Realm, operation: str
+) -> None:
+    free = "s3://other/free"
+    places = ["s3://other/e1", "s3://other/e1/part", "s3://other", realm.head().location, "file:///lake"]
+
+    def refusal(url: str) -> str:
+        answer = realm.ask("ann", "POST", f"{B}/temporary-path-credentials", {"url": url, "operation": operation})
+        assert answer.status == 403
+        return answer.text.replace(url, free)
+
+    assert {refusal(place) for place in places} == {refusal(free)}
+    realm.grant("metastore", "m", "ann", "READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE")
+    assert "belongs to tables" in refusal(realm.head().location)
+
+
+def schemas(realm: Realm, user: str, **query: Any) -> list[str]:
+    """Every page of the older API's schemas."""
+    found: list[str] = []
+    while True:
+        page = ask(realm, f"{B}/schemas", user, catalog_name="main", **query)
+        found += names(page, "schemas")
+        if not page.json["next_page_token"]:
+            return found
+        query["page_token"] = page.json["next_page_token"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 100])
+def test_schemas_of_all_levels_are_listed_page_by_page_as_they_were_written(realm: Realm, size: int) -> None:
+    for name in ("sales.EU.de", "sales.EU.fr", "Hr.it", "sales2"):
+        realm.must("POST", NS, {"name": name})
+    every = ["hr", "hr.it", "sales", "sales.EU", "sales.EU.de", "sales.EU.fr", "sales2"]
+    assert schemas(realm, "root", max_results=size) == every
+
+
+def test_i12_nested_schemas_are_listed_for_those_who_may_use_every_level(realm: Realm) -> None:
+    for name in ("sales.eu.de", "hr.it"):
+        realm.must("POST", NS, {"name": name})
+    realm.grant("catalog", "main", "ann", "USE CATALOG")
+    realm.grant("schema", "main.sales.eu", "ann", "USE SCHEMA")
+    realm.own("schema", "main.hr.it", "ann")
+    assert schemas(realm, "ann") == []
+    realm.grant("schema", "main.sales", "ann", "USE SCHEMA")
+    assert schemas(realm, "ann") == ["sales", "sales.eu", "sales.eu.de"]
+    realm.own("schema", "main.hr", "ann")
+    assert schemas(realm, "ann", max_results=1) == ["hr", "hr.it", "sales", "sales.eu", "sales.eu.de"]
+
+
+def test_a_page_token_of_one_kind_of_listing_is_none_of_another(realm: Realm) -> None:
+    token = ask(realm, f"{B}/schemas", "root", catalog_name="main", max_results=1).json["next_page_token"]
+    assert ask(realm, NS, "root", page_token=token).status == 400

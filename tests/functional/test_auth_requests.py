@@ -159,6 +159,17 @@ def test_i12_the_authorizer_adds_nothing_to_what_it_cannot_judge(here: Deploymen
     assert here.authorizer.authorize(sent, None) == {"isAuthorized": True, "context": {}}
 
 
+def test_a_defect_of_the_authorizers_leaves_the_judgement_to_the_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Deployment()
+
+    def fail(_: str) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(here.authorizer.bearer, "judge", fail)
+    assert here.through_gateway("commit", "GET", "/v1", OPERATOR).status == 200
+    assert here.through_gateway("commit", "GET", "/v1", "wrong").status == 401
+
+
 def test_the_log_line_of_a_request_says_who_asked(here: Deployment, caplog: pytest.LogCaptureFixture) -> None:
     here.http("commit", OPERATOR).get("/v1")
     here.http("commit", "wrong").get("/v1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from tests.functional.auth_kit import Issuer, issuer
 from tests.unit.auth_kit import AUDIENCE
+from turnstile_http.auth.static import fingerprint
 from turnstile_local import Stack
 from turnstile_local.errors import StackError
 
@@ -138,3 +140,21 @@ def test_a_key_that_nobody_knows_is_looked_for_but_not_for_every_token(api: http
 def test_i12_a_stack_that_is_open_by_mistake_is_refused(tmp_path: Path, parameters: dict[str, str], why: str) -> None:
     with pytest.raises(StackError, match=why):
         Stack.start(tmp_path, port=0, parameters=parameters)
+
+
+def test_a_stack_may_know_static_tokens_by_their_hashes_only(tmp_path: Path) -> None:
+    known = {
+        fingerprint("4dmin"): {"name": "root", "admin": True},
+        fingerprint("r34der"): {"name": "reader", "roles": ["analysts"]},
+    }
+    parameters = {"StaticTokens": json.dumps(known)}
+    with Stack.start(tmp_path, port=0, parameters=parameters) as running:
+        with httpx.Client(base_url=running.url, timeout=60, trust_env=False) as api:
+            assert api.get("/v1").status_code == 401
+            assert api.get("/v1", headers=bearer("r34der")).status_code == 200
+            assert api.post("/v1/catalogs", json={"name": "a"}, headers=bearer("r34der")).status_code == 403
+            assert api.post("/v1/catalogs", json={"name": "a"}, headers=bearer("4dmin")).status_code == 201
+        kept = json.loads((tmp_path / "stack.json").read_text())["keys"]
+        assert kept.startswith("local:")
+    with Stack.start(tmp_path, port=0, parameters=parameters) as running:
+        assert json.loads((tmp_path / "stack.json").read_text())["keys"] == kept, "tokens outlive a restart"

@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 FUNCTIONS = {
     "CommitFunction": ("commit", "app.app"),
     "CatalogFunction": ("catalog", "app.app"),
+    "IcebergFunction": ("iceberg", "app.app"),
     "TokensFunction": ("tokens", "app.app"),
     "AuthorizerFunction": ("authorizer", "app.authorize"),
     "PublishFunction": ("publish", "app.on_refs"),

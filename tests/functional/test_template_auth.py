@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import re
 from pathlib import Path
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from turnstile_http.routes import TOKENS
+from turnstile_local.settings import HOST, child_environment
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
-ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "TokensFunction", "AuthorizerFunction"}
+ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
 SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
 
@@ -115,6 +117,31 @@ def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(res
                 "Fn::If": ["WithAuthorizer", {"Ref": "Authorizer"}, {"Ref": "AWS::NoValue"}]
             }
     assert open_routes == PUBLIC
+
+
+def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: dict[str, Any]) -> None:
+    throttled = resources["ApiStage"]["Properties"]["RouteSettings"]
+    assert set(throttled) == PUBLIC
+    assert all(found["ThrottlingRateLimit"] <= 50 for found in throttled.values())
+    keys = {resources[name]["Properties"]["RouteKey"] for name in resources["ApiStage"]["DependsOn"]}
+    assert keys == PUBLIC, "a route must be there before its settings"
+
+
+def test_i12_the_tokens_function_may_touch_rows_of_clients_only(resources: dict[str, Any]) -> None:
+    (policy,) = resources["TokensRole"]["Properties"]["Policies"]
+    for statement in policy["PolicyDocument"]["Statement"]:
+        if statement["Resource"] == {"Fn::GetAtt": ["RefsTable", "Arn"]} and statement["Action"] != "dynamodb:Scan":
+            (condition,) = statement["Condition"].values()
+            assert condition == {"dynamodb:LeadingKeys": [{"Fn::Sub": "${Realm}/client/*"}]}
+            break
+    else:
+        pytest.fail("no statement on refs")
+
+
+def test_i12_an_open_stack_listens_on_this_machine_only() -> None:
+    environment = child_environment(port=1, state="", s3="", tmp="", roles=False)
+    assert ipaddress.ip_address(HOST).is_loopback
+    assert environment["BIND_HOST"] == HOST
 
 
 def test_the_authorizer_is_there_where_signed_tokens_are_accepted(template: dict[str, Any]) -> None:

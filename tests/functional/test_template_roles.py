@@ -23,6 +23,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem", "Query"},
     },
+    "IcebergRole": {
+        "IcebergLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem"},
+        "ObjsTable": READ | {"PutItem", "BatchWriteItem", "DeleteItem"},
+    },
     "TokensRole": {
         "TokensLog": LOG,
         "RefsTable": {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "Scan"},
@@ -50,6 +55,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
 MANAGED = {
     "CommitRole": {"LakeWriter"},
     "CatalogRole": {"LakeWriter", "LakeCleaner"},
+    "IcebergRole": {"LakeWriter", "LakeCleaner"},
     "TokensRole": set(),
     "AuthorizerRole": set(),
     "PublishRole": {"LakeWriter"},

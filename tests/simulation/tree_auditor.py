@@ -69,7 +69,7 @@ class TreeAuditor:
     @audits
     def obj_deleted(self, id: str) -> None:
         """An obj is about to go."""
-        self._state.auditor.seen[f"deleted {id.split('/')[0]}"] += 1
+        self._state.auditor.seen[f"deleted {id.partition('/')[0]}"] += 1
         for name, reachable in self._reachable.items():
             if id in reachable:
                 raise Violation("I10", f"obj {id} was deleted and catalog {name} leads to it")

@@ -98,7 +98,7 @@ def test_i12_a_rotation_at_once_ends_a_secret_that_was_still_kept() -> None:
     clients.rotate(id, keep_s=MAX_KEEP_S)
     last = clients.rotate(id, keep_s=0)
     assert clients.principal(id, first.secret) is None
-    assert last.client.former == ""
+    assert (last.client.former, last.client.former_until) == ("", 0)
 
 
 @pytest.mark.parametrize("keep", [-1, MAX_KEEP_S + 1])
@@ -142,6 +142,22 @@ def test_i12_a_client_of_one_realm_is_unknown_in_another() -> None:
     made = registered(clients)
     other = Clients(replace(world, space=Space("other")), bytes)
     assert other.principal(made.client.client_id, made.secret) is None
+
+
+def test_i12_an_id_that_is_taken_stays_who_it_was() -> None:
+    clients, world = make()
+    made = registered(clients)
+    world.ids.uuid = lambda: made.client.client_id.removeprefix("client-")  # type: ignore[method-assign]
+    with pytest.raises(StateConflict):
+        clients.create("another", [], admin=True, creator=OPERATOR)
+    assert clients.get(made.client.client_id) == made.client
+
+
+def test_when_a_secret_changed_is_told() -> None:
+    clients, world = make()
+    made = registered(clients)
+    world.clock.now += 5000
+    assert clients.rotate(made.client.client_id, keep_s=0).client.changed_at >= made.client.created + 5000
 
 
 def test_clients_are_listed_oldest_first() -> None:

@@ -143,6 +143,7 @@ def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> No
         {"use": "enc"},
         {"alg": "RS512"},
         {"key_ops": ["encrypt"]},
+        {"key_ops": 5},
         {"n": "!"},
         {"n": None},
     ],
@@ -187,6 +188,21 @@ def test_i12_a_discovery_document_in_another_issuers_name_is_not_followed() -> N
     with pytest.raises(AuthenticationUnavailable):
         keys(issuer, Ticks()).find("rsa", "RS256")
     assert len(issuer.fetched) == 1
+
+
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:9001/2018-06-01/runtime", "http://issuer.test", "file:///etc", None, 5]
+)
+def test_i12_a_key_set_is_not_looked_for_in_less_safe_a_place_than_its_issuer(place: object) -> None:
+    asked: list[str] = []
+
+    def fetch(url: str) -> Mapping[str, Any]:
+        asked.append(url)
+        return {"issuer": ISSUER, "jwks_uri": place}
+
+    with pytest.raises(AuthenticationUnavailable):
+        IssuerKeys(ISSUER, fetch=fetch, now=Ticks()).find("rsa", "RS256")
+    assert len(asked) == 1
 
 
 def test_symmetric_algorithms_and_none_are_not_among_those_accepted() -> None:

@@ -17,12 +17,14 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
         comment: used where the log has no description.
         uniform: conversion state of the newest commit that carried one.
         etag: when this snapshot repeats the visible metadata of another one, that one's etag.
+        updated: when it was changed without a commit, in ms; 0 if it never was.
     """
 
     properties: dict[str, str] = {}
     comment: str | None = None
     uniform: dict[str, Any] | None = None
     etag: str = ""
+    updated: int = 0
 
 
 class MetadataSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):

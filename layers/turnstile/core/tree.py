@@ -124,7 +124,8 @@ class Tree:
                 yield found
             at = past_subtree(child)
 
-    def subtree(self, path: Path) -> Iterator[tuple[str, IndexEntry]]:
-        """Everything strictly below ``path``, in key order."""
+    def subtree(self, path: Path, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
+        """Everything strictly below ``path``, in key order, from the first key greater than ``after``."""
         start, stop = below(key_of(path))
+        start = max(start, after + "\x00") if after else start
         return self.index.iterate(start, stop)

@@ -8,10 +8,10 @@ import msgspec
 
 from turnstile.core.access import Access, Grant, GrantChange, Securable, changed
 from turnstile.core.access_rules import Rule, edit_catalog, edit_schema, edit_table, nobody, permitted
-from turnstile.core.entities import Namespace, Table
+from turnstile.core.entities import Catalog
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.principal import Principal
-from turnstile.services.access import METASTORE, AccessControl, Target, access_of, allowed
+from turnstile.services.access import METASTORE, TABLES, AccessControl, Target, access_of, allowed
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.services import CatalogServices
 
@@ -95,9 +95,11 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
         old = view.tree.commit.access
         new = changed(old, changes, owner)
         return None if new == old else Edit(message, access=new)
-    entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.namespace)
+    entry = view.tree.find(target.path)
+    if entry is None or (entry.kind in TABLES) != bool(target.table):  # says which level is missing
+        entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.path)
     entity = view.entity(entry.obj)
-    assert isinstance(entity, Namespace | Table)
+    assert not isinstance(entity, Catalog)
     new = changed(entity.access, changes, owner)
     return (
         None if new == entity.access else Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})

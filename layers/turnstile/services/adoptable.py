@@ -9,7 +9,7 @@ import msgspec
 
 from turnstile.core.content import Content, read_content
 from turnstile.core.decide import decide
-from turnstile.core.decision import Conflict, Ratified, Refused
+from turnstile.core.decision import Ratified, Refused
 from turnstile.core.errors import InvalidCommit, StorageFault, Throttled
 from turnstile.core.head import ACTIVE, TableHead
 from turnstile.core.names import inline_unique, staged_file
@@ -133,9 +133,7 @@ class Unknowns:
                 raise Throttled(message)  # the publisher makes room
             case Refused(message=message):
                 raise _unfit(version, message)
-            case Conflict(latest=latest):
-                raise _unfit(version, f"it does not follow version {latest}")
-            case _:
+            case _:  # fresh
                 return
 
 

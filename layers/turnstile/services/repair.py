@@ -34,7 +34,8 @@ _REMEDIES: dict[Finding, str] = {
     "changed": "restore the staged file as it was ratified (its size is in 'facts') and repair again",
     "differs": "somebody wrote this version past the catalog: move that file out of _delta_log, keep what it added in "
     "mind, and repair again, which publishes the ratified commit",
-    "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then",
+    "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then. If the "
+    "coordinator was not restored, look first who wrote them",
     "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later state "
     "of the coordinator, and repair again",
     "foreign": "find out who wrote it; if it does not belong to the table's history, move it and every later version out "
@@ -155,7 +156,10 @@ class Repairer:
             return _told(head, "unreadable", version, fault.message, facts)
         entry = found.proposal.entry
         facts |= {"published_size": entry.size, "published_txn_id": entry.txn}
-        message = f"{len(unknown)} published versions are not in the HEAD, which was restored from a backup"
+        message = (
+            f"{len(unknown)} published versions are not in the HEAD: it was restored from a backup, or somebody wrote "
+            "past the catalog"
+        )
         return _told(head, "ahead", version, message, facts)
 
     def _facts(self, head: TableHead, place: Positioned) -> dict[str, Any]:

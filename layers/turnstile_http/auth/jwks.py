@@ -110,7 +110,10 @@ class IssuerKeys:
         told = self._fetch(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if told.get("issuer") != self._issuer:
             raise Unreachable("the discovery document is another issuer's")
-        keys = self._fetch(str(told.get("jwks_uri"))).get("keys")
+        place = str(told.get("jwks_uri"))
+        if self._issuer.startswith("https:") and not place.startswith("https:"):
+            raise Unreachable("the key set of an issuer on https is not")  # nor something of this machine's own
+        keys = self._fetch(place).get("keys")
         if not isinstance(keys, list):
             raise Unreachable("the key set has no keys")
         return [key for key in keys if isinstance(key, dict)]
@@ -118,11 +121,13 @@ class IssuerKeys:
 
 def _fits(key: Jwk, algorithm: str) -> bool:
     """Whether the key may verify signatures with ``algorithm``, as far as it says itself."""
+    uses = key.get("key_ops", ["verify"])
     return (
         key.get("kty") == ALGORITHMS[algorithm]
         and key.get("alg", algorithm) == algorithm
         and key.get("use", "sig") == "sig"
-        and "verify" in key.get("key_ops", ("verify",))
+        and isinstance(uses, list)
+        and "verify" in uses
     )
 
 

@@ -1,4 +1,4 @@
-"""Unity's Delta API: staging, create, load, exists, delete, rename, metrics, config. Every documented status."""
+"""The Delta API: configuration, staging tables and new tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.conformance.cases import covers
 from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, refused
 
 INVALID = "InvalidParameterValueException"
@@ -19,6 +20,7 @@ def unity() -> Unity:
 # -- config -----------------------------------------------------------------------------------------------------------
 
 
+@covers(getConfig=200)
 def test_config_names_what_is_served_and_the_version(unity: Unity) -> None:
     answer = unity.get(f"{V1}/config", **{"catalog": "main", "protocol-versions": "1.1,2.3"})
     assert answer.status == 200
@@ -27,6 +29,20 @@ def test_config_names_what_is_served_and_the_version(unity: Unity) -> None:
     assert len(answer.json["endpoints"]) == 11
 
 
+@covers(
+    createStagingTable=400,
+    createTable=400,
+    deleteTable=404,
+    getConfig=200,
+    getStagingTableCredentials=404,
+    getTableCredentials=400,
+    getTemporaryPathCredentials=400,
+    loadTable=404,
+    renameTable=400,
+    reportMetrics=400,
+    tableExists=404,
+    updateTable=400,
+)
 def test_everything_that_config_advertises_has_a_route(unity: Unity) -> None:
     for endpoint in unity.get(f"{V1}/config", **{"catalog": "main", "protocol-versions": "1.0"}).json["endpoints"]:
         method, path = endpoint.split()
@@ -34,12 +50,14 @@ def test_everything_that_config_advertises_has_a_route(unity: Unity) -> None:
         assert "no operation" not in answer.text and answer.status != 405, endpoint
 
 
+@covers(getConfig=400)
 @pytest.mark.parametrize("versions", ["2.0", "", "x", "1", "0.9,2.1"])
 def test_config_without_a_common_version_is_400_and_names_what_is_spoken(unity: Unity, versions: str) -> None:
     answer = unity.get(f"{V1}/config", **{"catalog": "main", "protocol-versions": versions})
     assert "1.0" in refused(answer, 400, INVALID)["message"]
 
 
+@covers(getConfig=(400, 404))
 def test_config_of_no_catalog_is_400_and_of_an_unknown_one_404(unity: Unity) -> None:
     refused(unity.get(f"{V1}/config", **{"protocol-versions": "1.0"}), 400, INVALID)
     asked = {"catalog": "nope", "protocol-versions": "1.0"}
@@ -49,6 +67,7 @@ def test_config_of_no_catalog_is_400_and_of_an_unknown_one_404(unity: Unity) -> 
 # -- staging ----------------------------------------------------------------------------------------------------------
 
 
+@covers(createStagingTable=200)
 def test_a_staging_table_is_as_the_recording_has_it(unity: Unity) -> None:
     made = unity.stage()
     assert set(made) == {
@@ -72,6 +91,7 @@ def test_a_staging_table_is_as_the_recording_has_it(unity: Unity) -> None:
     assert len(made["suggested-properties"]) == 7
 
 
+@covers(createStagingTable=200, updateCatalog=200)
 def test_a_catalog_may_ask_for_lean_tables(unity: Unity) -> None:
     assert (
         unity.call("PATCH", f"{B}/catalogs/main", {"properties": {"turnstile.create-contract": "lean"}}).status == 200
@@ -81,6 +101,7 @@ def test_a_catalog_may_ask_for_lean_tables(unity: Unity) -> None:
     assert made["suggested-properties"] == {} and len(made["required-properties"]) == 2
 
 
+@covers(createStagingTable=(200, 409), createTable=200)
 def test_staging_does_not_reserve_the_name_but_a_taken_one_is_409(unity: Unity) -> None:
     first, second = unity.stage(), unity.stage()
     assert first["table-id"] != second["table-id"]
@@ -88,11 +109,13 @@ def test_staging_does_not_reserve_the_name_but_a_taken_one_is_409(unity: Unity) 
     refused(unity.post(f"{SCHEMA}/staging-tables", {"name": "t1"}), 409, "AlreadyExistsException")
 
 
+@covers(createStagingTable=400)
 @pytest.mark.parametrize("body", [{}, {"name": ""}, {"name": "a b"}, {"name": None}])
 def test_staging_needs_a_name(unity: Unity, body: Any) -> None:
     refused(unity.post(f"{SCHEMA}/staging-tables", body), 400, INVALID)
 
 
+@covers(createStagingTable=404)
 def test_staging_in_what_is_not_there_is_404(unity: Unity) -> None:
     path = f"{V1}/catalogs/main/schemas/nope/staging-tables"
     refused(unity.post(path, {"name": "x"}), 404, "NoSuchSchemaException")
@@ -102,6 +125,7 @@ def test_staging_in_what_is_not_there_is_404(unity: Unity) -> None:
 # -- create -----------------------------------------------------------------------------------------------------------
 
 
+@covers(loadTable=200)
 def test_a_created_table_is_answered_as_load_answers_it(unity: Unity) -> None:
     made = unity.create("t1", **{"my.own": "1"})
     said = made["metadata"]
@@ -122,6 +146,7 @@ def test_a_created_table_is_answered_as_load_answers_it(unity: Unity) -> None:
     assert unity.get(T1).json == made
 
 
+@covers(createTable=200)
 def test_i3_a_create_whose_answer_was_lost_is_answered_again(unity: Unity) -> None:
     staged = unity.stage()
     unity.write_zero(staged)
@@ -131,6 +156,7 @@ def test_i3_a_create_whose_answer_was_lost_is_answered_again(unity: Unity) -> No
     assert first.json == second.json
 
 
+@covers(createTable=(200, 400))
 def test_i2_a_staging_table_becomes_one_table_only(unity: Unity) -> None:
     staged = unity.stage()
     unity.write_zero(staged)
@@ -138,6 +164,7 @@ def test_i2_a_staging_table_becomes_one_table_only(unity: Unity) -> None:
     refused(unity.post(f"{SCHEMA}/tables", unity.create_body(staged, "t2")), 400, INVALID)
 
 
+@covers(createTable=(200, 409))
 def test_i9_a_taken_name_is_409_and_the_staging_table_stays_usable(unity: Unity) -> None:
     unity.create()
     staged = unity.stage("t2")
@@ -146,6 +173,7 @@ def test_i9_a_taken_name_is_409_and_the_staging_table_stays_usable(unity: Unity)
     assert unity.post(f"{SCHEMA}/tables", unity.create_body(staged, "t2")).status == 200
 
 
+@covers(createTable=400)
 @pytest.mark.parametrize(
     "member", ["name", "location", "table-type", "columns", "protocol", "properties", "last-commit-timestamp-ms"]
 )
@@ -157,6 +185,7 @@ def test_create_without_a_compulsory_member_is_400(unity: Unity, member: str) ->
     refused(unity.post(f"{SCHEMA}/tables", body), 400, INVALID)
 
 
+@covers(createTable=400, loadTable=404)
 @pytest.mark.parametrize(
     "change",
     [
@@ -184,16 +213,19 @@ def test_create_against_the_contract_is_400(unity: Unity, change: Any) -> None:
     refused(unity.get(T1), 404, "NoSuchTableException")
 
 
+@covers(createTable=400)
 def test_create_before_version_0_is_written_is_400(unity: Unity) -> None:
     refused(unity.post(f"{SCHEMA}/tables", unity.create_body(unity.stage())), 400, INVALID)
 
 
+@covers(createTable=404)
 def test_create_at_a_location_nobody_staged_is_404(unity: Unity) -> None:
     body = unity.create_body(unity.stage())
     body["location"] = "file:///lake/main/sales/00000000-0000-4000-8000-999999999999"
     refused(unity.post(f"{SCHEMA}/tables", body), 404, "NotFoundException")
 
 
+@covers(getTable=200)
 def test_the_comment_of_a_new_table_is_kept_when_version_0_does_not_hold_it(unity: Unity) -> None:
     staged = unity.stage()
     unity.write_zero(staged)
@@ -201,6 +233,7 @@ def test_the_comment_of_a_new_table_is_kept_when_version_0_does_not_hold_it(unit
     assert unity.get(f"{B}/tables/main.sales.t1").json["comment"] == "table one"
 
 
+@covers(createTable=200)
 def test_row_tracking_and_clustering_of_version_0_are_shown(unity: Unity) -> None:
     staged = unity.stage()
     features = ("rowTracking", "domainMetadata", "clustering")
@@ -222,78 +255,3 @@ def test_row_tracking_and_clustering_of_version_0_are_shown(unity: Unity) -> Non
     properties = unity.post(f"{SCHEMA}/tables", body).json["metadata"]["properties"]
     assert properties["clusteringColumns"] == '[["id"]]'
     assert properties["delta.rowTracking.rowIdHighWaterMark"] == "9"
-
-
-# -- load, exists, delete, rename, metrics ----------------------------------------------------------------------------
-
-
-def test_what_is_missing_is_404_by_its_kind(unity: Unity) -> None:
-    refused(unity.get(T1), 404, "NoSuchTableException")
-    refused(unity.get(T1.replace("sales", "nope")), 404, "NoSuchSchemaException")
-    refused(unity.get(T1.replace("main", "nope")), 404, "NoSuchCatalogException")
-    refused(unity.get(f"{SCHEMA}/tables/not a name"), 404, "NoSuchTableException")
-    refused(unity.get(f"{V1}/nothing"), 404, "NotFoundException")
-
-
-def test_names_may_come_percent_encoded(unity: Unity) -> None:
-    unity.create("t@1")
-    assert unity.get(f"{SCHEMA}/tables/t%401").status == 200
-    assert unity.get(f"{SCHEMA}/tables/t@1").status == 200
-
-
-def test_head_says_whether_a_table_exists_without_a_body(unity: Unity) -> None:
-    gone = unity.call("HEAD", T1)
-    assert (gone.status, gone.text) == (404, "")
-    unity.create()
-    there = unity.call("HEAD", T1)
-    assert (there.status, there.text) == (204, "")
-
-
-def test_delete_is_204_and_then_404(unity: Unity) -> None:
-    unity.create()
-    answer = unity.call("DELETE", T1)
-    assert (answer.status, answer.text) == (204, "")
-    refused(unity.call("DELETE", T1), 404, "NoSuchTableException")
-    refused(unity.get(T1), 404, "NoSuchTableException")
-
-
-def test_rename_keeps_uuid_and_location(unity: Unity) -> None:
-    before = unity.create()
-    unity.create("t2")
-    refused(unity.post(f"{T1}/rename", {"new-name": "t2"}), 409, "AlreadyExistsException")
-    refused(unity.post(f"{T1}/rename", {"new-name": "a b"}), 400, INVALID)
-    refused(unity.post(f"{T1}/rename", {}), 400, INVALID)
-    assert unity.post(f"{T1}/rename", {"new-name": "t1"}).status == 204
-    answer = unity.post(f"{T1}/rename", {"new-name": "t3"})
-    assert (answer.status, answer.text) == (204, "")
-    assert unity.get(f"{SCHEMA}/tables/t3").json["metadata"]["location"] == before["metadata"]["location"]
-    refused(unity.post(f"{T1}/rename", {"new-name": "t4"}), 404, "NoSuchTableException")
-
-
-def test_metrics_are_judged_and_forgotten(unity: Unity) -> None:
-    unity.create()
-    report = {"commit-report": {"num-files-added": 1, "file-size-histogram": {"commit-version": 1}}}
-    answer = unity.post(f"{T1}/metrics", {"table-id": unity.uuid, "report": report})
-    assert (answer.status, answer.text) == (204, "")
-    refused(unity.post(f"{T1}/metrics", {"table-id": "x", "report": report}), 400, INVALID)
-    refused(unity.post(f"{T1}/metrics", {"report": report}), 400, INVALID)
-    refused(unity.post(f"{SCHEMA}/tables/t2/metrics", {"table-id": "x", "report": {}}), 404, "NoSuchTableException")
-
-
-def test_upgrade_headers_of_java_are_ignored(unity: Unity) -> None:
-    unity.create()
-    headers = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "HTTP2-Settings": "AAEAAEAAAAIAAAAA"}
-    assert unity.call("GET", T1, headers=headers).status == 200
-
-
-def test_a_body_that_is_not_json_is_a_bad_request(unity: Unity) -> None:
-    for path in (f"{SCHEMA}/staging-tables", f"{SCHEMA}/tables", T1):
-        refused(unity.call("POST", path, body="{"), 400, "BadRequestException")
-
-
-def test_i12_without_the_token_everything_is_401() -> None:
-    from tests.functional.http import Http, load_function
-
-    for name, path in (("commit", T1), ("catalog", f"{SCHEMA}/staging-tables")):
-        app = load_function(name, TURNSTILE_TOKEN="secret")
-        refused(Http(app.app).call("GET", path), 401, "NotAuthorizedException")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.conformance.cases import covers
 from tests.functional.unity_kit import T1, B, Unity, refused, refused_old
 
 PREVIEW = f"{B}/delta/preview/commits"
@@ -19,6 +20,7 @@ def unity() -> Unity:
 # -- catalogs ---------------------------------------------------------------------------------------------------------
 
 
+@covers(createCatalog=200, deleteCatalog=200, getCatalog=(200, 404), listCatalogs=200, updateCatalog=200)
 def test_a_catalog_is_made_changed_listed_and_dropped(unity: Unity) -> None:
     made = unity.post(f"{B}/catalogs", {"name": "Second", "comment": "c", "properties": {"a": "1"}}).json
     assert set(made) == {
@@ -36,6 +38,7 @@ def test_a_catalog_is_made_changed_listed_and_dropped(unity: Unity) -> None:
     assert unity.post(f"{B}/catalogs", {"name": "second"}).status == 200
 
 
+@covers(createUnityTable=200, deleteCatalog=(200, 400), loadTable=404)
 def test_i9_a_catalog_with_something_in_it_is_dropped_by_force_only(unity: Unity) -> None:
     unity.create()
     unity.external()
@@ -44,6 +47,7 @@ def test_i9_a_catalog_with_something_in_it_is_dropped_by_force_only(unity: Unity
     refused(unity.get(T1), 404, "NoSuchCatalogException")
 
 
+@covers(createCatalog=400, deleteCatalog=404, updateCatalog=(404, 501))
 def test_refusals_of_catalogs(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/catalogs", {"name": "MAIN"}), 400, "CATALOG_ALREADY_EXISTS")
     refused_old(unity.post(f"{B}/catalogs", {"name": "a b"}), 400, "INVALID_ARGUMENT")
@@ -55,6 +59,7 @@ def test_refusals_of_catalogs(unity: Unity) -> None:
     refused_old(unity.call("DELETE", f"{B}/catalogs"), 405, "UNIMPLEMENTED")
 
 
+@covers(summary=200)
 def test_the_metastore_has_an_id_that_stays(unity: Unity) -> None:
     found = unity.get(f"{B}/metastore_summary").json
     assert set(found) == {"metastore_id"} and len(found["metastore_id"]) == 36
@@ -64,6 +69,7 @@ def test_the_metastore_has_an_id_that_stays(unity: Unity) -> None:
 # -- schemas ----------------------------------------------------------------------------------------------------------
 
 
+@covers(createSchema=200, deleteSchema=200, getSchema=200, listSchemas=200, updateSchema=200)
 def test_a_schema_as_the_recording_has_it(unity: Unity) -> None:
     body = {"name": "s1", "catalog_name": "main", "properties": {"owner": "root"}}
     made = unity.post(f"{B}/schemas", body)
@@ -85,6 +91,7 @@ def test_a_schema_as_the_recording_has_it(unity: Unity) -> None:
     assert unity.call("DELETE", f"{B}/schemas/main.s1", query={"force": "false"}).status == 200
 
 
+@covers(createSchema=(400, 404), createUnityTable=200, deleteSchema=400, getSchema=404, listSchemas=(400, 404))
 def test_refusals_of_schemas(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/schemas", {"name": "sales", "catalog_name": "main"}), 400, "SCHEMA_ALREADY_EXISTS")
     refused_old(unity.post(f"{B}/schemas", {"name": "x", "catalog_name": "nope"}), 404, "CATALOG_NOT_FOUND")
@@ -98,6 +105,7 @@ def test_refusals_of_schemas(unity: Unity) -> None:
     refused_old(unity.call("DELETE", f"{B}/schemas/main.sales"), 400, "FAILED_PRECONDITION")
 
 
+@covers(createSchema=200, listCatalogs=200, listSchemas=(200, 400))
 def test_pages_are_clamped_and_large_sizes_are_no_error(unity: Unity) -> None:
     for number in range(4):
         unity.post(f"{B}/schemas", {"name": f"n{number}", "catalog_name": "main"})
@@ -116,6 +124,7 @@ def test_pages_are_clamped_and_large_sizes_are_no_error(unity: Unity) -> None:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
+@covers(deleteUnityTable=(200, 404), getTable=200, listTables=200)
 def test_a_managed_table_in_the_older_api(unity: Unity) -> None:
     made = unity.create()
     found = unity.get(f"{B}/tables/main.sales.t1", read_streaming_table_as_managed="true").json
@@ -138,6 +147,7 @@ def test_a_managed_table_in_the_older_api(unity: Unity) -> None:
     refused_old(unity.call("DELETE", f"{B}/tables/main.sales.t1"), 404, "TABLE_NOT_FOUND")
 
 
+@covers(createUnityTable=(200, 400, 501), getTable=404, listTables=(400, 404))
 def test_refusals_of_tables(unity: Unity) -> None:
     refused_old(unity.get(f"{B}/tables/main.sales.t1"), 404, "TABLE_NOT_FOUND")
     refused_old(unity.get(f"{B}/tables/main.nope.t1"), 404, "SCHEMA_NOT_FOUND")
@@ -155,6 +165,7 @@ def test_refusals_of_tables(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/tables", base | at | {"name": "e1"}), 400, "TABLE_ALREADY_EXISTS")
 
 
+@covers(createUnityStagingTable=200, createUnityTable=200)
 def test_a_managed_table_is_made_through_the_older_api_too(unity: Unity) -> None:
     asked = {"name": "t1", "catalog_name": "main", "schema_name": "sales"}
     staged = unity.post(f"{B}/staging-tables", asked).json
@@ -184,3 +195,18 @@ def test_columns_of_all_types_come_back_from_the_older_api() -> None:
     assert [info.type_text for info in infos[-4:]] == ["decimal(10,2)", "array<bigint>", "map<string,int>",
                                                        "struct<a:bigint>"]  # fmt: skip
     assert (infos[13].type_name, infos[13].type_precision, infos[13].type_scale) == ("DECIMAL", 10, 2)
+
+
+@pytest.mark.parametrize(
+    ("type", "name"),
+    [
+        ("varchar(5)", "STRING"), ("char(3)", "CHAR"), ("void", "NULL"), ("interval day to second", "INTERVAL"),
+        ("geometry(4326)", "USER_DEFINED_TYPE"), ({"type": "udt", "class": "x"}, "USER_DEFINED_TYPE"),
+    ],
+)  # fmt: skip
+def test_types_have_names_that_clients_know(type: Any, name: str) -> None:
+    """Clients are generated from the list of names, and fail on another one."""
+    from turnstile_unity.columns import to_infos
+
+    (found,) = to_infos([{"name": "a", "type": type, "nullable": True, "metadata": {}}], [])
+    assert found.type_name == name

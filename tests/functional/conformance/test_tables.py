@@ -1,16 +1,13 @@
-"""Unity: external tables, keys, and the older commits endpoint."""
+"""The Delta API: load, exists, delete, rename and metrics."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.fakes.storage import FakeClock
-from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, metadata, refused, refused_old
-from turnstile.adapters.vending import FileVendor, Keys, StaticVendor
+from tests.functional.conformance.cases import covers
+from tests.functional.unity_kit import SCHEMA, T1, V1, Unity, refused
 
-PREVIEW = f"{B}/delta/preview/commits"
+INVALID = "InvalidParameterValueException"
 
 
 @pytest.fixture
@@ -18,187 +15,56 @@ def unity() -> Unity:
     return Unity()
 
 
-# -- external tables --------------------------------------------------------------------------------------------------
+# -- load, exists, delete, rename, metrics ----------------------------------------------------------------------------
 
 
-def test_an_external_table_as_the_recording_has_it(unity: Unity) -> None:
-    made = unity.external(location="file:/data/ext/e1")
-    assert made["storage_location"] == "file:///data/ext/e1" and made["table_type"] == "EXTERNAL"
-    assert unity.get(f"{B}/tables/main.sales.e1").json == made
-    loaded = unity.get(f"{SCHEMA}/tables/e1").json
-    assert set(loaded) == {"metadata", "commits"} and loaded["commits"] == []
-    assert set(loaded["metadata"]) == {
-        "etag", "table-type", "table-uuid", "location", "created-time", "updated-time", "columns",
-        "partition-columns", "properties",
-    }  # fmt: skip
-    assert loaded["metadata"]["columns"] == {"type": "struct", "fields": []}
-    assert unity.call("HEAD", f"{SCHEMA}/tables/e1").status == 204
-    assert unity.post(f"{SCHEMA}/tables/e1/rename", {"new-name": "e2"}).status == 204
-    assert unity.call("DELETE", f"{SCHEMA}/tables/e2").status == 204
-    assert unity.external(location="file:///data/ext/e1")["table_id"] != made["table_id"]  # the place is free again
+@covers(loadTable=404)
+def test_what_is_missing_is_404_by_its_kind(unity: Unity) -> None:
+    refused(unity.get(T1), 404, "NoSuchTableException")
+    refused(unity.get(T1.replace("sales", "nope")), 404, "NoSuchSchemaException")
+    refused(unity.get(T1.replace("main", "nope")), 404, "NoSuchCatalogException")
+    refused(unity.get(f"{SCHEMA}/tables/not a name"), 404, "NoSuchTableException")
+    refused(unity.get(f"{V1}/nothing"), 404, "NotFoundException")
 
 
-def test_an_external_table_of_the_delta_api_and_its_updates(unity: Unity) -> None:
-    body = {
-        "name": "e1", "location": "s3://other/e1", "table-type": "EXTERNAL", "columns": COLUMNS, "properties": {"a": "1"},
-        "protocol": {"min-reader-version": 1, "min-writer-version": 2}, "last-commit-timestamp-ms": 7,
-    }  # fmt: skip
-    made = unity.post(f"{SCHEMA}/tables", body)
-    assert made.status == 200, made.text
-    said, path = made.json["metadata"], f"{SCHEMA}/tables/e1"
-    assert said["properties"]["delta.minWriterVersion"] == "2" and said["columns"] == COLUMNS
-    wider = {"type": "struct", "fields": [*COLUMNS["fields"], {"name": "p", "type": "string", "nullable": True,
-                                                               "metadata": {}}]}  # fmt: skip
-    answer = unity.update(
-        {"action": "set-columns", "columns": wider},
-        {"action": "set-partition-columns", "partition-columns": ["p"]},
-        {"action": "set-properties", "updates": {"b": "2"}},
-        {"action": "remove-properties", "removals": ["a"]},
-        {"action": "set-protocol", "protocol": {"min-reader-version": 3, "min-writer-version": 7,
-                                                "reader-features": [], "writer-features": ["clustering"]}},
-        {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]}}},
-        {"action": "set-table-comment", "comment": "c"},
-        {"action": "update-metadata-snapshot-version", "last-commit-version": 4, "last-commit-timestamp-ms": 9},
-        uuid=said["table-uuid"], etag=said["etag"], path=path,
-    )  # fmt: skip
-    assert answer.status == 200, answer.text
-    new = answer.json["metadata"]
-    assert (new["columns"], new["partition-columns"]) == (wider, ["p"])
-    assert (new["last-commit-version"], new["last-commit-timestamp-ms"]) == (4, 9)
-    assert "a" not in new["properties"] and new["properties"]["b"] == "2"
-    assert new["properties"]["clusteringColumns"] == '[["id"]]'
-    assert new["etag"] != said["etag"] and unity.get(path).json == answer.json
-    assert unity.get(f"{B}/tables/main.sales.e1").json["comment"] == "c"
-    gone = {"action": "remove-domain-metadata", "domains": ["delta.clustering"]}
-    assert "clusteringColumns" not in unity.update(gone, uuid=said["table-uuid"], path=path).text
-    stale = unity.update(gone, uuid=said["table-uuid"], etag=said["etag"], path=path)
-    refused(stale, 409, "UpdateRequirementConflictException")
-    refused(unity.update(gone, uuid="x", path=path), 409, "UpdateRequirementConflictException")
-    claim = {"action": "set-latest-backfilled-version", "latest-published-version": 1}
-    refused(unity.update(claim, uuid=said["table-uuid"], path=path), 400, "InvalidParameterValueException")
-
-
-def test_a_table_that_is_not_delta_sends_engines_to_the_older_api(unity: Unity) -> None:
-    unity.external("p1", "s3://other/p1", data_source_format="PARQUET")
-    path = f"{SCHEMA}/tables/p1"
-    refused(unity.get(path), 400, "UnsupportedTableFormatException")
-    refused(unity.update({"action": "set-table-comment", "comment": "x"}, uuid="x", path=path), 400,
-            "UnsupportedTableFormatException")  # fmt: skip
-    assert unity.get(f"{B}/tables/main.sales.p1").json["data_source_format"] == "PARQUET"
-
-
-def test_i10_no_two_tables_share_a_place(unity: Unity) -> None:
-    unity.external("e1", "s3://other/a/b")
-    for location in ("s3://other/a/b", "s3://other/a", "s3a://other/a/b/c/", "file:///lake/main"):
-        body = {"name": "e2", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
-                "storage_location": location}  # fmt: skip
-        refused_old(unity.post(f"{B}/tables", body), 400, "INVALID_ARGUMENT")
-
-
-# -- keys -------------------------------------------------------------------------------------------------------------
-
-
-def test_local_files_need_no_keys(unity: Unity) -> None:
-    staged = unity.stage()
-    assert unity.get(f"{V1}/staging-tables/{staged['table-id']}/credentials").json == {"storage-credentials": []}
+@covers(tableExists=(204, 404))
+def test_head_says_whether_a_table_exists_without_a_body(unity: Unity) -> None:
+    gone = unity.call("HEAD", T1)
+    assert (gone.status, gone.text) == (404, "")
     unity.create()
-    assert unity.get(f"{T1}/credentials", operation="READ").json == {"storage-credentials": []}
-    table = unity.post(f"{B}/temporary-table-credentials", {"table_id": unity.uuid, "operation": "READ"}).json
-    assert table["aws_temp_credentials"] is None
-    asked = {"url": "file:/data/x", "operation": "PATH_CREATE_TABLE"}
-    assert unity.post(f"{B}/temporary-path-credentials", asked).json["url"] == "file:///data/x"
+    there = unity.call("HEAD", T1)
+    assert (there.status, there.text) == (204, "")
 
 
-def test_keys_of_s3_in_both_apis() -> None:
-    unity = Unity(FileVendor(StaticVendor(Keys("id", "secret", "token"), FakeClock())))
-    made = unity.external()
-    (found,) = unity.get(f"{SCHEMA}/tables/e1/credentials", operation="READ_WRITE").json["storage-credentials"]
-    assert found["config"] == {"s3.access-key-id": "id", "s3.secret-access-key": "secret", "s3.session-token": "token"}
-    assert (found["prefix"], found["operation"]) == ("s3://other/e1", "READ_WRITE")
-    assert found["expiration-time-ms"] > unity.world.clock.now_ms()
-    old = unity.post(f"{B}/temporary-table-credentials", {"table_id": made["table_id"], "operation": "READ"}).json
-    assert old["aws_temp_credentials"] == {
-        "access_key_id": "id",
-        "secret_access_key": "secret",
-        "session_token": "token",
-    }
-    assert set(old) == {
-        "aws_temp_credentials", "azure_user_delegation_sas", "gcp_oauth_token", "expiration_time", "url",
-    }  # fmt: skip
-    path = unity.get(f"{V1}/temporary-path-credentials", location="s3://other/new", operation="PATH_CREATE_TABLE")
-    assert path.json["storage-credentials"][0]["prefix"] == "s3://other/new"
-
-
-def test_refusals_of_keys(unity: Unity) -> None:
+@covers(deleteTable=(204, 404), loadTable=404)
+def test_delete_is_204_and_then_404(unity: Unity) -> None:
     unity.create()
-    invalid = "InvalidParameterValueException"
-    refused(unity.get(f"{T1}/credentials"), 400, invalid)
-    refused(unity.get(f"{T1}/credentials", operation="WRITE"), 400, invalid)
-    refused(unity.get(f"{SCHEMA}/tables/x/credentials", operation="READ"), 404, "NoSuchTableException")
-    refused(unity.get(f"{V1}/staging-tables/{unity.uuid}/credentials"), 404, "NotFoundException")
-    refused(unity.get(f"{V1}/staging-tables/x/credentials"), 404, "NotFoundException")
-    refused(unity.get(f"{V1}/temporary-path-credentials", operation="READ"), 400, invalid)
-    refused(unity.get(f"{V1}/temporary-path-credentials", location="s3://a/b"), 400, invalid)
-    other = {"table_id": "99999999-9999-4999-8999-999999999999", "operation": "READ"}
-    refused_old(unity.post(f"{B}/temporary-table-credentials", other), 404, "TABLE_NOT_FOUND")
-    refused_old(unity.post(f"{B}/temporary-path-credentials", {"url": "x", "operation": "READ"}), 400,
-                "INVALID_ARGUMENT")  # fmt: skip
+    answer = unity.call("DELETE", T1)
+    assert (answer.status, answer.text) == (204, "")
+    refused(unity.call("DELETE", T1), 404, "NoSuchTableException")
+    refused(unity.get(T1), 404, "NoSuchTableException")
 
 
-def test_i12_no_path_opens_the_tables_of_the_catalog(unity: Unity) -> None:
-    location = unity.create()["metadata"]["location"]
-    for place in (location, "file:///lake", "file:///lake/main/x", f"{location}/_delta_log"):
-        denied = unity.get(f"{V1}/temporary-path-credentials", location=place, operation="READ")
-        refused(denied, 403, "PermissionDeniedException")
-        refused_old(unity.post(f"{B}/temporary-path-credentials", {"url": place, "operation": "PATH_READ"}), 403,
-                    "PERMISSION_DENIED")  # fmt: skip
+@covers(renameTable=(204, 400, 404, 409))
+def test_rename_keeps_uuid_and_location(unity: Unity) -> None:
+    before = unity.create()
+    unity.create("t2")
+    refused(unity.post(f"{T1}/rename", {"new-name": "t2"}), 409, "AlreadyExistsException")
+    refused(unity.post(f"{T1}/rename", {"new-name": "a b"}), 400, INVALID)
+    refused(unity.post(f"{T1}/rename", {}), 400, INVALID)
+    assert unity.post(f"{T1}/rename", {"new-name": "t1"}).status == 204
+    answer = unity.post(f"{T1}/rename", {"new-name": "t3"})
+    assert (answer.status, answer.text) == (204, "")
+    assert unity.get(f"{SCHEMA}/tables/t3").json["metadata"]["location"] == before["metadata"]["location"]
+    refused(unity.post(f"{T1}/rename", {"new-name": "t4"}), 404, "NoSuchTableException")
 
 
-# -- preview commits --------------------------------------------------------------------------------------------------
-
-
-def posted(unity: Unity, version: int, *actions: Any, **more: Any) -> dict[str, Any]:
-    commit = unity.commit(version, *actions)["commit"]
-    return {
-        "table_id": unity.uuid,
-        "table_uri": unity.head().location.replace("file:///", "file:/"),
-        "commit_info": {key.replace("-", "_"): value for key, value in commit.items()},
-        **more,
-    }
-
-
-def test_commits_of_the_older_endpoint_as_the_recording_has_them(unity: Unity) -> None:
+@covers(reportMetrics=(204, 400, 404))
+def test_metrics_are_judged_and_forgotten(unity: Unity) -> None:
     unity.create()
-    first = posted(unity, 1, latest_backfilled_version=0)
-    answer = unity.post(PREVIEW, first)
-    assert (answer.status, answer.json) == (200, {})
-    assert unity.post(PREVIEW, first).status == 200  # I3
-    asked = {"table_id": unity.uuid, "table_uri": first["table_uri"], "start_version": 0}
-    found = unity.call("GET", PREVIEW, asked).json
-    assert found == {"commits": [first["commit_info"]], "latest_table_version": 1}
-    own = {"io.unitycatalog.tableId": unity.uuid}
-    properties = {"properties": own | {"delta.checkpointPolicy": "v2", "mine": "1"}}
-    changing = metadata(**own, mine="1")
-    changed = posted(unity, 2, changing, latest_backfilled_version=1, metadata={"properties": properties})
-    assert unity.post(PREVIEW, changed).status == 200
-    assert unity.get(T1).json["metadata"]["properties"]["mine"] == "1"
-    claim = {"table_id": unity.uuid, "table_uri": first["table_uri"], "latest_backfilled_version": 2}
-    assert unity.post(PREVIEW, claim).status == 200
-
-
-def test_refusals_of_the_older_endpoint(unity: Unity) -> None:
-    unity.create()
-    first = posted(unity, 1)
-    refused_old(unity.post(PREVIEW, first | {"table_uri": "s3://else/where"}), 400, "INVALID_ARGUMENT")
-    refused_old(unity.post(PREVIEW, first | {"commit_info": None}), 400, "INVALID_ARGUMENT")
-    refused_old(unity.post(PREVIEW, first | {"metadata": {}}), 400, "INVALID_ARGUMENT")
-    refused_old(unity.post(PREVIEW, first | {"metadata": {"properties": {"properties": {}}}}), 400, "INVALID_ARGUMENT")
-    missing = "99999999-9999-4999-8999-999999999999"
-    refused_old(unity.post(PREVIEW, first | {"table_id": missing}), 404, "TABLE_NOT_FOUND")
-    assert unity.post(PREVIEW, first).status == 200
-    refused_old(unity.post(PREVIEW, posted(unity, 1)), 409, "COMMIT_VERSION_CONFLICT")
-    refused_old(unity.post(PREVIEW, posted(unity, 5)), 400, "INVALID_ARGUMENT")
-    alone = {"table_id": unity.uuid, "table_uri": first["table_uri"], "latest_backfilled_version": 9}
-    refused_old(unity.post(PREVIEW, alone), 400, "INVALID_ARGUMENT")
-    unity.call("DELETE", T1)
-    refused_old(unity.post(PREVIEW, alone), 404, "TABLE_NOT_FOUND")
+    report = {"commit-report": {"num-files-added": 1, "file-size-histogram": {"commit-version": 1}}}
+    answer = unity.post(f"{T1}/metrics", {"table-id": unity.uuid, "report": report})
+    assert (answer.status, answer.text) == (204, "")
+    refused(unity.post(f"{T1}/metrics", {"table-id": "x", "report": report}), 400, INVALID)
+    refused(unity.post(f"{T1}/metrics", {"report": report}), 400, INVALID)
+    refused(unity.post(f"{SCHEMA}/tables/t2/metrics", {"table-id": "x", "report": {}}), 404, "NoSuchTableException")

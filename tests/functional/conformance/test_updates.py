@@ -1,4 +1,4 @@
-"""Unity's Delta API: requirements and every metadata action of an update, alone and combined."""
+"""The Delta API: requirements, and metadata that rides with a commit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,27 @@ from typing import Any
 
 import pytest
 
-from tests.functional.http import Answer
-from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, Unity, api_protocol, metadata, protocol, published, refused
-
-INVALID = "InvalidParameterValueException"
-CONFLICT = "CommitVersionConflictException"
-REQUIREMENT = "UpdateRequirementConflictException"
-WIDER: dict[str, Any] = {
-    "type": "struct",
-    "fields": [*COLUMNS["fields"], {"name": "extra", "type": "integer", "nullable": True, "metadata": {}}],
-}
+from tests.functional.conformance.cases import covers
+from tests.functional.conformance.words import (
+    INVALID,
+    REQUIREMENT,
+    WIDER,
+    config,
+    domain,
+    etag,
+    properties,
+    sets,
+)
+from tests.functional.unity_kit import (
+    SCHEMA,
+    T1,
+    Unity,
+    api_protocol,
+    metadata,
+    protocol,
+    published,
+    refused,
+)
 
 
 @pytest.fixture
@@ -26,31 +37,10 @@ def unity() -> Unity:
     return made
 
 
-def properties(answer: Answer) -> dict[str, str]:
-    assert answer.status == 200, answer.text
-    return dict(answer.json["metadata"]["properties"])
-
-
-def etag(answer: Answer) -> str:
-    assert answer.status == 200, answer.text
-    return str(answer.json["metadata"]["etag"])
-
-
-def sets(**values: str) -> dict[str, Any]:
-    return {"action": "set-properties", "updates": values}
-
-
-def config(unity: Unity, **more: str) -> dict[str, str]:
-    return {"io.unitycatalog.tableId": unity.uuid, **more}
-
-
-def domain(name: str, configuration: str, *, removed: bool = False) -> dict[str, Any]:
-    return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": removed}}
-
-
 # -- requirements -----------------------------------------------------------------------------------------------------
 
 
+@covers(updateTable=(400, 409))
 def test_the_uuid_must_be_asserted_and_right(unity: Unity) -> None:
     proposed = unity.commit(1)
     refused(unity.post(T1, {"requirements": [], "updates": [proposed]}), 400, INVALID)
@@ -60,6 +50,21 @@ def test_the_uuid_must_be_asserted_and_right(unity: Unity) -> None:
     refused(unity.update(proposed, uuid=other), 409, REQUIREMENT)
 
 
+@covers(updateTable=400)
+@pytest.mark.parametrize(
+    "uuid", ["x", "", "955b45cc", "955b45ccfebf47288615450d5c732c5f", "{955b45cc-febf-4728-8615-450d5c732c5f}"]
+)
+def test_what_is_no_uuid_is_400_because_loading_again_would_not_help(unity: Unity, uuid: str) -> None:
+    required = [{"type": "assert-table-uuid", "uuid": uuid}]
+    refused(unity.post(T1, {"requirements": required, "updates": [sets(a="1")]}), 400, INVALID)
+
+
+@covers(updateTable=200)
+def test_a_uuid_may_be_in_capitals(unity: Unity) -> None:
+    assert unity.update(sets(a="1"), uuid=unity.uuid.upper()).status == 200
+
+
+@covers(updateTable=(200, 409))
 def test_an_etag_is_asserted_for_data_too_and_data_does_not_change_it(unity: Unity) -> None:
     old = etag(unity.get(T1))
     assert etag(unity.update(unity.commit(1), etag=old)) == old
@@ -72,6 +77,7 @@ def test_an_etag_is_asserted_for_data_too_and_data_does_not_change_it(unity: Uni
     refused(unity.update(unity.commit(4), etag=old), 409, REQUIREMENT)
 
 
+@covers(updateTable=400)
 @pytest.mark.parametrize(
     "body",
     [
@@ -91,6 +97,7 @@ def test_shapes_that_are_refused(unity: Unity, body: Any) -> None:
     refused(unity.post(T1, body), 400, INVALID)
 
 
+@covers(updateTable=400)
 def test_nothing_is_both_set_and_removed(unity: Unity) -> None:
     refused(unity.update(sets(a="1"), {"action": "remove-properties", "removals": ["a"]}), 400, INVALID)
     clustering = {"delta.clustering": {"clusteringColumns": []}}
@@ -101,6 +108,7 @@ def test_nothing_is_both_set_and_removed(unity: Unity) -> None:
     refused(unity.update(*both), 400, INVALID)
 
 
+@covers(updateTable=404)
 def test_an_update_of_what_is_missing_is_404(unity: Unity) -> None:
     proposed = unity.commit(1)
     refused(unity.update(proposed, path=f"{SCHEMA}/tables/t2"), 404, "NoSuchTableException")
@@ -111,6 +119,7 @@ def test_an_update_of_what_is_missing_is_404(unity: Unity) -> None:
 # -- metadata with a commit -------------------------------------------------------------------------------------------
 
 
+@covers(updateTable=200)
 def test_a_new_column_as_spark_sends_it(unity: Unity) -> None:
     old = etag(unity.get(T1))
     proposed = unity.commit(1, metadata(WIDER, **config(unity, **{"delta.columnMapping.maxColumnId": "2"})))
@@ -129,6 +138,7 @@ def test_a_new_column_as_spark_sends_it(unity: Unity) -> None:
     assert after.json["metadata"] == said
 
 
+@covers(updateTable=200)
 def test_every_action_at_once_is_one_commit(unity: Unity) -> None:
     columns = {"type": "struct", "fields": [*WIDER["fields"], {"name": "p", "type": "string", "nullable": True,
                                                                "metadata": {}}]}  # fmt: skip
@@ -161,12 +171,14 @@ def test_every_action_at_once_is_one_commit(unity: Unity) -> None:
     assert found["delta.rowTracking.rowIdHighWaterMark"] == "3"
 
 
+@covers(updateTable=200)
 def test_the_reference_removes_a_property_with_its_commit(unity: Unity) -> None:
     unity.update(unity.commit(1, metadata(**config(unity, mine="1"))), sets(mine="1"))
     removal = {"action": "remove-properties", "removals": ["mine"]}
     assert "mine" not in properties(unity.update(unity.commit(2, metadata(**config(unity))), removal))
 
 
+@covers(updateTable=200)
 def test_clustering_can_be_emptied_and_removed(unity: Unity) -> None:
     features = ("clustering", "domainMetadata")
     cluster = {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": []}}}
@@ -177,6 +189,7 @@ def test_clustering_can_be_emptied_and_removed(unity: Unity) -> None:
     assert "clusteringColumns" not in properties(answer)
 
 
+@covers(updateTable=200)
 def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
     unity = Unity()
     unity.create("t1", "rowTracking", "domainMetadata")
@@ -187,6 +200,7 @@ def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
     assert properties(answer) == properties(old) | {"delta.rowTracking.rowIdHighWaterMark": "4"}
 
 
+@covers(updateTable=400)
 @pytest.mark.parametrize(
     "action",
     [
@@ -199,7 +213,7 @@ def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
         {"action": "remove-properties", "removals": ["delta.checkpointPolicy"]},
         {"action": "set-domain-metadata", "updates": {"delta.clustering": {"clusteringColumns": [["id"]]}}},
         {"action": "set-domain-metadata", "updates": {}},
-        {"action": "remove-domain-metadata", "domains": ["other"]},
+        {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}},
         {"action": "set-columns", "columns": {"type": "struct", "fields": []}},
         {"action": "update-metadata-snapshot-version", "last-commit-version": 1, "last-commit-timestamp-ms": 1},
     ],
@@ -211,6 +225,7 @@ def test_i9_what_the_commits_file_does_not_say_is_refused(unity: Unity, action: 
     assert unity.rows() == before
 
 
+@covers(updateTable=400)
 @pytest.mark.parametrize(
     ("domain_name", "said"),
     [("delta.clustering", {"clusteringColumns": [["id"]]}), ("delta.rowTracking", {"rowIdHighWaterMark": 1})],
@@ -223,76 +238,23 @@ def test_a_domain_needs_its_feature_though_the_file_has_the_domain(
     assert "needs the feature" in refused(unity.update(proposed, sets_domain), 400, INVALID)["message"]
 
 
-def test_domains_that_the_api_does_not_know_are_skipped(unity: Unity) -> None:
-    proposed = unity.commit(1, domain("my.domain", "{}"))
+@covers(updateTable=(200, 400))
+def test_domains_that_the_api_does_not_name_are_taken_as_the_log_has_them(unity: Unity) -> None:
+    """The reference skips them when they are set, and refuses to remove them."""
     sent = {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}}
-    assert unity.update(proposed, sent).status == 200
+    refused(unity.update(unity.commit(1, domain("my.domain", '{"a":2}')), sent), 400, INVALID)
+    refused(unity.update(unity.commit(1, domain("my.domain", "{")), sent), 400, INVALID)
+    assert unity.update(unity.commit(1, domain("my.domain", '{ "a": 1 }')), sent).status == 200
+    assert unity.update(sent).status == 200  # it says so already
+    gone = {"action": "remove-domain-metadata", "domains": ["my.domain", "never.there"]}
+    refused(unity.update(unity.commit(2), gone), 400, INVALID)
+    assert unity.update(unity.commit(2, domain("my.domain", "", removed=True)), gone).status == 200
+    assert unity.update(gone).status == 200
 
 
+@covers(updateTable=200)
 def test_derived_properties_sent_back_are_ignored(unity: Unity) -> None:
     sent = sets(**{"delta.lastUpdateVersion": "99", "delta.feature.madeUp": "supported", "delta.minReaderVersion": "1"})
     found = properties(unity.update(unity.commit(1), sent))
     assert found["delta.lastUpdateVersion"] == "0" and "delta.feature.madeUp" not in found
     assert found["delta.minReaderVersion"] == "3"
-
-
-# -- metadata without a commit ----------------------------------------------------------------------------------------
-
-
-def test_a_comment_and_own_properties_are_kept_beside_the_log(unity: Unity) -> None:
-    old = etag(unity.get(T1))
-    answer = unity.update(sets(team="a"), {"action": "set-table-comment", "comment": "hello"})
-    assert properties(answer)["team"] == "a" and etag(answer) != old
-    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] == "hello"
-    again = unity.update(sets(team="a"))
-    assert etag(again) == etag(answer)
-    gone = unity.update({"action": "remove-properties", "removals": ["team"]})
-    assert "team" not in properties(gone)
-    assert unity.update({"action": "set-table-comment", "comment": None}).status == 200
-    assert unity.get(f"{T1.split('/delta')[0]}/tables/main.sales.t1").json["comment"] is None
-
-
-def test_what_is_beside_the_log_stays_through_commits(unity: Unity) -> None:
-    unity.update(sets(team="a"))
-    unity.update(unity.commit(1, metadata(**config(unity, mine="1"))), sets(mine="1"))
-    answer = unity.update(unity.commit(2))
-    assert (properties(answer)["team"], properties(answer)["mine"]) == ("a", "1")
-
-
-def test_maintenance_is_a_policy_of_the_table(unity: Unity) -> None:
-    answer = unity.update(sets(**{"turnstile.allowed-maintenance": "data_reorganization"}))
-    assert answer.json["allowed-maintenance-operations"] == ["DATA_REORGANIZATION"]
-    answer = unity.update(sets(**{"turnstile.allowed-maintenance": ""}))
-    assert answer.json["allowed-maintenance-operations"] == []
-
-
-# -- UniForm ----------------------------------------------------------------------------------------------------------
-
-
-def iceberg(unity: Unity, version: int) -> dict[str, Any]:
-    location = unity.get(T1).json["metadata"]["location"]
-    return {
-        "iceberg": {
-            "metadata-location": f"{location}/metadata/{version}.json",
-            "converted-delta-version": version,
-            "converted-delta-timestamp": 1,
-        }
-    }
-
-
-def test_uniform_rides_with_every_commit_exactly_when_the_table_has_it(unity: Unity) -> None:
-    refused(unity.update(unity.commit(1) | {"uniform": iceberg(unity, 1)}), 400, INVALID)
-    formats = {"delta.universalFormat.enabledFormats": "iceberg"}
-    enabling = unity.commit(1, metadata(**config(unity, **formats)))
-    refused(unity.update(enabling, sets(**formats)), 400, INVALID)
-    first = unity.update(enabling | {"uniform": iceberg(unity, 1)}, sets(**formats))
-    assert first.json["uniform"] == iceberg(unity, 1)
-    refused(unity.update(unity.commit(2)), 400, INVALID)
-    refused(unity.update(unity.commit(2) | {"uniform": iceberg(unity, 3)}), 400, INVALID)
-    elsewhere = iceberg(unity, 2)
-    elsewhere["iceberg"]["metadata-location"] = "s3://elsewhere/x"
-    refused(unity.update(unity.commit(2) | {"uniform": elsewhere}), 400, INVALID)
-    second = unity.update(unity.commit(2) | {"uniform": iceberg(unity, 2)}, etag=etag(first))
-    assert second.json["uniform"] == iceberg(unity, 2)
-    assert etag(second) == etag(first)
-    assert second.json["metadata"]["last-commit-version"] == 1

@@ -19,7 +19,7 @@ from turnstile.core.entities import CATALOG, NAMESPACE, Catalog, encode
 from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
 from turnstile.core.index import Index, pack
 from turnstile.core.names import check_identifier
-from turnstile.core.plan import Insert, Row
+from turnstile.core.plan import Check, Clause, Equals, Insert, Row, Write
 from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.ports import Rejected
 from turnstile.services.catalog.change import Edit, View
@@ -113,9 +113,20 @@ class Catalogs:
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
-            return Edit(f"update catalog {old.name}", put={(old.name,): new})
+            return Edit(f"update catalog {old.name}", put={(old.name,): new}, writes=self._judged(name))
 
-        return _entity(View(self._committer.commit(REALM_TREE, change), self._reader.store), name)
+        tree = self._committer.commit(REALM_TREE, change, judge=lambda _: None)
+        return _entity(View(tree, self._reader.store), name)
+
+    def _judged(self, name: str) -> tuple[Write, ...]:
+        """The condition that the catalog's rights are still those by which the request was let pass: they are in its
+        own tree, while this change is one of the realm's (I12)."""
+        if self._reader.watch is None:
+            return ()
+        key = self._reader.key(name)
+        tree = self._reader.at(name, self._world.refs.read(key))
+        same = Clause("same rights", "I12", "the request was judged by this tree", Equals(("head",), tree.head))
+        return (Check(key, (same,)),)
 
     def drop(self, name: str, *, force: bool = False) -> None:
         """Drop a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in

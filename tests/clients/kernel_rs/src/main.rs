@@ -1,6 +1,8 @@
 //! A Delta client made of delta-kernel-rs' released crates alone, for the tests: one command per run, one line of JSON
 //! as its answer.
 //!
+//! `S3_ENDPOINT` in the environment is the store that keys from the server open, if it is not AWS's.
+//!
 //! `client URL TOKEN TABLE create | read | append FIRST COUNT | publish | checkpoint | config`
 
 use std::error::Error;
@@ -139,7 +141,11 @@ fn root(location: &str) -> Outcome<Url> {
 }
 
 fn engine(location: &str, keys: &[StorageCredential]) -> Outcome<Arc<Files>> {
-    let store = store_from_url_opts(&root(location)?, aws_object_store_options(keys, REGION))?;
+    let mut options = aws_object_store_options(keys, REGION);
+    if let Ok(endpoint) = std::env::var("S3_ENDPOINT") {
+        options.extend([("endpoint".to_string(), endpoint), ("allow_http".to_string(), "true".to_string())]);
+    }
+    let store = store_from_url_opts(&root(location)?, options)?;
     let executor = TokioMultiThreadExecutor::new(tokio::runtime::Handle::current());
     Ok(Arc::new(DefaultEngineBuilder::new(store).with_task_executor(Arc::new(executor)).build()))
 }

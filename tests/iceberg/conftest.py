@@ -1,0 +1,40 @@
+"""Real Iceberg clients against the embedded stack."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+Connect = Callable[..., RestCatalog]
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/tests/iceberg/" in str(item.path):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture
+def connect(stack: Stack) -> Connect:
+    """Makes PyIceberg clients of catalog ``main``, as a user would."""
+
+    def made(**more: Any) -> RestCatalog:
+        return RestCatalog("main", uri=f"{stack.url}/iceberg", warehouse="main", **more)
+
+    return made
+
+
+@pytest.fixture
+def namespace(connect: Connect) -> str:
+    """A namespace that nobody else uses."""
+    name = f"py{next(_numbers)}"
+    connect().create_namespace(name, {"owner": "tests"})
+    return name

@@ -1,0 +1,41 @@
+"""What the writes of rows beside tables and catalogs change, said exactly (I3, I6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.refs import FakeRefs, applied
+from turnstile.core.named_ref import DELETED, LIVE, NamedRef, create, delete, revive, swap, token_of
+from turnstile.core.plan import Change, Row
+from turnstile.core.request_rows import remember
+from turnstile.ports import Accepted, Rejected
+
+FIRST = create("k", "r", "v0", "q0", 1).row
+GONE = applied(FIRST, delete("k", FIRST["token"], "q1", 2).actions)
+REVIVED = revive("k", NamedRef.from_row(GONE), "v2", "q2", 3)
+
+
+@pytest.mark.parametrize(
+    ("write", "row", "sets"),
+    [
+        (swap("k", FIRST["token"], "v1", "q1", 2), FIRST, {"token": token_of(1, "q1"), "version": 1, "changed_at": 2}),
+        (delete("k", FIRST["token"], "q1", 2), FIRST,
+         {"token": token_of(1, "q1"), "version": 1, "changed_at": 2, "state": DELETED}),
+        (REVIVED, GONE, {"token": token_of(2, "q2"), "version": 2, "changed_at": 3, "state": LIVE,
+                         "made": token_of(2, "q2"), "created": 3}),
+    ],
+)  # fmt: skip
+def test_i6_a_reference_changes_exactly_this(write: Change, row: Row, sets: dict[str, object]) -> None:
+    after = applied(row, write.actions)
+    changed = {name: value for name, value in after.items() if value != row[name]}
+    assert len(changed.pop("recent")) == len(row["recent"]) + 1
+    assert changed == sets
+
+
+def test_i3_what_became_of_a_request_is_written_once() -> None:
+    refs = FakeRefs()
+    assert isinstance(
+        refs.write(remember("k", "asked", 1, status=409, type="AlreadyExists", message="taken")), Accepted
+    )
+    assert isinstance(refs.write(remember("k", "asked", 2)), Rejected)
+    assert refs.rows["k"]["status"] == 409
