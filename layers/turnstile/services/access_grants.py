@@ -99,7 +99,7 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
     if entry is None or (entry.kind in TABLES) != bool(target.table):  # says which level is missing
         entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.path)
     entity = view.entity(entry.obj)
-    assert not isinstance(entity, Catalog)
+    assert not isinstance(entity, Catalog | Snapshot)
     new = changed(entity.access, changes, owner)
     return (
         None if new == entity.access else Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})

@@ -24,6 +24,7 @@ from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.snapshots import snapshots_of
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 
@@ -85,7 +86,7 @@ class HistoryObjs:
         about = sum(segment.weight for tree in (current, edge) for segment in tree.index.directory) // _ENTRY_BYTES
         about += (len(current.index.embedded) + 1) * len(head.recent)
         marked = BloomFilter(min(_BITS, about * _BITS_EACH), now)
-        for tree in (current, edge, *self._recent(head), *self._restoring(current, edge)):
+        for tree in (current, edge, *self._recent(head), *self._restoring(current, edge), *self._named(current)):
             self._mark(tree, marked, segments)
         return marked
 
@@ -117,6 +118,11 @@ class HistoryObjs:
                 return
             yield tree
             id = tree.commit.restored_by
+
+    def _named(self, current: Tree) -> Iterator[Tree]:
+        """HEADs that have a name for as long as it stays."""
+        for snapshot in snapshots_of(current, self._reader.store):
+            yield self._reader.store.tree(current.catalog, snapshot.head)
 
     def _remove(self, head: CatalogHead, items: tuple[Item, ...]) -> None:
         world = self._means.world

@@ -15,6 +15,7 @@ from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.snapshots import snapshot_of
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -34,11 +35,13 @@ class Log(msgspec.Struct, frozen=True):
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """Which tree is meant: exactly one of a HEAD, a number, or a time (ms; the newest commit not after it)."""
+    """Which tree is meant: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or the name of
+    a snapshot."""
 
     head: str | None = None
     seq: int | None = None
     time: int | None = None
+    snapshot: str | None = None
 
 
 _At = tuple[str, CatalogCommit]
@@ -54,13 +57,17 @@ class History:
         """The tree that the catalog had.
 
         Raises:
-            InvalidRequest: not exactly one of HEAD, number and time.
-            NotFound: no such catalog; or no such commit, never or no more.
+            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
+            NotFound: no such catalog; or no such commit or snapshot, never or no more.
         """
-        given = [one for one in (as_of.head, as_of.seq, as_of.time) if one is not None]
+        given = [one for one in (as_of.head, as_of.seq, as_of.time, as_of.snapshot) if one is not None]
         if len(given) != 1:
-            raise InvalidRequest("name one of head, seq and time", field="as_of", remedy="leave the others out")
+            raise InvalidRequest(
+                "name one of head, seq, time and snapshot", field="as_of", remedy="leave the others out"
+            )
         now = self._reader.current(catalog)
+        if as_of.snapshot is not None:
+            return self._tree(now, snapshot_of(now, self._reader.store, as_of.snapshot).head)
         if as_of.head is not None:
             return self._by_head(now, as_of.head)
         if as_of.seq is not None:
@@ -89,6 +96,20 @@ class History:
         last = min(newest, start + size - 1)
         commits = self._down(now, last, last - start + 1)[::-1]
         return Log(tuple(commits), last + 1 if last < newest else None)
+
+    def lasting(self, catalog: str, as_of: AsOf, since: int) -> Tree:
+        """As ``tree``, and sure to stay: a snapshot, or a HEAD that was not replaced before ``since`` (ms). gc may be about
+        to take others.
+
+        Raises: as ``tree``.
+        """
+        found = self.tree(catalog, as_of)
+        now = self._reader.current(catalog)
+        if as_of.snapshot is None and found.head != now.head:
+            _, successor = self._numbered(now, found.commit.seq + 1)
+            if successor.at < since * 1000:
+                raise _gone(found.catalog, found.head)
+        return found
 
     def _by_head(self, now: Tree, head: str) -> Tree:
         if head == now.head:

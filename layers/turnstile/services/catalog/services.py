@@ -16,6 +16,8 @@ from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader, Watch
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
+from turnstile.services.catalog.reset import Resetter
+from turnstile.services.catalog.snapshots import CatalogSnapshots
 from turnstile.services.catalog.staging import Staging
 from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.catalog.zones import Zones
@@ -42,6 +44,8 @@ class CatalogServices:
     namespaces: Namespaces
     listings: Listings
     history: History
+    named: CatalogSnapshots
+    resetter: Resetter
     staging: Staging
     registrar: Registrar
     renamer: Renamer
@@ -87,6 +91,7 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
     committer = Committer(world, reader, pause=shared.pause)
     dropper = Dropper(world, reader, committer, shared.publisher)
     namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
+    history = History(reader)
     return CatalogServices(
         world=world,
         lake_root=shared.lake_root,
@@ -99,7 +104,9 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
         zones=zones,
         catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
-        history=History(reader),
+        history=history,
+        named=CatalogSnapshots(world, reader, committer),
+        resetter=Resetter(world, reader, committer, history, shared.limits.history_ms),
         listings=Listings(reader, world.clock),
         staging=Staging(world, reader, zones, shared.lake_root),
         registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
