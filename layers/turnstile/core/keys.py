@@ -45,6 +45,10 @@ class Space:
         """refs key of another system's reference. Its kind keeps it apart from every key of our own."""
         return f"{self.realm}/ref/{name}"
 
+    def lease(self, name: str) -> str:
+        """refs key of a lease."""
+        return f"{self.realm}/lease/{name}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

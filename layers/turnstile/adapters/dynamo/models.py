@@ -161,7 +161,7 @@ class NamedRefRow(RefRow):
 
 
 class LeaseRow(RefRow):
-    """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
+    """Who holds a name until when (``core/lease.py``)."""
 
     holder = UnicodeAttribute()
     until = NumberAttribute()
