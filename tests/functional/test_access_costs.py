@@ -116,6 +116,14 @@ def test_i12_a_right_that_was_taken_away_serves_no_request_by_name_and_gets_no_k
     assert statuses() == [403] * 4
 
 
+@pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
+def test_i12_keys_by_uuid_are_never_given_out_by_what_is_cached(realm: Realm, operation: str) -> None:
+    keys = (f"{B}/temporary-table-credentials", {"table_id": realm.table, "operation": operation})
+    assert realm.ask("ann", "POST", *keys).status == 200
+    revoked_elsewhere(realm)
+    assert realm.ask("ann", "POST", *keys).status == 403
+
+
 def test_i12_a_right_that_was_given_serves_at_once(realm: Realm) -> None:
     realm.revoke("table", "main.sales.t1", "ann", "MODIFY")
     realm.ask("ann", "GET", f"{SALES}/tables/t1")
