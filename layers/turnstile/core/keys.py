@@ -49,6 +49,10 @@ class Space:
         """refs key of a lease."""
         return f"{self.realm}/lease/{name}"
 
+    def updateable(self, name: str) -> str:
+        """refs key of an updateable object, ``<type>/<id>``."""
+        return f"{self.realm}/updateable/{name}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

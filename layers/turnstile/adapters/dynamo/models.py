@@ -160,6 +160,16 @@ class NamedRefRow(RefRow):
     changed_at = NumberAttribute()
 
 
+class UpdateableRow(RefRow):
+    """An object that changes in place (``core/updateable.py``)."""
+
+    type = UnicodeAttribute()
+    token = UnicodeAttribute()
+    payload = BinaryAttribute(legacy_encoding=False)
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+
+
 class LeaseRow(RefRow):
     """Who holds a name until when (``core/lease.py``)."""
 
@@ -189,5 +199,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "client": ClientRow,
     "request": RequestRow,
     "ref": NamedRefRow,
+    "updateable": UpdateableRow,
     "lease": LeaseRow,
 }
