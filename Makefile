@@ -94,3 +94,4 @@ mutate: setup ## Break every clause and decision in turn; each must make a test 
 
 bench: setup ## Benchmarks on the embedded stack
 	$(BIN)/python -m benchmarks.race
+	$(BIN)/python -m benchmarks.unity_vs_v1

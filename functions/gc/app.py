@@ -15,11 +15,16 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
 from turnstile.core.gc_plan import KINDS, Kind
+from turnstile.services.collect import Report
+from turnstile.services.tasks import Busy, Running
 
 __all__ = ["collect", "sweep", "use_world"]
 
 MARGIN_MS: Final = 15_000
 """Kept of the function's time for what is under way when the time is up."""
+
+TASK: Final = "collect"
+"""The coordinated task of which one run at a time removes garbage."""
 
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
@@ -48,14 +53,35 @@ def sweep(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 
 
 def collect(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable."""
+    """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable.
+
+    One run at a time removes: two would only do the same work twice. A run holds the task for as long as its function
+    may live; when that is over and it left no result, it has died, and the next one takes over. Dry runs wait for nobody.
+    """
     scheduled = event.get("source") in _SCHEDULED
     asked = Asked(most=200_000) if scheduled else msgspec.convert(event, Asked)
-    report = services().collector.collect(
-        asked.kinds, dry_run=asked.dry_run, until_ms=_until(context), most=asked.most, imported=asked.imported
-    )
-    answer: dict[str, Any] = msgspec.to_builtins(report)
-    totals = {
+    reports: list[Report] = []
+
+    def work(_: Running | None = None) -> bytes:
+        report = services().collector.collect(
+            asked.kinds, dry_run=asked.dry_run, until_ms=_until(context), most=asked.most, imported=asked.imported
+        )
+        reports.append(report)
+        return msgspec.json.encode(_totals(report))
+
+    if asked.dry_run:
+        work()
+    elif isinstance(found := services().tasks.run(TASK, _remaining(context), work), Busy):
+        _tell("collect", {"busy": 1}, [])
+        return {"busy": 1, "attempt": found.attempt, "until": found.until}
+    answer: dict[str, Any] = msgspec.to_builtins(reports[0])
+    totals = _totals(reports[0])
+    _tell("dry run" if asked.dry_run else "collect", totals, answer["problems"])
+    return totals if scheduled else answer
+
+
+def _totals(report: Report) -> dict[str, int]:
+    return {
         "items": len(report.items),
         "bytes": report.bytes,
         "deleted": report.deleted,
@@ -63,13 +89,15 @@ def collect(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         "problems": len(report.problems),
         "incomplete": int(not report.complete),
     }
-    _tell("dry run" if asked.dry_run else "collect", totals, answer["problems"])
-    return totals if scheduled else answer
+
+
+def _remaining(context: Any) -> int:
+    """How long this invocation may live (ms)."""
+    return int(context.get_remaining_time_in_millis()) if context is not None else 60_000
 
 
 def _until(context: Any) -> int:
-    remaining = int(context.get_remaining_time_in_millis()) if context is not None else 60_000
-    return services().world.clock.now_ms() + remaining - MARGIN_MS
+    return services().world.clock.now_ms() + _remaining(context) - MARGIN_MS
 
 
 def _tell(what: str, totals: Mapping[str, int], complaints: list[dict[str, Any]]) -> None:

@@ -10,16 +10,18 @@ from turnstile.core.gc_plan import Grace
 from turnstile.services.collect import Collector
 from turnstile.services.publish import Publisher
 from turnstile.services.sweep import Sweeper
+from turnstile.services.tasks import Tasks
 from turnstile.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The world, what sweeps and collects in it, and how long one table may take."""
+    """The world, what sweeps and collects in it, one run at a time, and how long one table may take."""
 
     world: World
     sweeper: Sweeper
     collector: Collector
+    tasks: Tasks
     table_ms: int
     workers: int
 
@@ -34,6 +36,7 @@ def use_world(world: World, *, grace: Grace | None = None, table_ms: int = 60_00
         world=world,
         sweeper=Sweeper(world, Publisher(world, faults=faults)),
         collector=Collector(world, grace, faults=faults, workers=workers),
+        tasks=Tasks(world),
         table_ms=table_ms,
         workers=workers,
     )

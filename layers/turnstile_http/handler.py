@@ -102,8 +102,8 @@ def serve(
             fault = error if refusal.type == "InternalError" else None
             note(type=refusal.type, reason=str(error))
             status, headers, body = render(request.path)(refusal, request.path, request.correlation)
-            if refusal.type == "NotAuthenticated" and request.headers.get("authorization"):
-                headers["WWW-Authenticate"] += ', error="invalid_token"'  # RFC 6750, 3.1: one was sent
+            if refusal.type == "NotAuthenticated":
+                headers["WWW-Authenticate"] = _challenge(request)
             answered = {"statusCode": status, "headers": headers, "body": body.decode()}
         answered["headers"]["X-Correlation-Id"] = request.correlation
         operation = _operation(app, request)
@@ -114,6 +114,12 @@ def serve(
         return gateway.to_gateway(answered, head=request.method == "HEAD")
 
     return handle
+
+
+def _challenge(request: Request) -> str:
+    """What a 401 asks for (RFC 6750, 3.1): another token if one was sent."""
+    asked = 'Bearer realm="turnstile"'
+    return f'{asked}, error="invalid_token"' if request.headers.get("authorization") else asked
 
 
 def _guarded(view: Callable[..., Any]) -> Callable[..., Response]:

@@ -29,6 +29,7 @@ from turnstile_iceberg import updates as u
 from turnstile_iceberg.apply import applied, created
 from turnstile_iceberg.context import Context
 from turnstile_iceberg.errors import CommitFailed
+from turnstile_iceberg.merging import Merger
 from turnstile_iceberg.metadata import TableMetadata
 from turnstile_iceberg.places import Place, check_paths
 from turnstile_iceberg.requirements import TableRequirement, check, creates
@@ -80,7 +81,7 @@ class Commits:
             if error.type == "ConcurrentChange":
                 raise CommitFailed(error.message) from error
             raise
-        kept = {made.entity.metadata for made in run.latest}
+        kept = {file for made in run.latest for file in made.files}
         self._context.forget([file for file in run.written if file not in kept])
         return [Loaded(made.entity, made.metadata) for made in run.latest]
 
@@ -98,11 +99,13 @@ class Commits:
 
 
 class _Made(msgspec.Struct, frozen=True):
-    """A table after its change; ``before`` is the metadata file it was computed from, empty for a new table."""
+    """A table after its change; ``before`` is the metadata file it was computed from, empty for a new table; ``files``
+    were written for it."""
 
     entity: IcebergTable
     metadata: TableMetadata
     before: str
+    files: tuple[str, ...] = ()
 
 
 class _Run:
@@ -116,6 +119,7 @@ class _Run:
     def __init__(self, context: Context, changes: Sequence[TableChange], places: Sequence[Place | None]) -> None:
         self._context, self._world, self._files = context, context.world, context.files
         self._changes, self._places = changes, places
+        self._merger = Merger(context.world.storages, context.world.ids)
         self._first: list[int] = []
         self._memo: dict[int, _Made] = {}
         self.written: list[str] = []
@@ -165,7 +169,7 @@ class _Run:
             place.managed,
             access=Access(owner_for(self._context.principal)),
         )
-        self._memo[position] = _Made(entity, metadata, "")
+        self._memo[position] = _Made(entity, metadata, "", (file,))
         return self._memo[position]
 
     def _changed(self, view: View, asked: TableChange, position: int) -> _Made:
@@ -176,19 +180,32 @@ class _Run:
             entity = msgspec.structs.replace(known.entity, name=old.name, access=old.access)
             return msgspec.structs.replace(known, entity=entity)
         base = self._files.table(old.metadata)
-        for requirement in asked.requirements:
-            check(requirement, base)
+        updates, files = self._updates(base, asked)
         now = self._world.clock.now_ms()
-        metadata = applied(base, asked.updates, now, old.metadata)
+        metadata = applied(base, updates, now, old.metadata)
         if metadata.location != base.location:
             raise InvalidRequest("a table cannot be moved", field="updates", remedy="create another one and copy it")
         if metadata == base:
             return _Made(old, base, old.metadata)
         if metadata.properties != base.properties:
             check_paths(metadata.properties, old.location)
-        entity = msgspec.structs.replace(old, metadata=self._write(old.location, metadata, old.metadata), updated=now)
-        self._memo[position] = _Made(entity, metadata, old.metadata)
+        file = self._write(old.location, metadata, old.metadata)
+        entity = msgspec.structs.replace(old, metadata=file, updated=now)
+        self._memo[position] = _Made(entity, metadata, old.metadata, (file, *files))
         return self._memo[position]
+
+    def _updates(self, base: TableMetadata, asked: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
+        """What to apply to ``base``, and what was written for that; raises CommitFailed."""
+        try:
+            for requirement in asked.requirements:
+                check(requirement, base)
+        except CommitFailed:
+            merged = self._merger.merged(base, asked.requirements, asked.updates)
+            if merged is None:
+                raise
+            self.written.append(merged.written)
+            return merged.updates, (merged.written,)
+        return asked.updates, ()
 
     def _write(self, location: str, metadata: TableMetadata, previous: str = "") -> str:
         self.written.append(self._files.write(location, metadata, previous))

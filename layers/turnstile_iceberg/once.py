@@ -100,7 +100,8 @@ class Once(Committer):
         except TurnstileError as error:
             status, _ = kind_of(error)
             if status in FINAL:
-                earlier = self._remember(status, error.type, error.message)
+                told = f"{error.message}; {error.remedy}" if error.remedy else error.message
+                earlier = self._remember(status, error.type, told)
                 if earlier is not None:
                     return self._replay(earlier, again)
             raise

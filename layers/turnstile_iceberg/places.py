@@ -98,10 +98,9 @@ class Places:
         for this very uuid and that a table dropped without a purge left.
 
         Raises:
-            PermissionDenied: whoever asks may not choose locations.
             InvalidRequest: not a location, or a place in the lake root that cannot be its own.
+            StateConflict: ``LocationOwned``: it overlaps another table's.
         """
-        self._elsewhere()
         location, root = normalise(location), normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
             return self.given(table_id, location)

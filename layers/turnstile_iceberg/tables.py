@@ -92,6 +92,7 @@ class Tables:
 
         Raises:
             InvalidRequest: not a name, no metadata, a location that cannot be its own.
+            PermissionDenied: whoever asks may not use files that belong to no table.
             NotFound: no such catalog or namespace, no such file.
             AlreadyExists: the name is taken.
             StateConflict: ``LocationOwned``: another table has it, or this one has another name.
@@ -100,6 +101,7 @@ class Tables:
         if asked.overwrite:
             raise InvalidRequest("a table cannot be overwritten", field="overwrite", remedy="drop it first")
         self._require_free(catalog, namespace, asked.name)
+        self._context.elsewhere()  # before the file is looked at: whether it is there is nobody else's business (I12)
         file, metadata = self._files.foreign(asked.metadata_location)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         place = self._places.found(metadata.table_uuid, metadata.location)

@@ -48,9 +48,9 @@ def after(asked: Plan) -> Iterator[None]:
     try:
         yield
     except (StorageFault, Throttled, StateConflict) as error:
-        if asked.commit is None:
+        if asked.commit is None and not asked.visible:
             raise
-        raise OutcomeUnknown(f"the commit was accepted, but the table cannot be shown: {error.message}") from error
+        raise OutcomeUnknown(f"the update was applied, but the table cannot be shown: {error.message}") from error
 
 
 class Updater:

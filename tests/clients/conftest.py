@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from turnstile_local import Stack
 
 FUNCTIONS = Path(__file__).parents[2] / "functions"
+READER_TOKEN = "another token for tests"
 JAVA = {"jvm", "spark"}
 RESTING = "def handle(event, context):\n    return {}\non_refs = sweep = collect = handle\n"
 
@@ -57,10 +60,12 @@ def vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture(scope="session")
 def guarded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that asks every request for its token."""
+    """A stack that asks every request for its token; beside the operator's there is a reader's."""
     from turnstile_local import Stack
 
-    with Stack.start(tmp_path_factory.mktemp("guarded"), port=0, token="a token for tests") as running:
+    reader = {hashlib.sha256(READER_TOKEN.encode()).hexdigest(): {"name": "reader", "roles": []}}
+    home, parameters = tmp_path_factory.mktemp("guarded"), {"StaticTokens": json.dumps(reader)}
+    with Stack.start(home, port=0, token="a token for tests", parameters=parameters) as running:
         yield running
 
 

@@ -162,6 +162,14 @@ class Table:
         answer = self.client.coordinator.getCommits(self.descriptor, start, end)
         return [commit.getVersion() for commit in answer.getCommits()], answer.getLatestTableVersion()
 
+    def staged_commit(self, version: int, txn: str | None = None) -> Any:
+        """A staged append written by Delta's log store, as the bare client is given it."""
+        client = self.client
+        path = client.new("org.apache.hadoop.fs.Path", self.log, f"_staged_commits/{version:020d}.{uuid.uuid4()}.json")
+        content = delta.append(txn or str(uuid.uuid4()), stamp := now_ms() + version)
+        client.store.write(path, client.list(content.decode().splitlines()).iterator(), False, client.conf)
+        return client.new(f"{COMMIT}.Commit", version, path.getFileSystem(client.conf).getFileStatus(path), stamp)
+
     def propose(self, commit: Any = None, backfilled: int | None = None) -> None:
         """The bare client, without the coordinator's retries: a commit, a claim of what is published, or both."""
         client = self.client

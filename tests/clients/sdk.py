@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unitycatalog import client as uc
 from unitycatalog.client.api.delta_commits_api import DeltaCommitsApi
+from unitycatalog.client.api.grants_api import GrantsApi
 from unitycatalog.client.api.metastores_api import MetastoresApi
 from unitycatalog.client.api.temporary_credentials_api import TemporaryCredentialsApi
 
@@ -31,4 +32,4 @@ class Sdk:
             uc.TablesApi(session),
         )
         self.keys, self.commits = TemporaryCredentialsApi(session), DeltaCommitsApi(session)
-        self.metastores = MetastoresApi(session)
+        self.metastores, self.grants = MetastoresApi(session), GrantsApi(session)

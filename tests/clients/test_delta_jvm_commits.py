@@ -18,7 +18,6 @@ from tests.clients import delta_jvm
 from tests.clients.delta_jvm import COMMIT, Table, thrown
 from tests.clients.engine import Engine, Files, fresh
 from tests.e2e.journey import eventually
-from tests.fakes import delta
 from tests.functional.unity_kit import metadata
 
 if TYPE_CHECKING:
@@ -47,15 +46,6 @@ def table(jvm: Any, stack: Stack, preview: bool) -> Table:
 def held(jvm: Any, held_stack: Stack, preview: bool) -> Table:
     """A table whose commits nobody publishes but the client."""
     return created(jvm, held_stack, preview)
-
-
-def staged(table: Table, version: int) -> Any:
-    """A staged file written by Delta's log store, as the bare client is given it."""
-    client = table.client
-    path = client.new("org.apache.hadoop.fs.Path", table.log, f"_staged_commits/{version:020d}.{uuid.uuid4()}.json")
-    content = delta.append(str(uuid.uuid4()), stamp := delta_jvm.now_ms() + version)
-    client.store.write(path, client.list(content.decode().splitlines()).iterator(), False, client.conf)
-    return client.new(f"{COMMIT}.Commit", version, path.getFileSystem(client.conf).getFileStatus(path), stamp)
 
 
 def verdict(error: Py4JJavaError) -> tuple[bool, bool]:
@@ -95,18 +85,18 @@ def test_i1_a_gap_ends_the_attempt(table: Table) -> None:
 
 
 def test_i3_the_same_commit_again_is_no_second_one(held: Table) -> None:
-    first = staged(held, 1)
+    first = held.staged_commit(1)
     held.propose(first)
     held.propose(first)
-    held.propose(staged(held, 2))
+    held.propose(held.staged_commit(2))
     held.propose(first)
     assert held.commits() == ([1, 2], 2)
 
 
 def test_i3_a_replay_long_after_publication_is_known(table: Table) -> None:
-    table.propose(first := staged(table, 1))
+    table.propose(first := table.staged_commit(1))
     for version in range(2, 15):
-        table.propose(staged(table, version))
+        table.propose(table.staged_commit(version))
     eventually(lambda: 14 in Files(table.location).published())
     table.propose(first)
     assert table.commits()[1] == 14
@@ -132,8 +122,8 @@ def test_i3_a_lost_answer_does_not_write_twice(jvm: Any, stack: Stack, preview: 
 
 def test_i5_a_claim_of_what_is_not_published_forgets_nothing(held: Table) -> None:
     for version in (1, 2):
-        held.propose(staged(held, version))
-    held.propose(staged(held, 3), backfilled=2)
+        held.propose(held.staged_commit(version))
+    held.propose(held.staged_commit(3), backfilled=2)
     held.propose(backfilled=3)
     assert Files(held.location).published() == [0]
     assert held.commits() == ([1, 2, 3], 3)
@@ -142,20 +132,20 @@ def test_i5_a_claim_of_what_is_not_published_forgets_nothing(held: Table) -> Non
 def test_more_than_ten_unpublished_commits_need_no_pause(held: Table) -> None:
     """The reference refuses the eleventh; the preview client must also follow the answer's pages."""
     for version in range(1, 16):
-        held.propose(staged(held, version))
+        held.propose(held.staged_commit(version))
     assert held.commits() == ([*range(1, 16)], 15)
 
 
 def test_getcommits_answers_the_range_that_is_asked_for(held: Table) -> None:
     for version in range(1, 7):
-        held.propose(staged(held, version))
+        held.propose(held.staged_commit(version))
     assert held.commits(start=3)[0] == [3, 4, 5, 6]
     assert held.commits(start=2, end=4)[0] == [2, 3, 4]
 
 
 def test_i4_backfill_publishes_everything_in_order(held: Table) -> None:
     for version in range(1, 5):
-        held.propose(staged(held, version))
+        held.propose(held.staged_commit(version))
     held.client.coordinator.backfillToVersion(held.client.store, held.client.conf, held.descriptor, 4, None)
     assert Files(held.location).published() == [0, 1, 2, 3, 4]
     assert held.commit(5).getCommit().getVersion() == 5
@@ -214,7 +204,7 @@ def test_a_new_column_is_in_the_catalog_once_its_commit_is_ratified(table: Table
 def test_another_tables_id_is_refused(table: Table, jvm: Any, stack: Stack) -> None:
     """Someone dropped the table and made it anew: the writer must not commit into the new one."""
     other = created(jvm, stack, table.client.preview)
-    mine = staged(table, 1)
+    mine = table.staged_commit(1)
     table.id = other.id
     with pytest.raises(Py4JJavaError) as caught:
         table.propose(mine)

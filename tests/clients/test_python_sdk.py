@@ -205,6 +205,27 @@ def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_stack: Stack)
     asyncio.run(story())
 
 
+def test_permissions_are_given_shown_and_taken_back(run: Callable[[Story], None], stack: Stack) -> None:
+    table = f"main.default.{Engine(stack).create().name}"
+    kind, select, modify = models.SecurableType.TABLE, models.Privilege.SELECT, models.Privilege.MODIFY
+
+    async def story(sdk: Sdk) -> None:
+        async def change(add: list[models.Privilege], remove: list[models.Privilege]) -> models.PermissionsList:
+            one = models.PermissionsChange(principal="ada@example.org", add=add, remove=remove)
+            return await sdk.grants.update(kind, table, models.UpdatePermissions(changes=[one]))
+
+        async def held() -> dict[str, list[models.Privilege]]:
+            found = await sdk.grants.get(kind, table, principal="ada@example.org")
+            return {one.principal: sorted(one.privileges) for one in found.privilege_assignments}
+
+        await change([select, modify], [])
+        assert await held() == {"ada@example.org": [modify, select]}
+        await change([], [modify])
+        assert await held() == {"ada@example.org": [select]}
+
+    run(story)
+
+
 def test_the_metastore_has_an_id(run: Callable[[Story], None]) -> None:
     async def story(sdk: Sdk) -> None:
         one, two = await sdk.metastores.summary(), await sdk.metastores.summary()

@@ -8,8 +8,12 @@ from typing import Any
 
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function, load_function
-from turnstile.core.principal import Principal
+from tests.functional.openapi_kit import Document
 from turnstile.ports import Vendor
+
+DOCUMENT = Document("iceberg.yaml")
+SEEN: list[tuple[str, int]] = []
+"""Operation and status of every answer that was judged, in order; who looks at it empties it first."""
 
 V1 = "/iceberg/v1"
 MAIN = f"{V1}/main"
@@ -62,7 +66,13 @@ class Iceberg:
             assert self.post(f"{MAIN}/namespaces", {"namespace": ["sales"]}).status == 200
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
-        return self.http.call(method, path, json_body=json_body, **options)
+        """One request; the answer is judged by openapi/iceberg.yaml."""
+        answer = self.http.call(method, path, json_body=json_body, **options)
+        operation = DOCUMENT.of(method, path)
+        if operation is not None:
+            DOCUMENT.check(operation, answer)
+            SEEN.append((operation.id, answer.status))
+        return answer
 
     def get(self, path: str, *, headers: Any = None, **query: Any) -> Answer:
         return self.call("GET", path, query=query, headers=headers)
@@ -134,6 +144,3 @@ def refused(answer: Answer, status: int, type: str) -> str:
     assert set(answer.json) == {"error"} and set(answer.json["error"]) == {"message", "type", "code"}
     assert (answer.json["error"]["code"], answer.json["error"]["type"]) == (status, type), answer.text
     return str(answer.json["error"]["message"])
-
-
-USER = Principal("alice")

@@ -10,7 +10,7 @@ import pytest
 from tests.functional.access_kit import B, Realm, functions
 from tests.functional.access_operations import NS, SALES, SCHEMA
 from tests.functional.http import Answer, Http, load_function
-from turnstile.core.access_rules import see_table
+from turnstile.core.access_rules import see_table, use_catalog
 from turnstile.services.access import Target
 from turnstile_http.handler import _guarded
 from turnstile_http.rights import Rights as Declarations
@@ -178,6 +178,17 @@ def _answer(realm: Realm, view: Any) -> Answer:
 def test_i12_a_view_that_declares_nothing_gets_no_services(realm: Realm) -> None:
     wiring = functions()["commit"].services
     assert _answer(realm, lambda: {"head": wiring().commits.head(realm.table)}).status == 500
+
+
+def test_i12_a_view_reads_no_catalog_that_it_does_not_declare(realm: Realm) -> None:
+    module = functions()["commit"]
+    fresh = Declarations(lambda: module.services.__globals__["opened"]().judges)
+    realm.must("POST", "/v1/catalogs", {"name": "other"})
+    realm.own("catalog", "other", "ann")
+    reads = fresh.needs((use_catalog, lambda _: Target("other")))(
+        lambda: {name: module.services().reader.current(name).head for name in ("other", "main")}
+    )
+    assert _answer(realm, reads).status == 403
 
 
 def test_i12_an_answer_that_was_not_judged_is_not_sent(realm: Realm) -> None:

@@ -8,6 +8,7 @@ from tests.functional.access_kit import B, Realm
 from tests.functional.access_operations import SALES, V1
 from tests.functional.http import Answer
 from turnstile.core.access import GrantChange, Privilege
+from turnstile.core.tree import Tree
 from turnstile.services.access import AccessControl, Target
 from turnstile.services.access_grants import Grants
 from turnstile.services.access_tables import STALE_MS
@@ -116,6 +117,14 @@ def test_i12_a_right_that_was_taken_away_serves_no_request_by_name_and_gets_no_k
     assert statuses() == [403] * 4
 
 
+@pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
+def test_i12_keys_by_uuid_are_never_given_out_by_what_is_cached(realm: Realm, operation: str) -> None:
+    keys = (f"{B}/temporary-table-credentials", {"table_id": realm.table, "operation": operation})
+    assert realm.ask("ann", "POST", *keys).status == 200
+    revoked_elsewhere(realm)
+    assert realm.ask("ann", "POST", *keys).status == 403
+
+
 def test_i12_a_right_that_was_given_serves_at_once(realm: Realm) -> None:
     realm.revoke("table", "main.sales.t1", "ann", "MODIFY")
     realm.ask("ann", "GET", f"{SALES}/tables/t1")
@@ -138,3 +147,41 @@ def test_i12_a_commit_on_a_table_that_is_gone_is_not_found(realm: Realm) -> None
     realm.must("DELETE", f"{SALES}/tables/t1")
     realm.world.clock.now += STALE_MS
     assert commit(realm, 3).status == 404
+
+
+def test_i12_a_uuid_is_found_by_its_name_however_many_names_there_are(
+    realm: Realm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def searched(*_: object) -> None:
+        raise AssertionError("the whole index was searched")
+
+    monkeypatch.setattr(Tree, "named", searched)
+    assert commit(realm, 2).status == 200
+    realm.must("POST", "/v1/catalogs/main/namespaces", {"name": "more"})
+    realm.world.clock.now += STALE_MS
+    assert commit(realm, 3).status == 200
+    realm.grant("schema", "main.hr", "ann", "USE SCHEMA")
+    realm.must("POST", f"{SALES}/tables/t1/rename", {"name": "t9", "namespace": "hr"})
+    realm.world.clock.now += STALE_MS
+    assert commit(realm, 4).status == 200
+    realm.revoke("schema", "main.hr", "ann", "USE SCHEMA")
+    realm.world.clock.now += STALE_MS
+    assert commit(realm, 5).status == 403
+    realm.must("DELETE", "/v1/catalogs/main/namespaces/hr/tables/t9")
+    assert commit(realm, 5).status == 404
+
+
+def test_i12_an_external_table_is_found_by_its_uuid_under_every_name_it_gets(realm: Realm) -> None:
+    realm.grant("table", "main.sales.e1", "ann", "SELECT")
+    keys = {"table_id": realm.external, "operation": "READ"}
+
+    def status() -> int:
+        return realm.ask("ann", "POST", f"{B}/temporary-table-credentials", keys).status
+
+    assert status() == 200
+    realm.must("POST", f"{V1}/catalogs/main/schemas/sales/tables/e1/rename", {"new-name": "e9"})
+    assert status() == 200
+    realm.revoke("table", "main.sales.e9", "ann", "SELECT")
+    assert status() == 403
+    realm.must("DELETE", f"{SALES}/tables/e9")
+    assert status() == 404

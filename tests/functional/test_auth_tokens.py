@@ -78,6 +78,17 @@ def test_a_client_may_show_its_secret_in_the_form_instead(here: Deployment, clie
     assert with_both_ids.status == 200
 
 
+def test_a_form_that_the_gateway_encoded_is_read_too(here: Deployment, client: dict[str, Any]) -> None:
+    """API Gateway sends bodies that are not JSON or text in base64."""
+    shown = {"client_id": client["client_id"], "client_secret": client["client_secret"]}
+    body = base64.b64encode(urlencode({**GRANT, **shown}).encode())
+    headers = {"Content-Type": FORM + "; charset=UTF-8"}
+    http = here.http("tokens")
+    assert http.call("POST", "/oauth/token", body=body, base64_encoded=True, headers=headers).status == 200
+    broken = http.call("POST", "/oauth/token", body="!", base64_encoded=True, headers=headers)
+    refused(broken, 400, "invalid_request")
+
+
 def test_members_without_a_value_count_as_left_out_and_unknown_ones_are_skipped(
     here: Deployment, client: dict[str, Any]
 ) -> None:

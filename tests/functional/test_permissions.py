@@ -159,6 +159,9 @@ def test_the_metastore_has_no_owner_and_its_rights_are_admins_to_give(realm: Rea
 def test_a_realm_without_catalogs_has_grants() -> None:
     empty = Realm(fake_world())
     assert get(empty, "metastore/m", "ann") == assignments()
+    for path in ("/v1/tables", "/v1/catalogs/main/namespaces"):
+        assert empty.ask("ann", "GET", path).status == 403  # nothing is there, and that is nobody's to know
+    assert empty.ask("ann", "POST", "/v1/catalogs", {"name": "hers"}).status == 403
     assert patch(empty, "metastore/m", change("ann", ["CREATE CATALOG"])).status == 200
     assert empty.ask("ann", "POST", "/v1/catalogs", {"name": "hers"}).status == 201
     assert empty.ask("bob", "POST", "/v1/catalogs", {"name": "his"}).status == 403

@@ -48,7 +48,7 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
     "CollectRole": {
         "CollectLog": LOG,
-        "RefsTable": READ | {"UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "DeleteItem", "ConditionCheckItem", "Scan"},
         "ObjsTable": READ | {"Query", "DeleteItem"},
     },
 }

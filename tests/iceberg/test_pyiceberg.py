@@ -189,6 +189,24 @@ def test_a_commit_from_an_older_state_is_a_conflict_of_pyiceberg(connect: Connec
         mine.update_schema().add_column("y", LongType()).commit()
 
 
+def test_i9_appends_from_the_same_state_become_one_history_where_the_table_wants_it(
+    connect: Connect, namespace: str
+) -> None:
+    name = f"{namespace}.t"
+    connect().create_table(name, SCHEMA, properties={"turnstile.merge-appends": "true"})
+    writers = [connect().load_table(name) for _ in range(3)]
+    for n, writer in enumerate(writers):
+        writer.append(rows(10 * n, 10 * n + 1))  # the second and third were made for an empty table
+    read = connect().load_table(name)
+    assert ids(read) == [0, 1, 10, 11, 20, 21] == ids(writers[2])
+    assert [one.sequence_number for one in read.metadata.snapshots] == [1, 2, 3]
+    assert read.current_snapshot().summary["total-records"] == "6"  # type: ignore[union-attr, index]
+    read.delete("id = 10")
+    assert ids(connect().load_table(name)) == [0, 1, 11, 20, 21]
+    with pytest.raises(CommitFailedException):
+        writers[0].overwrite(rows(99))
+
+
 def test_a_dropped_table_is_registered_again_and_a_purged_one_is_gone(connect: Connect, namespace: str) -> None:
     catalog = connect()
     table = catalog.create_table(f"{namespace}.t", SCHEMA)

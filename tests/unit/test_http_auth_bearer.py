@@ -19,7 +19,7 @@ from turnstile.core.errors import NotAuthenticated
 from turnstile.core.principal import OPERATOR, Principal
 from turnstile_http.auth import verdict
 from turnstile_http.auth.bearer import MAX_TOKEN, Bearer, Open
-from turnstile_http.auth.judged import Judged
+from turnstile_http.auth.judged import Judge, Judged
 from turnstile_http.auth.own import OwnTokens
 from turnstile_http.auth.settings import AuthSettings, authentication, read
 from turnstile_http.auth.static import StaticTokens, fingerprint
@@ -61,6 +61,15 @@ def test_i12_no_other_header_is_anybody(header: str) -> None:
         bearer().principal(header, {})
     assert caught.value.field == "Authorization"
     assert "s3cret" not in caught.value.message
+
+
+def test_a_token_that_is_too_long_to_be_one_is_not_looked_at() -> None:
+    def never() -> Judge:
+        raise AssertionError("it was looked at")
+
+    for sent in ("a" * (MAX_TOKEN + 1), ("a" * MAX_TOKEN) + ".b.c"):
+        with pytest.raises(NotAuthenticated, match="longer than 8192"):
+            Bearer(STATIC, never).principal(f"Bearer {sent}", {})
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=300))

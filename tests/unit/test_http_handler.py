@@ -224,6 +224,28 @@ def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
     assert http.get("/others").status == 404
 
 
+def test_a_401_asks_for_a_token_in_every_shape() -> None:
+    api = Chalice(app_name="test", configure_logs=False)
+
+    def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+        return 401, {}, b"no"
+
+    http = Http(serve(api, service="test", authentication=Bearer(StaticTokens({})), shapes={"/other": other}))
+    assert http.get("/other").headers["www-authenticate"] == 'Bearer realm="turnstile"'
+    wrong = http.call("GET", "/other", headers={"Authorization": "Bearer x"})
+    assert wrong.headers["www-authenticate"] == 'Bearer realm="turnstile", error="invalid_token"'
+
+
+def test_a_public_route_is_asked_by_nobody_in_particular() -> None:
+    api = Chalice(app_name="test", configure_logs=False)
+    api.route("/door", methods=["POST"])(lambda: {"name": current().principal.name})
+    api.route("/room", methods=["POST"])(lambda: {"name": current().principal.name})
+    http = Http(serve(api, service="test", authentication=Bearer(StaticTokens({})), public=("/door",)))
+    asked = http.call("POST", "/door", body="x=y", headers={"Content-Type": "text/plain", "Authorization": "Basic x"})
+    assert (asked.status, asked.json) == (200, {"name": "anonymous"})
+    assert [http.post(path, {}).status for path in ("/room", "/door/", "/doors", "/")] == [401] * 4
+
+
 def test_requests_at_once_do_not_see_each_others(capsys: pytest.CaptureFixture[str]) -> None:
     from concurrent.futures import ThreadPoolExecutor
     from threading import Barrier

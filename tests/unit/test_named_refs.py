@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes.refs import FakeRefs
 from tests.fakes.world import FakeWorld, fake_world
+from tests.unit.losing_kit import Losing
 from turnstile.core.errors import (
     AlreadyExists,
     InvalidRequest,
@@ -22,8 +22,6 @@ from turnstile.core.errors import (
     TurnstileError,
 )  # fmt: skip
 from turnstile.core.named_ref import MAX_VALUE, RECENT, token_of, version_of
-from turnstile.core.plan import Write
-from turnstile.ports import Accepted, Rejected
 from turnstile.services import bootstrap
 from turnstile.services.refs_api import NamedRefs
 
@@ -146,26 +144,6 @@ def test_a_request_id_is_good_for_one_request() -> None:
         with pytest.raises(InvalidRequest, match="was used for another change") as error:
             call()
         assert error.value.field == "request_id"
-
-
-class Losing(FakeRefs):
-    """Loses answers: the write is applied or not, and nobody hears which."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lose: list[str] = []
-        self.applied: list[str] = []
-
-    def write(self, write: Write) -> Accepted | Rejected:
-        how = self.lose.pop(0) if self.lose else ""
-        if how == "before":
-            raise OutcomeUnknown("lost")
-        answer = super().write(write)
-        if isinstance(answer, Accepted) and answer.row is not None:
-            self.applied.append(answer.row["token"])
-        if how == "after":
-            raise OutcomeUnknown("lost")
-        return answer
 
 
 def losing() -> tuple[NamedRefs, Losing]:

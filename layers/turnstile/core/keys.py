@@ -49,6 +49,14 @@ class Space:
         """refs key of another system's reference. Its kind keeps it apart from every key of our own."""
         return f"{self.realm}/ref/{name}"
 
+    def lease(self, name: str) -> str:
+        """refs key of a lease."""
+        return f"{self.realm}/lease/{name}"
+
+    def updateable(self, name: str) -> str:
+        """refs key of an updateable object, ``<type>/<id>``."""
+        return f"{self.realm}/updateable/{name}"
+
     def objs(self, catalog: str) -> str:
         """objs partition of a catalog."""
         return f"{self.realm}/{catalog.lower()}"

@@ -5,6 +5,10 @@ sandbox has not read it for ``STALE_MS``, by whatever request: one request for a
 So a right that was taken away may serve for ``STALE_MS`` more, counted from the answer to that read. A right
 that was given, or a table that was made, serves at once: nobody is refused by what was cached. Keys for storage outlive
 their request, so they are never given out by a cached HEAD (``fresh``).
+
+The name that a uuid has in a HEAD is found by the name it had before, then by the one in the table's own row, which
+changes in one transaction with the catalog; so an index of a hundred thousand names is not searched. Only tables that
+are registered and have no HEAD are looked for in the whole index, once a sandbox and after a rename.
 """
 
 from __future__ import annotations
@@ -12,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from turnstile.core.access_rules import Chain, Rule, permitted
+from turnstile.core.catalog_paths import Path
 from turnstile.core.errors import NotFound, PermissionDenied
 from turnstile.core.principal import Principal
 from turnstile.core.tree import Tree
@@ -25,6 +32,13 @@ STALE_MS: Final = 5_000
 """How long a HEAD that was read once says what may be done with tables by uuid, in ms."""
 
 
+class _Place(msgspec.Struct, frozen=True):
+    """Where a table is; ``path`` empty while no name is known."""
+
+    catalog: str
+    path: Path
+
+
 class TableAccess:
     """Judges requests that name a table by uuid. One per sandbox, sharing the reader's caches.
 
@@ -35,7 +49,7 @@ class TableAccess:
     def __init__(self, world: World, reader: CatalogReader, access: AccessControl, stale_ms: int = STALE_MS) -> None:
         self._refs, self._space, self._clock = world.refs, world.space, world.clock
         self._reader, self._access, self._stale_ms = reader, access, stale_ms
-        self._catalogs: Lru[str, str] = Lru(4 * 1024 * 1024)
+        self._places: Lru[str, _Place] = Lru(8 * 1024 * 1024)
         self._chains: Lru[str, tuple[str, Chain | None]] = Lru(16 * 1024 * 1024)
 
     def judge(self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool = False) -> Chain | None:
@@ -50,7 +64,7 @@ class TableAccess:
         """
         if principal.admin:
             return None
-        catalog = self._catalog(table_id)
+        catalog = self._place(table_id).catalog
         cached = None if fresh else self._cached(catalog)
         if cached is not None:
             chain = self._chain(cached, table_id)
@@ -79,21 +93,45 @@ class TableAccess:
         known = self._chains.get(table_id)
         if known is not None and known[0] == tree.head:
             return known[1]
-        path = tree.named(table_id)
+        path = self._path(tree, table_id)
         chain = None if path is None else self._access.chain(tree, Target(tree.catalog, path[:-1], path[-1]))
         self._chains.put(table_id, (tree.head, chain), 1024)
         return chain
 
-    def _catalog(self, table_id: str) -> str:
-        """The catalog that the table was made in, and is in as long as it lives: one request the first time."""
-        known = self._catalogs.get(table_id)
-        if known is not None:
-            return known
+    def _path(self, tree: Tree, table_id: str) -> Path | None:
+        """The table's full name in ``tree``; None when no name leads to it."""
+        known = self._place(table_id)
+        if _leads(tree, known.path, table_id):
+            return known.path
+        try:
+            now = self._read(table_id)
+        except NotFound:
+            return None
+        if now.path:
+            return now.path if _leads(tree, now.path, table_id) else None
+        path = tree.named(table_id)
+        if path is not None:
+            self._places.put(table_id, _Place(now.catalog, path), 512)
+        return path
+
+    def _place(self, table_id: str) -> _Place:
+        """The catalog that the table was made in, and is in as long as it lives; its name as it was seen last."""
+        return self._places.get(table_id) or self._read(table_id)
+
+    def _read(self, table_id: str) -> _Place:
+        """The same from the table's row: one request. Raises NotFound."""
         rows = self._refs.read_many([self._space.table(table_id), self._space.external(table_id)])
         for row in rows.values():
-            self._catalogs.put(table_id, row["catalog"], 256)
-            return str(row["catalog"])
+            catalog, *path = str(row.get("name") or row["catalog"]).split(".")
+            found = _Place(catalog, tuple(path))
+            self._places.put(table_id, found, 512)
+            return found
         raise _missing(table_id)
+
+
+def _leads(tree: Tree, path: Path, table_id: str) -> bool:
+    entry = tree.find(path) if path else None
+    return entry is not None and entry.table_id == table_id
 
 
 def _missing(table_id: str) -> NotFound:

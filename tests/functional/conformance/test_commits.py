@@ -154,16 +154,32 @@ def test_inline_commits_have_their_files_before_they_are_listed(unity: Unity) ->
 # -- backfill alone ---------------------------------------------------------------------------------------------------
 
 
-@covers(updateTable=(200, 400))
-def test_a_claimed_backfill_alone(unity: Unity) -> None:
-    refused(unity.update(published(0)), 400, INVALID)  # needs a commit before
+@covers(updateTable=400)
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_claimed_backfill_needs_a_commit_before_it(unity: Unity, version: int) -> None:
+    refused(unity.update(published(version)), 400, INVALID)
+
+
+@covers(updateTable=400)
+@pytest.mark.parametrize("version", [3, 99, -1, 2**63])
+def test_a_claimed_backfill_is_a_version_and_not_above_the_latest(unity: Unity, version: int) -> None:
     unity.update(unity.commit(1))
+    unity.update(unity.commit(2))
     before = unity.rows()
-    assert unity.update(published(1)).json["latest-table-version"] == 1
-    assert unity.update(published(0)).status == 200
-    refused(unity.update(published(2)), 400, INVALID)
-    refused(unity.update(published(-1)), 400, INVALID)
+    refused(unity.update(published(version)), 400, INVALID)
     assert unity.rows() == before
+
+
+@covers(updateTable=200)
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_i5_a_claimed_backfill_writes_nothing_before_and_after_publication(unity: Unity, version: int) -> None:
+    unity.update(unity.commit(1))
+    unity.update(unity.commit(2))
+    for _ in range(2):
+        before = unity.rows()
+        assert unity.update(published(version)).json["latest-table-version"] == 2
+        assert unity.rows() == before
+        unity.publish()
 
 
 @covers(updateTable=(200, 400))

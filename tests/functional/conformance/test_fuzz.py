@@ -15,7 +15,7 @@ from tests.functional.unity_kit import Unity
 
 IDS = sorted(GENERATED)
 WITH_BODY = [id for id in IDS if GENERATED[id].body]
-QUICK = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 
 

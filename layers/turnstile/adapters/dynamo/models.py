@@ -167,8 +167,18 @@ class NamedRefRow(RefRow):
     changed_at = NumberAttribute()
 
 
+class UpdateableRow(RefRow):
+    """An object that changes in place (``core/updateable.py``)."""
+
+    type = UnicodeAttribute()
+    token = UnicodeAttribute()
+    payload = BinaryAttribute(legacy_encoding=False)
+    created = NumberAttribute()
+    changed_at = NumberAttribute()
+
+
 class LeaseRow(RefRow):
-    """Who holds a coordinated task until when (ms); ``fence`` rises with every holder."""
+    """Who holds a name until when (``core/lease.py``)."""
 
     holder = UnicodeAttribute()
     until = NumberAttribute()
@@ -197,5 +207,6 @@ KINDS: Final[dict[str, type[RefRow]]] = {
     "client": ClientRow,
     "request": RequestRow,
     "ref": NamedRefRow,
+    "updateable": UpdateableRow,
     "lease": LeaseRow,
 }

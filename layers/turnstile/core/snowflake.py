@@ -1,0 +1,102 @@
+"""Snowflake ids: 64 bits that order by time and are unique without asking anybody (Polaris, "Object ID Alternatives").
+
+    0 | 41 bits: ms since 2025-01-01T00:00Z | 10 bits: node | 12 bits: sequence
+
+A node is leased, and a lease is a *range of time*: its ids carry times from ``start`` on and before ``stop``, and the next
+lease of the node starts where this one stopped, as the node's row says. So two holders of a node never make the same id,
+whatever their clocks say, however often they step back, and however long one of them was frozen: what is left of its
+range when it wakes up is still its own, and beyond the range it makes none (I2).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+EPOCH_MS: Final = 1_735_689_600_000
+"""2025-01-01T00:00Z, in ms since 1970."""
+
+TIME_BITS: Final = 41
+NODE_BITS: Final = 10
+SEQUENCE_BITS: Final = 12
+RANDOM_BITS: Final = NODE_BITS + SEQUENCE_BITS
+
+NODES: Final = 1 << NODE_BITS
+PER_MS: Final = 1 << SEQUENCE_BITS
+
+RESERVED_MS: Final = 1_000
+"""The first times after the epoch are kept for special ids; no clock will show them again."""
+
+_LAST_MS: Final = EPOCH_MS + (1 << TIME_BITS) - 1
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """What an id is made of; ``at`` in ms since 1970."""
+
+    at: int
+    node: int
+    sequence: int
+
+
+def compose(at: int, node: int, sequence: int) -> int:
+    """The id; ``at`` in ms since 1970.
+
+    Raises:
+        ValueError: a part out of range. In 2094 the times end.
+    """
+    if not EPOCH_MS + RESERVED_MS <= at <= _LAST_MS:
+        raise ValueError(f"{at} ms is outside the times that an id can carry")
+    if not 0 <= node < NODES or not 0 <= sequence < PER_MS:
+        raise ValueError(f"node {node} or sequence {sequence} is out of range")
+    return (at - EPOCH_MS) << RANDOM_BITS | node << SEQUENCE_BITS | sequence
+
+
+def parts_of(id: int) -> Parts:
+    """What ``compose`` was given."""
+    return Parts((id >> RANDOM_BITS) + EPOCH_MS, id >> SEQUENCE_BITS & (NODES - 1), id & (PER_MS - 1))
+
+
+def random_id(at: int, random: int) -> int:
+    """An id whose node and sequence are ``random`` bits: ordered by time, but unique only once it has been claimed
+    (written where nothing was). For where there are more processes than nodes."""
+    return compose(at, random >> SEQUENCE_BITS & (NODES - 1), random & (PER_MS - 1))
+
+
+class Issuer(msgspec.Struct, frozen=True):
+    """Makes the ids of one lease of a node: times from ``start`` on and before ``stop`` (ms since 1970). ``last`` and
+    ``sequence`` are those of the last id (``last`` 0: none yet). Immutable; ``next`` gives its successor with the id."""
+
+    node: int
+    start: int
+    stop: int
+    last: int = 0
+    sequence: int = 0
+
+    def next(self, now: int) -> tuple[int, Issuer] | None:
+        """The next id, greater than all before; None when the range is used up.
+
+        A clock that stepped back, and a sequence that is exhausted, make times that run ahead of the clock: they are in
+        the range, so they are nobody else's.
+
+        Args:
+            now: the clock, in ms; the id carries this time unless a later one was used already.
+        """
+        at, sequence = max(now, self.last, self.start), 0
+        if at == self.last:
+            sequence = self.sequence + 1
+            if sequence == PER_MS:
+                at, sequence = at + 1, 0
+        if at >= self.stop:
+            return None
+        issuer = Issuer(self.node, self.start, self.stop, at, sequence)
+        return compose(at, self.node, sequence), issuer
+
+    def until(self, stop: int) -> Issuer:
+        """The same, with a range that was extended."""
+        return msgspec.structs.replace(self, stop=stop)
+
+    @property
+    def free(self) -> int:
+        """The first time that no id was made with: where the next lease may start if this one is given up."""
+        return max(self.last + 1, self.start)

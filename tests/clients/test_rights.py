@@ -1,0 +1,85 @@
+"""I12 with real clients: who may read reads, and cannot write; who may not, finds nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from tests.clients import delta_jvm, duck, kernel_rs
+from tests.clients.conftest import READER_TOKEN
+from tests.clients.delta_jvm import Table, thrown
+from tests.clients.engine import B, Engine, fresh
+from tests.clients.test_kernel_rs import program, pytestmark
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+__all__ = ["program", "pytestmark"]
+
+
+@pytest.fixture
+def reader(guarded_stack: Stack) -> Any:
+    """The stack as somebody sees it who may use the schema."""
+    asker = Engine(guarded_stack)
+    for kind, name, privilege in (("catalog", "main", "USE CATALOG"), ("schema", "main.default", "USE SCHEMA")):
+        allow(asker, kind, name, privilege)
+    return SimpleNamespace(url=guarded_stack.url, token=READER_TOKEN)
+
+
+def allow(asker: Engine, kind: str, name: str, privilege: str) -> None:
+    change = {"principal": "reader", "add": [privilege], "remove": []}
+    asker.ask("PATCH", f"{B}/permissions/{kind}/{name}", {"changes": [change]})
+
+
+@pytest.fixture
+def table(guarded_stack: Stack) -> Engine:
+    """A table that the reader may read."""
+    made = Engine(guarded_stack).create().append(range(3))
+    allow(made, "table", f"main.default.{made.name}", "SELECT")
+    return made
+
+
+def test_i12_duckdb_reads_and_cannot_write(reader: Any, table: Engine, tmp_path: Path) -> None:
+    db = duck.connect(tmp_path)
+    duck.attach(db, reader)
+    assert duck.ids(db, table.name) == [0, 1, 2]
+    with pytest.raises(duckdb.Error, match="HTTP 403"):
+        db.execute(f"INSERT INTO lake.default.{table.name} VALUES (9)")
+    assert (table.latest, table.ids()) == (1, [0, 1, 2])
+
+
+def test_i12_duckdb_does_not_find_what_it_may_not_read(
+    reader: Any, table: Engine, guarded_stack: Stack, tmp_path: Path
+) -> None:
+    hidden = Engine(guarded_stack).create().append(range(3))
+    db = duck.connect(tmp_path)
+    duck.attach(db, reader)
+    shown = {row[0] for row in db.execute("SELECT name FROM (SHOW ALL TABLES)").fetchall()}
+    assert table.name in shown and hidden.name not in shown
+    with pytest.raises(duckdb.CatalogException):
+        duck.ids(db, hidden.name)
+
+
+def test_i12_the_rust_kernel_reads_and_cannot_write(reader: Any, table: Engine, program: Path) -> None:
+    client = kernel_rs.Kernel(program, reader, table.name)
+    assert client("read") == {"version": 1, "ids": [0, 1, 2]}
+    assert "403" in str(client("append", 9, 1)), "it asks for keys that write first"
+    assert table.latest == 1
+
+
+def test_i12_deltas_client_is_not_told_to_rebase(jvm: Any, reader: Any, guarded_stack: Stack) -> None:
+    """Delta tries again what is neither refused for good nor a conflict: 403 is an IOException to its client."""
+    made = Table(delta_jvm.client(jvm, guarded_stack), fresh())
+    allow(Engine(guarded_stack), "table", f"main.default.{made.name}", "SELECT")
+    mine = made.staged_commit(1)
+    made.client = delta_jvm.client(jvm, reader)
+    assert made.commits() == ([], 0)
+    with pytest.raises(Py4JJavaError) as caught:
+        made.propose(mine)
+    assert thrown(caught.value) == "IOException" and "403" in str(caught.value.java_exception)
+    assert Engine(guarded_stack, made.name).latest == 0
