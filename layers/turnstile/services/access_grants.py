@@ -11,6 +11,7 @@ from turnstile.core.access_rules import Rule, edit_catalog, edit_schema, edit_ta
 from turnstile.core.entities import Catalog
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.principal import Principal
+from turnstile.core.snapshots import Snapshot
 from turnstile.services.access import METASTORE, TABLES, AccessControl, Target, access_of, allowed
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.services import CatalogServices
