@@ -127,7 +127,12 @@ def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
 def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
     asked = body(shapes.NamespaceUpdate)
     changed = services().catalog.namespaces.update(
-        _catalog(catalog), check_namespace(namespace), set=asked.set, unset=asked.unset, comment=asked.comment
+        _catalog(catalog),
+        check_namespace(namespace),
+        set=asked.set,
+        unset=asked.unset,
+        merge=asked.merge,
+        comment=asked.comment,
     )
     return replies.namespace(changed)
 

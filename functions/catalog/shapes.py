@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from turnstile.core.merging import Merge
+
 
 class NewCatalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /v1/catalogs``."""
@@ -26,6 +28,7 @@ class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     comment: str | UnsetType | None = UNSET
     set: dict[str, str] = {}
     unset: list[str] = []
+    merge: dict[str, Merge] = {}
 
 
 class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
