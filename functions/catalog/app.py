@@ -9,6 +9,7 @@ from __future__ import annotations
 import allowed
 import find
 import operators
+import past
 import permissions
 import refs
 import replies
@@ -260,6 +261,7 @@ for routes in (
     permissions.routes,
     find.routes,
     refs.routes,
+    past.routes,
 ):
     api.register_blueprint(routes)
 
