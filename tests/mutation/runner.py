@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +113,8 @@ def _failed(number: int | None, tests: list[str]) -> str:
                 if number is not None:
                     install(number)
                 code = int(pytest.main([*OPTIONS, *tests]))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 os._exit(code)
