@@ -37,6 +37,7 @@ def read() -> Settings:
             staged=_hours("TURNSTILE_STAGED_GRACE_HOURS", 24),
             staging=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
             dropped=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
+            history=_hours("TURNSTILE_HISTORY_HOURS", 168, 3),
         ),
         vending_role=env.text("TURNSTILE_VENDING_ROLE", ""),
         keys=_keys(),
@@ -53,8 +54,8 @@ def _keys() -> Keys | None:
     )
 
 
-def _hours(name: str, default: int) -> int:
-    return env.integer(name, default, 0, 24 * 3650) * HOUR_MS
+def _hours(name: str, default: int, least: int = 0) -> int:
+    return env.integer(name, default, least, 24 * 3650) * HOUR_MS
 
 
 def in_lambda() -> bool:

@@ -40,6 +40,7 @@ def read() -> Settings:
             staged=HOUR_MS * env.integer("TURNSTILE_STAGED_GRACE_HOURS", 24, 1, _YEARS),
             staging=HOUR_MS * env.integer("TURNSTILE_STAGING_GRACE_HOURS", 24, 1, _YEARS),
             dropped=HOUR_MS * env.integer("TURNSTILE_DROP_GRACE_HOURS", 168, 1, _YEARS),
+            history=HOUR_MS * env.integer("TURNSTILE_HISTORY_HOURS", 168, 3, _YEARS),
         ),
     )
 

@@ -119,7 +119,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "floor: raised before copying": (_premature_floor, "I5"),
     "catalog: without 'same head'": (without(SWAP, "same head"), "I9"),
     "purge: at once": (
-        lambda: swapped("turnstile.services.collect.Grace", lambda grace: lambda: grace(dropped=0)),
+        lambda: swapped("tests.simulation.others.Grace", lambda grace: lambda **more: grace(**more, dropped=0)),
         "I10",
     ),
     "identities are not remembered": (lambda: patch.object(IdentityIndex, "remember", lambda *_: None), "I3"),

@@ -10,7 +10,9 @@ from tests.simulation.ports import Process, SimStorages
 from tests.simulation.processes import Client, Sandbox, world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
+from tests.simulation.tree_auditor import HISTORY
 from turnstile.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
+from turnstile.core.gc_plan import Grace
 from turnstile.services.collect import Collector
 from turnstile.services.commits import Listing
 from turnstile.services.paths import published_path, staged_path
@@ -86,7 +88,7 @@ class Gc:
             self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:
                 world = world_of(Process(self._state, self._name))
-                Collector(world, workers=1).collect(dry_run=self._rng.random() < 0.1)
+                Collector(world, Grace(history=HISTORY), workers=1).collect(dry_run=self._rng.random() < 0.1)
             except (Crashed, TurnstileError):
                 continue
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.faults import HOUR
 from tests.simulation.record import Violation, audits
 from turnstile.core.index import Index, unpack
 from turnstile.core.tree import Tree, decode_commit
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from tests.simulation.state import State
 
 REALM = "."
+HISTORY = 6 * HOUR
+"""How long a catalog's past is kept in simulations."""
 
 
 class RowSegments:
@@ -36,6 +39,7 @@ class TreeAuditor:
         self._state = state
         self._seqs: dict[str, int] = {}
         self._reachable: dict[str, set[str]] = {}
+        self._past: list[tuple[int, str, set[str]]] = []
 
     @audits
     def changed(self, row: dict[str, Any]) -> None:
@@ -53,6 +57,8 @@ class TreeAuditor:
         tree = Tree.of(name, row["head"], decode_commit(obj.payload), segments)
         entries = list(tree.subtree(()))
         used = {segment.obj for segment in tree.index.directory if segment.obj}
+        if name in self._reachable:
+            self._past.append((state.scheduler.now, name, self._reachable[name]))
         self._reachable[name] = {row["head"], *used, *(entry.obj for _, entry in entries)}
         for key, entry in entries:
             if (space, entry.obj) not in state.objs.rows:
@@ -63,9 +69,14 @@ class TreeAuditor:
     @audits
     def obj_deleted(self, id: str) -> None:
         """An obj is about to go."""
+        self._state.auditor.seen[f"deleted {id.partition('/')[0]}"] += 1
         for name, reachable in self._reachable.items():
             if id in reachable:
                 raise Violation("I10", f"obj {id} was deleted and catalog {name} leads to it")
+        self._past = [one for one in self._past if one[0] > self._state.scheduler.now - HISTORY]
+        for replaced, name, reachable in self._past:
+            if id in reachable:
+                raise Violation("I10", f"obj {id} was deleted; the HEAD of {name} until {replaced} leads to it")
 
     def _tables(self, named: list[str]) -> None:
         state = self._state

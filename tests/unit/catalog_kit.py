@@ -85,7 +85,7 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
             older = before
         tree = Tree.of(row["name"], row["head"], commit, RowSegments(world, space))
         assert row.get("spilled", b"") in (commit.segments, b"")
-        for key, entry in tree.index.iterate():
+        for key, entry in tree.subtree(()):
             entity = decode(world.objs.rows[space, entry.obj].payload)
             assert kind_of(entity) == entry.kind and fold(entity.name) == path_of(key)[-1]
             for depth in range(1, len(path_of(key))):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.core.head import ACTIVE, TableHead
-from turnstile.core.plan import Action, Below, Change, Clause, Drop, Either, Equals, Set
+from turnstile.core.plan import Absent, Action, Below, Change, Clause, Drop, Either, Equals, Set
 
 DROPPED: Final = "dropped"
 LEAVING: Final = "leaving"
@@ -22,6 +22,18 @@ def drop_head(key: str, now: int) -> Change:
         key,
         (Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable),),
         (Set(("state",), DROPPED), Set(("changed_at",), now)),
+    )
+
+
+def restore_head(key: str, name: str, now: int) -> Change:
+    """Dropped to active again, under the full name ``name``: as long as gc has not begun to purge the table (I10)."""
+    return Change(
+        key,
+        (
+            Clause("dropped", "I10", "the table was dropped, and is not in use", Equals(("state",), DROPPED)),
+            Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", Absent(("reason",))),
+        ),
+        (Set(("state",), ACTIVE), Set(("name",), name), Set(("changed_at",), now)),
     )
 
 

@@ -1,6 +1,7 @@
 """refs rows of the catalog: its HEAD and staging tables, and the conditional writes on them.
 
     catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?}
+    gone       {key, kind, name, created}
     staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
 
 Owners of storage locations are in ``location_rows``; HEADs of Delta tables in ``head`` and ``catalog_heads``.
@@ -115,6 +116,22 @@ def swap_head(at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, tur
         at.key,
         (Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),),
         actions,
+    )
+
+
+def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
+    """The catalog's row goes while ``head`` is its HEAD; a note that its objs are still there takes its place, under
+    the key ``gone``, from which on their grace counts."""
+    same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
+    note: Row = {"key": gone, "kind": "gone", "name": name, "created": now}
+    return Erase(key, (same,)), Insert(note, (new_row("I10"),))
+
+
+def forget_catalog(row: Row) -> Erase:
+    """The note goes, after the objs."""
+    return Erase(
+        row["key"],
+        (Clause("same note", "I10", "it is the one that was looked at", Equals(("created",), row["created"])),),
     )
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from turnstile.core.access import NOBODY, Access
 from turnstile.core.iceberg_entities import IcebergTable, IcebergView
+from turnstile.core.snapshots import Snapshot
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
@@ -89,7 +90,7 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
     updated: int = 0
 
 
-Entity = Namespace | Table | Catalog | IcebergTable | IcebergView
+Entity = Namespace | Table | Catalog | IcebergTable | IcebergView | Snapshot
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[Entity]] = msgspec.msgpack.Decoder(Entity)

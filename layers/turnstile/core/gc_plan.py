@@ -13,24 +13,33 @@ import msgspec
 
 from turnstile.core.names import parse_staged_file
 
-Kind = Literal["staged", "staging", "dropped", "objs"]
-KINDS: Final[tuple[Kind, ...]] = ("staged", "staging", "dropped", "objs")
+Kind = Literal["staged", "staging", "dropped", "objs", "history", "catalogs"]
+KINDS: Final[tuple[Kind, ...]] = ("staged", "staging", "dropped", "objs", "history", "catalogs")
 
 HOUR_MS: Final = 3_600_000
+
+SETTLED_MS: Final = HOUR_MS
+"""More than a write can be on its way and clocks can differ: what a catalog's HEAD was so long before the end of its
+history, and what was written by then, is known for good."""
 
 
 class Grace(msgspec.Struct, frozen=True):
     """How long each kind stays after it became unreachable (ms).
 
     ``objs`` must be more than a day: an inline obj is written anew only on another day (``keys.inline_obj``).
+    ``history`` is how long a catalog's past HEADs stay whole: for listings that began there, changes that were computed
+    from there, and whoever wants to go back.
     """
 
     staged: int = 24 * HOUR_MS
     staging: int = 24 * HOUR_MS
     dropped: int = 168 * HOUR_MS
     objs: int = 48 * HOUR_MS
+    history: int = 168 * HOUR_MS
 
     def __post_init__(self) -> None:
+        if self.history < 3 * HOUR_MS:
+            raise ValueError("history must be 3 hours at least: page tokens live for one, functions for a part of one")
         if self.objs < 25 * HOUR_MS:
             raise ValueError("objs may only go after more than a day")
 

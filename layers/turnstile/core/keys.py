@@ -20,6 +20,10 @@ class Space:
         """refs key of a catalog's HEAD."""
         return f"{self.realm}/catalog/{name.lower()}"
 
+    def gone(self, name: str) -> str:
+        """refs key of a dropped catalog whose objs are still there; ``name`` with the last HEAD, which is unique."""
+        return f"{self.realm}/gone/{name.lower()}"
+
     def staging(self, table_id: str) -> str:
         """refs key of a staging table."""
         return f"{self.realm}/staging/{table_id}"

@@ -22,11 +22,14 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         seq: position in the catalog's history, from 0, without gaps.
-        parents: ids of the commits it follows, the direct one first (none for the first commit).
+        parents: ids of the commits it follows, the direct one first (none for the first commit), then bookmarks
+            (``core.ancestry``).
         message: what changed, for people.
-        at: microseconds since the epoch.
+        at: microseconds since the epoch; greater than that of the commit before.
         embedded: the packed index layer that wins.
         segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
+        restores: whether it brought in what the commit before it did not lead to (a reset, a clone of the past).
+        restored_by: the newest commit before it that did; empty when none did.
         access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
     """
 
@@ -37,6 +40,8 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     embedded: bytes
     segments: bytes = b""
     access: Access = NOBODY
+    restores: bool = False
+    restored_by: str = ""
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -76,7 +81,7 @@ class Tree:
     @property
     def empty(self) -> bool:
         """Whether nothing has a name."""
-        return self.index.first("") is None
+        return self.index.first(below("")[0]) is None
 
     def find(self, path: Path) -> IndexEntry | None:
         """What the full name ``path`` leads to, if anything (I9: at most one entry)."""

@@ -37,6 +37,7 @@ from turnstile.core.errors import PermissionDenied
 from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
 from turnstile.core.principal import Principal
+from turnstile.core.snapshots import Snapshot
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.catalogs import REALM_TREE
 from turnstile.services.catalog.reader import CatalogReader
@@ -248,7 +249,7 @@ def _undeclared(catalog: str) -> PermissionDenied:
 
 def access_of(entity: Entity) -> Access:
     """The rights that an entity carries; a catalog's are in its own tree."""
-    return NOBODY if isinstance(entity, Catalog) else entity.access
+    return NOBODY if isinstance(entity, Catalog | Snapshot) else entity.access
 
 
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:

@@ -11,6 +11,7 @@ from turnstile.core.access_rules import Rule, edit_catalog, edit_schema, edit_ta
 from turnstile.core.entities import Catalog
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.principal import Principal
+from turnstile.core.snapshots import Snapshot
 from turnstile.services.access import METASTORE, TABLES, AccessControl, Target, access_of, allowed
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.services import CatalogServices
@@ -99,7 +100,7 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
     if entry is None or (entry.kind in TABLES) != bool(target.table):  # says which level is missing
         entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.path)
     entity = view.entity(entry.obj)
-    assert not isinstance(entity, Catalog)
+    assert not isinstance(entity, Catalog | Snapshot)
     new = changed(entity.access, changes, owner)
     return (
         None if new == entity.access else Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})

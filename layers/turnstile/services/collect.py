@@ -9,8 +9,10 @@ import msgspec
 
 from turnstile.core.gc_plan import KINDS, Grace, Item, Kind
 from turnstile.services.faults import Faults, no_faults
+from turnstile.services.gc_catalogs import GoneCatalogs
 from turnstile.services.gc_dropped import DroppedTables
 from turnstile.services.gc_files import NotNow
+from turnstile.services.gc_history import HistoryObjs
 from turnstile.services.gc_kinds import Batch, Looker, Means, Trouble
 from turnstile.services.gc_objs import InlineObjs
 from turnstile.services.gc_staged import StagedFiles
@@ -22,6 +24,8 @@ _LOOKERS: Final[dict[Kind, Callable[[Means], Looker]]] = {
     "staging": StagingTables,
     "dropped": DroppedTables,
     "objs": InlineObjs,
+    "history": HistoryObjs,
+    "catalogs": GoneCatalogs,
 }
 
 
@@ -85,7 +89,9 @@ class Collector:
                         if run.finished():
                             break
                 except Exception as error:  # one table's failure must not keep the others' garbage
-                    run.problems.append(Trouble(kind, str(row.get("table_id")), str(error) or repr(error)))
+                    run.problems.append(
+                        Trouble(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error))
+                    )
         return run.report()
 
 

@@ -13,7 +13,8 @@ class Limits(msgspec.Struct, frozen=True):
     ``inline_bytes`` largest inline commit; ``staged_bytes`` largest staged commit whose content is read whole;
     ``prefix_bytes`` how much of a larger one is read; ``clock_skew_ms`` how far ahead of the server's clock an
     in-commit timestamp may be; ``identity_days`` how long replays of published commits are recognised;
-    ``winners_bytes`` inline content a conflict answer carries at most; ``spill`` when a catalog's index spills.
+    ``winners_bytes`` inline content a conflict answer carries at most; ``spill`` when a catalog's index spills;
+    ``history_ms`` for how long gc leaves a catalog's past (``Grace.history``), so that one may go back to it.
     """
 
     inline_bytes: int = 256 * 1024
@@ -24,3 +25,4 @@ class Limits(msgspec.Struct, frozen=True):
     winners_bytes: int = 1024 * 1024
     attempts: int = 8
     spill: SpillLimits = SpillLimits()
+    history_ms: int = 168 * 3_600_000

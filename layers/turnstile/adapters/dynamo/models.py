@@ -89,6 +89,13 @@ class CatalogRow(RefRow):
     turn_until = NumberAttribute(null=True)
 
 
+class GoneRow(RefRow):
+    """A dropped catalog whose objs are still there."""
+
+    name = UnicodeAttribute()
+    created = NumberAttribute()
+
+
 class LocationRow(RefRow):
     """Owner of a storage location, a lake root, or a marker that something ``below`` it is owned."""
 
@@ -193,6 +200,7 @@ class ObjRow(Model):
 KINDS: Final[dict[str, type[RefRow]]] = {
     "table": TableRow,
     "catalog": CatalogRow,
+    "gone": GoneRow,
     "location": LocationRow,
     "staging": StagingRow,
     "external": ExternalRow,

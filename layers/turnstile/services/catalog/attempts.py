@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from turnstile.core.ancestry import parents_after
 from turnstile.core.catalog_paths import key_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import Entity, Table, kind_of
@@ -53,14 +54,23 @@ class Attempts:
         self._catalog = at.name
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
-            {key: entry for key, (_, entry) in placed.items()}, [key_of(path) for path in edit.remove]
+            {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
+            [key_of(path) for path in edit.remove],
         )
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
         index = self._spilled(tree, embedded, id)
         segments = pack_directory(index.directory)
         access = tree.commit.access if edit.access is None else edit.access
         commit = CatalogCommit(
-            at.seq + 1, (at.head,), edit.message, now * 1000, index.embedded.packed, segments, access
+            seq=at.seq + 1,
+            parents=parents_after(at.seq, at.head, tree.commit.parents),
+            message=edit.message,
+            at=max(now * 1000, tree.commit.at + 1),  # of two servers' clocks one is behind; the log goes forwards
+            embedded=index.embedded.packed,
+            segments=segments,
+            access=access,
+            restores=edit.restores,
+            restored_by=tree.head if tree.commit.restores else tree.commit.restored_by,
         )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._dead -= entities.keys()  # used again: until an answer says otherwise this attempt may make them reachable

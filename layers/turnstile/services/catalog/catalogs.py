@@ -14,12 +14,12 @@ import msgspec
 
 from turnstile.core.access import NOBODY, Access
 from turnstile.core.catalog_paths import path_of
-from turnstile.core.catalog_rows import new_catalog
+from turnstile.core.catalog_rows import drop_catalog, new_catalog
 from turnstile.core.entities import CATALOG, NAMESPACE, Catalog, encode
 from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
 from turnstile.core.index import Index, pack
 from turnstile.core.names import check_identifier
-from turnstile.core.plan import Check, Clause, Equals, Erase, Insert, Row, Write
+from turnstile.core.plan import Check, Clause, Equals, Insert, Row, Write
 from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.ports import Rejected
 from turnstile.services.catalog.change import Edit, View
@@ -146,8 +146,9 @@ class Catalogs:
                 raise StateConflict(
                     "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
                 )
-            same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), tree.head))
-            return Edit(f"drop catalog {name}", remove=((name,),), writes=(Erase(self._reader.key(name), (same,)),))
+            gone = self._world.space.gone(f"{name}/{tree.head}")
+            writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
+            return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)
 
         while force and self._dropper is not None:
             tree = self._reader.current(name)

@@ -10,6 +10,7 @@ import msgspec
 from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity, Namespace
+from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.store import CatalogStore
@@ -24,6 +25,8 @@ class Edit(msgspec.Struct, frozen=True):
         remove: full names that lead nowhere afterwards (applied after ``put``).
         writes: rows that change in the same transaction as the HEAD, or not at all.
         access: the catalog's own rights from now on; None keeps them.
+        entries: index entries by key, of entities that are there already: they are given a name, not written.
+        restores: whether ``entries`` come from another tree than the one that is changed.
     """
 
     message: str
@@ -31,6 +34,8 @@ class Edit(msgspec.Struct, frozen=True):
     remove: tuple[Path, ...] = ()
     writes: tuple[Write, ...] = ()
     access: Access | None = None
+    entries: Mapping[str, IndexEntry] = {}
+    restores: bool = False
 
 
 class View:

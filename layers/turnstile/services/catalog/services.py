@@ -10,11 +10,14 @@ from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.external import Externals
+from turnstile.services.catalog.history import History
 from turnstile.services.catalog.listing import Listings
 from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader, Watch
 from turnstile.services.catalog.register import Registrar
 from turnstile.services.catalog.rename import Renamer
+from turnstile.services.catalog.reset import Resetter
+from turnstile.services.catalog.snapshots import CatalogSnapshots
 from turnstile.services.catalog.staging import Staging
 from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.catalog.zones import Zones
@@ -40,6 +43,9 @@ class CatalogServices:
     catalogs: Catalogs
     namespaces: Namespaces
     listings: Listings
+    history: History
+    named: CatalogSnapshots
+    resetter: Resetter
     staging: Staging
     registrar: Registrar
     renamer: Renamer
@@ -85,6 +91,7 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
     committer = Committer(world, reader, pause=shared.pause)
     dropper = Dropper(world, reader, committer, shared.publisher)
     namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
+    history = History(reader)
     return CatalogServices(
         world=world,
         lake_root=shared.lake_root,
@@ -97,6 +104,9 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
         zones=zones,
         catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
+        history=history,
+        named=CatalogSnapshots(world, reader, committer),
+        resetter=Resetter(world, reader, committer, history, shared.limits.history_ms),
         listings=Listings(reader, world.clock),
         staging=Staging(world, reader, zones, shared.lake_root),
         registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),

@@ -84,6 +84,14 @@ class CatalogStore:
         obj = self._objs.get(self._space.objs(catalog), head)
         return self._adopt_tree(catalog, obj) if obj is not None and obj.type == "commit" else None
 
+    def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
+        """A commit that may be gone, without its tree: at most one request."""
+        known = self.cached_tree(catalog, id)
+        if known is not None:
+            return known.commit
+        obj = self._objs.get(self._space.objs(catalog), id)
+        return decode_commit(obj.payload) if obj is not None and obj.type == "commit" else None
+
     def segments(self, catalog: str) -> StoredSegments:
         """Where trees of a catalog find their segments."""
         return StoredSegments(self, catalog)

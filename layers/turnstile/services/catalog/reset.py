@@ -1,0 +1,239 @@
+"""Going back: the tree becomes what it was at some HEAD, by a commit of its own. Nothing of the past is rewritten.
+
+Names, properties, rights and the current metadata of Iceberg tables are again what they were; Delta tables keep their
+commits. Tables that were created since are dropped, tables that were dropped since come back as long as gc has not begun
+to purge them: HEADs and names change in one transaction (I9). Snapshots stay.
+
+After a loss of objs (a replica that lags behind its refs) the present HEAD may lead nowhere. Then the tree of a recent
+HEAD that is whole is taken as it is, and the log goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from turnstile.core.ancestry import parents_after
+from turnstile.core.catalog_heads import drop_head, rename_head, restore_head
+from turnstile.core.catalog_paths import dotted, key_of, path_of
+from turnstile.core.catalog_rows import CatalogHead, swap_head
+from turnstile.core.entities import TABLE, Table
+from turnstile.core.errors import StateConflict, TooLarge
+from turnstile.core.iceberg_entities import KINDS as ICEBERG
+from turnstile.core.index import IndexEntry
+from turnstile.core.plan import Row, Write
+from turnstile.core.tree import Tree
+from turnstile.ports import Accepted
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.world import World
+
+AT_ONCE: Final = 90
+"""Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
+
+
+_Entries = Mapping[str, IndexEntry]
+
+
+class WasReset(msgspec.Struct, frozen=True):
+    """What a reset did: the HEAD gone back to, the new one, and the tables that came back, went, or got their old name,
+    by full name."""
+
+    to: str
+    head: str
+    seq: int
+    restored: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """``names`` of the tables behind ``edit.writes``, in their order."""
+
+    edit: Edit
+    names: tuple[str, ...]
+    restored: tuple[str, ...]
+    dropped: tuple[str, ...]
+    renamed: tuple[str, ...]
+
+
+class Resetter:
+    """Resets catalogs.
+
+    Args:
+        history_ms: for how long gc leaves the past alone.
+    """
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, history: History, history_ms: int
+    ) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+        self._history, self._history_ms = history, history_ms
+
+    def reset(self, catalog: str, to: AsOf) -> WasReset:
+        """Make the tree what it was.
+
+        Raises:
+            NotFound: no such catalog; no such commit or snapshot, never or no more.
+            StateConflict: ``CannotReset``: a table would come or go that has no HEAD, or was imported;
+                ``TableNotActive``: one cannot be dropped, or is being purged.
+            TooLarge: more than ``AT_ONCE`` tables would come, go or move.
+        """
+        row = self._world.refs.read(self._reader.key(catalog))
+        if row is not None and self._reader.store.find_commit(catalog, row["head"]) is None:
+            return self._adopt(catalog, CatalogHead.from_row(row), to)
+        past = self._history.lasting(catalog, to, self._world.clock.now_ms() - self._history_ms)
+        plans: list[_Plan] = []
+
+        def change(view: View) -> Edit:
+            plans[:] = [self._plan(view, past)]
+            return plans[0].edit
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            for position, found in failed.items():
+                name, state = plans[0].names[position], found["state"] if found else "gone"
+                raise StateConflict(
+                    "TableNotActive",
+                    f"table '{name}' is {state}" + (f" ({found['reason']})" if found and found.get("reason") else ""),
+                    field="table",
+                    remedy="go back to another time, or wait until it is in ordinary use",
+                    state=state,
+                )
+
+        tree = self._committer.commit(catalog, change, row=row, judge=judge)
+        plan = plans[0]
+        return WasReset(past.head, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
+
+    def _plan(self, view: View, past: Tree) -> _Plan:
+        now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
+        self._require_ours(view, now, then)
+        tables, before = _tables(now), _tables(then)
+        coming = self._named(view, then, [before[id] for id in before.keys() - tables.keys()])
+        going = self._named(view, now, [tables[id] for id in tables.keys() - before.keys()])
+        both = [
+            id
+            for id in tables.keys() & before.keys()
+            if tables[id] != before[id] or now[tables[id]].obj != then[before[id]].obj
+        ]
+        moving = self._moved(view, now, then, [(tables[id], before[id]) for id in both])
+        count = len(coming) + len(going) + len(moving)
+        if count > AT_ONCE:
+            raise TooLarge(
+                f"{count} tables of catalog '{view.tree.catalog}' would come, go or move",
+                field="to",
+                remedy="go back in steps, or drop and rename some of them first",
+                limit=AT_ONCE,
+                size=count,
+            )
+        clock, space = self._world.clock.now_ms(), self._world.space
+        writes: list[Write] = [restore_head(space.table(one.table_id), name, clock) for name, one in coming]
+        writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
+        writes += [rename_head(space.table(one.table_id), name, clock) for name, one in moving]
+        edit = Edit(
+            f"reset to {past.head}",
+            entries={key: entry for key, entry in then.items() if now.get(key) != entry},
+            remove=tuple(path_of(key) for key in now if key not in then),
+            writes=tuple(writes),
+            access=past.commit.access,
+            restores=True,
+        )
+        restored, dropped, renamed = (tuple(name for name, _ in found) for found in (coming, going, moving))
+        return _Plan(edit, (*restored, *dropped, *renamed), restored, dropped, renamed)
+
+    def _require_ours(self, view: View, now: _Entries, then: _Entries) -> None:
+        """Tables of other formats may change with a reset, not come or go: their locations have owners elsewhere."""
+        here, there = ({key: entry for key, entry in one.items() if entry.kind in ICEBERG} for one in (now, then))
+        for key in sorted(here.keys() ^ there.keys()):
+            raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+        changed = [key for key in here if here[key].obj != there[key].obj]
+        found = view.entities([index[key].obj for key in changed for index in (here, there)])
+        for key in changed:
+            one, other = found[here[key].obj], found[there[key].obj]
+            if getattr(one, "table_id", None) != getattr(other, "table_id", None):
+                raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+
+    def _named(self, view: View, index: _Entries, keys: list[str]) -> list[tuple[str, Table]]:
+        """Tables that come or go, with their full names. Raises StateConflict for one that has no HEAD of its own."""
+        found = view.entities([index[key].obj for key in keys])
+        named = []
+        for key in sorted(keys):
+            table = found[index[key].obj]
+            if not isinstance(table, Table) or table.external is not None or not table.managed:
+                raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+            named.append((self._full(view, index, key, table.name), table))
+        return named
+
+    def _moved(self, view: View, now: _Entries, then: _Entries, keys: list[tuple[str, str]]) -> list[tuple[str, Table]]:
+        """Tables with a HEAD that get another name, which is the old one."""
+        found = view.entities([index[key].obj for pair in keys for index, key in zip((now, then), pair, strict=True)])
+        moved = []
+        for here, there in sorted(keys):
+            table, before = found[now[here].obj], found[then[there].obj]
+            if isinstance(before, Table) and before.external is None and isinstance(table, Table):
+                name = self._full(view, then, there, before.name)
+                if name != self._full(view, now, here, table.name):
+                    moved.append((name, before))
+        return moved
+
+    def _full(self, view: View, index: _Entries, key: str, name: str) -> str:
+        """The full name as written: levels are spelled in their entities."""
+        path = path_of(key)
+        levels = [index[key_of(path[:end])].obj for end in range(1, len(path))]
+        found = view.entities(levels)
+        return dotted(view.tree.catalog, *(getattr(found[obj], "name", "") for obj in levels), name)
+
+    def _adopt(self, catalog: str, at: CatalogHead, to: AsOf) -> WasReset:
+        """Go on from a whole HEAD among the recent ones, as if nothing had come after it."""
+        if to.head is None or to.head not in at.recent:
+            raise StateConflict(
+                "CannotReset",
+                f"the HEAD of catalog '{at.name}' leads nowhere",
+                field="to",
+                remedy="name a recent HEAD that is whole: the catalog's row lists them",
+                recent=list(at.recent),
+            )
+        store = self._reader.store
+        past = store.tree(at.name, to.head)
+        self._whole(past)
+        id, now = store.new_commit_id(), self._world.clock.now_ms()
+        commit = msgspec.structs.replace(
+            past.commit,
+            seq=past.commit.seq + 1,
+            parents=parents_after(past.commit.seq, past.head, past.commit.parents),
+            message=f"reset to {past.head}, what followed is lost",
+            at=max(now * 1000, past.commit.at + 1),
+            restored_by=past.head if past.commit.restores else past.commit.restored_by,
+            restores=True,
+        )
+        store.write(at.name, id, commit, {})
+        recent = at.recent[at.recent.index(past.head) :]
+        onto = msgspec.structs.replace(at, seq=past.commit.seq, recent=recent)
+        answer = self._world.refs.write(swap_head(onto, id, now, commit.segments))
+        if not isinstance(answer, Accepted):
+            raise StateConflict("ConcurrentChange", f"catalog '{catalog}' changed", remedy="send the request again")
+        return WasReset(past.head, id, commit.seq)
+
+    def _whole(self, tree: Tree) -> None:
+        """Raises TurnstileError when something that the tree leads to is missing (I9)."""
+        ids = [entry.obj for _, entry in tree.index.iterate()]
+        self._reader.store.entities(tree.catalog, ids)
+
+
+def _tables(index: _Entries) -> dict[str, str]:
+    """Key of each table by its uuid."""
+    return {entry.table_id: key for key, entry in index.items() if entry.kind == TABLE}
+
+
+def _not_ours(full: str) -> StateConflict:
+    return StateConflict(
+        "CannotReset",
+        f"'{full}' would come or go, and it is no managed Delta table",
+        field="to",
+        remedy="register or drop it first, so that it is there now as it was then",
+    )

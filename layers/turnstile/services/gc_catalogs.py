@@ -1,0 +1,69 @@
+"""Objs of dropped catalogs: commits, entities and segments go after their grace, then the note that they are there.
+
+What belongs to tables (metadata, inline content, identities) lies in the same partition and goes with the tables. A
+catalog that was created again under the name has the partition now, and its own history decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from turnstile.core.catalog_rows import forget_catalog
+from turnstile.core.gc_plan import SETTLED_MS, Item, due
+from turnstile.core.plan import Row
+from turnstile.services.gc_files import NotNow
+from turnstile.services.gc_history import PREFIXES
+from turnstile.services.gc_kinds import Batch, Means, Trouble
+
+_BATCH: Final = 200
+
+
+class GoneCatalogs:
+    """Looks at one note at a time."""
+
+    rows = "gone"
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
+        grace = self._means.grace.history + SETTLED_MS
+        if now - row["created"] < grace:
+            return
+        world, batch = self._means.world, list[Item]()
+        if not self._again(row):
+            for prefix in PREFIXES:
+                for obj in world.objs.list(world.space.objs(row["name"]), prefix):
+                    created = obj.created // 1000
+                    item = due(
+                        "catalogs",
+                        f"{row['name']}/{obj.id}",
+                        len(obj.payload),
+                        since=max(created, row["created"]),
+                        now=now,
+                        grace=grace,
+                    )
+                    batch += [item] if item is not None else []
+                    if len(batch) == _BATCH:
+                        yield Batch(tuple(batch), partial(self._remove, row, tuple(batch)))
+                        batch = []
+        yield Batch(tuple(batch), partial(self._end, row, tuple(batch)))
+
+    def _again(self, row: Row) -> bool:
+        """Whether there is a catalog of that name."""
+        return self._means.world.refs.read(self._means.world.space.catalog(row["name"])) is not None
+
+    def _remove(self, row: Row, items: tuple[Item, ...]) -> None:
+        world = self._means.world
+        if items and self._again(row):
+            raise NotNow("there is a catalog of that name again")
+        for item in items:
+            world.objs.delete(world.space.objs(row["name"]), item.id.removeprefix(f"{row['name']}/"))
+            self._means.faults("collect.deleted")
+
+    def _end(self, row: Row, items: tuple[Item, ...]) -> None:
+        self._remove(row, items)
+        self._means.faults("collect.emptied")
+        self._means.world.refs.write(forget_catalog(row))

@@ -1,0 +1,134 @@
+"""Objs of catalogs' trees that no HEAD of the last days leads to: old commits, what only they named, lost attempts.
+
+    1  edge     the commit that was the HEAD when the history that is kept began: a few reads
+    2  mark     what HEAD, recent HEADs, edge, restoring commits and named snapshots lead to, in bounded memory
+    3  sweep    the objs in id order, oldest commits first: old and not marked
+
+Commits between edge and HEAD need no marking: what they lead to was there at the edge, or was written since then, or was
+brought in by a restoring commit. What is written meanwhile is young, and a change starts from a HEAD, so nothing that is swept can be
+reached again (I10). A page token pins a HEAD for an hour, a change computes from one for seconds: both lie this side of
+the edge. Nothing is kept between runs: a run that dies has made the next one's work smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from turnstile.core.bloom import BloomFilter
+from turnstile.core.catalog_rows import CatalogHead
+from turnstile.core.errors import NotFound
+from turnstile.core.gc_plan import SETTLED_MS, Item, due
+from turnstile.core.plan import Row
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.snapshots import snapshots_of
+from turnstile.services.gc_files import NotNow
+from turnstile.services.gc_kinds import Batch, Means, Trouble
+
+PREFIXES: Final = ("commit/", "entity/", "segment/")
+"""In this order: a commit goes before what it leads to, so that a HEAD of the past is whole or gone."""
+
+_BATCH: Final = 200
+_BITS: Final = 1 << 26  # at most, 8 MB: at three million objs one in ten thousand stays for another run
+_BITS_EACH: Final = 20
+_ENTRY_BYTES: Final = 20  # of a packed index, at least
+
+
+class HistoryObjs:
+    """Looks at one catalog at a time."""
+
+    rows = "catalog"
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._reader = CatalogReader(means.world)
+        self._history = History(self._reader)
+
+    def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
+        began = now - self._means.grace.history - SETTLED_MS
+        head = CatalogHead.from_row(row)
+        if head.created > began:  # objs of a dropped catalog of the same name could be among these
+            return
+        try:
+            edge = self._history.tree(head.name, AsOf(time=began))
+        except NotFound:
+            return
+        marked = self._marked(head, edge, now)
+        self._means.faults("collect.marked")
+        for prefix in PREFIXES:
+            items: list[Item] = []
+            for obj in self._means.world.objs.list(self._means.world.space.objs(head.name), prefix):
+                created = obj.created // 1000
+                if obj.id in marked or created > began - SETTLED_MS:
+                    continue
+                since = max(created, edge.commit.at // 1000)
+                item = due(
+                    "history",
+                    f"{head.name}/{obj.id}",
+                    len(obj.payload),
+                    since=since,
+                    now=now,
+                    grace=self._means.grace.history,
+                )
+                items += [item] if item is not None else []
+                if len(items) == _BATCH:
+                    yield Batch(tuple(items), partial(self._remove, head, tuple(items)))
+                    items = []
+            if items:
+                yield Batch(tuple(items), partial(self._remove, head, tuple(items)))
+
+    def _marked(self, head: CatalogHead, edge: Tree, now: int) -> BloomFilter:
+        segments: set[str] = set()
+        current = self._reader.store.tree(head.name, head.head)
+        about = sum(segment.weight for tree in (current, edge) for segment in tree.index.directory) // _ENTRY_BYTES
+        about += (len(current.index.embedded) + 1) * len(head.recent)
+        marked = BloomFilter(min(_BITS, about * _BITS_EACH), now)
+        for tree in (current, edge, *self._recent(head), *self._restoring(current, edge), *self._named(current)):
+            self._mark(tree, marked, segments)
+        return marked
+
+    def _mark(self, tree: Tree, marked: BloomFilter, segments: set[str]) -> None:
+        """Everything the tree leads to. Segments are shared by many trees; each is read once, as a whole."""
+        marked.add(tree.head)
+        for _, entry in tree.index.embedded.iterate():
+            marked.add(entry.obj)
+        for segment in tree.index.directory:
+            if segment.obj and segment.obj not in segments:
+                segments.add(segment.obj)
+                marked.add(segment.obj)
+                for _, entry in self._reader.store.segment(tree.catalog, segment.obj).iterate():
+                    marked.add(entry.obj)
+
+    def _recent(self, head: CatalogHead) -> Iterator[Tree]:
+        """The HEADs that the row remembers, for recovery by hand."""
+        for id in head.recent[1:]:
+            found = self._reader.store.find_tree(head.name, id)
+            if found is not None:
+                yield found
+
+    def _restoring(self, current: Tree, edge: Tree) -> Iterator[Tree]:
+        """Commits since the edge that brought in what was not there before them."""
+        id = current.commit.restored_by
+        while id:
+            tree = self._reader.store.find_tree(current.catalog, id)
+            if tree is None or tree.commit.seq <= edge.commit.seq:
+                return
+            yield tree
+            id = tree.commit.restored_by
+
+    def _named(self, current: Tree) -> Iterator[Tree]:
+        """HEADs that have a name for as long as it stays."""
+        for snapshot in snapshots_of(current, self._reader.store):
+            yield self._reader.store.tree(current.catalog, snapshot.head)
+
+    def _remove(self, head: CatalogHead, items: tuple[Item, ...]) -> None:
+        world = self._means.world
+        row = world.refs.read(head.key)
+        if row is None or CatalogHead.from_row(row).created != head.created:
+            raise NotNow("the catalog was dropped meanwhile")
+        for item in items:
+            world.objs.delete(world.space.objs(head.name), item.id.removeprefix(f"{head.name}/"))
+            self._means.faults("collect.deleted")
