@@ -60,7 +60,7 @@ NEAREST: Final = {
     "named_ref": ("test_core_rows", "test_named_refs"),
     "request_rows": ("test_core_rows",),
     "lease": ("test_lease",),
-    "updateable": ("test_updateable*",),
+    "updateable": ("test_tasks",),
     "places": ("../functional/test_iceberg_*",),
     "catalogs": ("test_catalog_*",),
     "external": ("test_catalog_*",),
