@@ -250,6 +250,7 @@ def test_a_document_is_fetched_over_http() -> None:
         (200, b"\xff\xfe", {}),
         (200, b"[" * 100_000, {}),
         (200, b'{"keys": "' + b"x" * MAX_BYTES + b'"}', {}),
+        (200, b'{"keys": []}' + b" " * MAX_BYTES, {}),
     ],
 )
 def test_what_is_no_document_of_the_issuers_is_unreachable(status: int, body: bytes, headers: dict[str, str]) -> None:
