@@ -184,9 +184,8 @@ def register_table(catalog: str, namespace: str) -> Answer:
 def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
     asked = body(shapes.NewName)
     target = None if asked.namespace is None else check_namespace(asked.namespace)
-    path = services().catalog.renamer.rename(
-        _catalog(catalog), check_namespace(namespace), check_identifier(table, "table"), asked.name, target
-    )
+    named = (_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+    path = services().catalog.renamer.rename(*named, asked.name, target, external=False)
     return _load(catalog, path[:-1], path[-1])
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile.core.schemas import is_field, is_type
 
 _TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
@@ -106,35 +107,15 @@ def _field(info: ColumnInfo) -> dict[str, Any]:
         except (msgspec.DecodeError, RecursionError):
             type = info.type_json if info.type_json.isidentifier() else None
         if isinstance(type, dict) and "name" in type and "type" in type:
-            found = {"nullable": True, **type, "name": info.name}
-            return {**found, "metadata": found.get("metadata") or {}} if _known(found["type"]) else _bad(info)
+            found = {"nullable": True, **type, "name": info.name, "metadata": type.get("metadata") or {}}
+            return found if is_field(found) else _bad(info)
     if type is None:
         precision = f"({info.type_precision},{info.type_scale or 0})" if info.type_precision is not None else "(10,0)"
         type = f"decimal{precision}" if info.type_name == "DECIMAL" else _FROM_NAME.get(info.type_name or "")
-    if not _known(type):
+    if not is_type(type):
         return _bad(info)
     metadata = {"comment": info.comment} if info.comment else {}
     return {"name": info.name, "type": type, "nullable": info.nullable is not False, "metadata": metadata}
-
-
-def _known(type: Any, depth: int = 0) -> bool:
-    """Whether a type in Delta's JSON has the members that are read of it later."""
-    if isinstance(type, str):
-        return True
-    if not isinstance(type, dict) or depth > 60:
-        return False
-    match type.get("type"):
-        case "array":
-            return _known(type.get("elementType"), depth + 1)
-        case "map":
-            return _known(type.get("keyType"), depth + 1) and _known(type.get("valueType"), depth + 1)
-        case "struct":
-            fields = type.get("fields")
-            return isinstance(fields, list) and all(
-                isinstance(field, dict) and isinstance(field.get("name"), str) and _known(field.get("type"), depth + 1)
-                for field in fields
-            )
-    return True
 
 
 def _bad(info: ColumnInfo) -> dict[str, Any]:

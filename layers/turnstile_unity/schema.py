@@ -42,8 +42,10 @@ def fields_to_api(fields: Any) -> dict[str, Any]:
 
 
 def _api(type: Any) -> Any:
-    """A type in the API's spelling; one of unknown form stays as it is."""
+    """A type in the API's spelling, which has no user-defined ones: what files hold of them."""
     kind = type.get("type") if isinstance(type, dict) else None
+    if kind == "udt":
+        return _api(type["sqlType"])
     if kind == "struct":
         return fields_to_api(type.get("fields") or [])
     members = _TYPES.get(kind) if isinstance(kind, str) else None
@@ -117,6 +119,8 @@ def same_columns(one: Any, other: Any) -> bool:
 def _bare(node: Any) -> Any:
     if isinstance(node, list | tuple):
         return [_bare(one) for one in node]
+    if isinstance(node, dict) and node.get("type") == "udt":
+        return _bare(node.get("sqlType"))
     if isinstance(node, dict):
         return {name: _bare(value) for name, value in node.items() if name not in ("metadata", "nullable")}
     return node

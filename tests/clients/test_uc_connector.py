@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 JAR = os.environ.get("TURNSTILE_UC_CONNECTOR", "")
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not JAR, reason="NOT TESTED: UCSingleCatalog; TURNSTILE_UC_CONNECTOR names no jar"),
 ]
 

@@ -72,6 +72,16 @@ def test_who_would_have_been_let_in_or_may_create_it_is_told_that_it_does_not_ex
     assert (answer.status, answer.error["type"]) == (404, type), answer.text
 
 
+def test_i12_what_only_admins_may_do_is_not_begun_for_others_where_nothing_is_there(realm: Realm) -> None:
+    """An import looks at files before it looks for the name."""
+    realm.grant("catalog", "main", "ann", "USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE TABLE")
+    before = realm.state()
+    for namespace in ("sales", "nope"):
+        answer = realm.ask("ann", "POST", f"{NS}/{namespace}/imports", {"name": "i", "location": "s3://other/e1"})
+        assert answer.status == 403, answer.text
+    assert realm.state() == before
+
+
 def test_a_uuid_that_leads_to_no_table_is_not_found_and_one_that_does_is_refused(realm: Realm) -> None:
     """A uuid cannot be guessed: who has it was told once."""
     assert ask(realm, f"/v1/tables/{realm.table}/head").status == 403

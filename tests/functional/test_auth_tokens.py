@@ -127,8 +127,11 @@ def test_only_forms_are_read(here: Deployment, media: str) -> None:
 
 def test_i12_a_secret_in_the_url_is_refused(here: Deployment, client: dict[str, Any]) -> None:
     query = {**GRANT, "client_id": client["client_id"], "client_secret": client["client_secret"]}
-    answer = here.http("tokens").call("POST", "/oauth/token", query=query, body="", headers={"Content-Type": FORM})
-    refused(answer, 400, "invalid_request")
+    for body in ("", urlencode(query)):
+        answer = here.http("tokens").call(
+            "POST", "/oauth/token", query=query, body=body, headers={"Content-Type": FORM}
+        )
+        assert "URL" in refused(answer, 400, "invalid_request")
 
 
 def headers_that_are_no_client(client: dict[str, Any]) -> list[str]:

@@ -240,3 +240,14 @@ def test_every_request_needs_the_token_of_a_stack_that_has_one() -> None:
     refused(Http(app.app).get("/v1/catalogs"), 401, "NotAuthenticated")
     refused(Http(app.app, "wrong").delete(DEFAULT), 401, "NotAuthenticated")
     assert Http(app.app, "secret").get("/v1/catalogs").status == 200
+
+
+def test_i9_an_external_table_is_not_renamed_by_a_request_that_could_not_show_it(stack: Stack) -> None:
+    unity = "/api/2.1/unity-catalog/tables"
+    external = {
+        "name": "e", "catalog_name": "main", "schema_name": "default", "table_type": "EXTERNAL", "columns": [],
+        "data_source_format": "DELTA", "storage_location": "file:///elsewhere/e",
+    }  # fmt: skip
+    assert stack.http.post(unity, external).status == 200
+    refused(stack.http.post(f"{DEFAULT}/tables/e/rename", {"name": "f"}), 400, "UnsupportedTable", "table")
+    assert stack.http.get(f"{unity}/main.default.e").json["name"] == "e"

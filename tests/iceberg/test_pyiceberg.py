@@ -28,6 +28,10 @@ SCHEMA = Schema(
 )
 
 
+NO_RETRY = {"commit.retry.num-retries": "0"}
+"""PyIceberg shall not hide conflicts by committing again."""
+
+
 def rows(*ids: int, region: str = "eu") -> pa.Table:
     return pa.table({"id": pa.array(ids, pa.int64()), "region": pa.array([region] * len(ids), pa.string())})
 
@@ -133,12 +137,12 @@ def test_listings_come_in_pages(connect: Connect, namespace: str) -> None:
 
 def test_i9_two_clients_change_different_tables_of_one_catalog_at_once(connect: Connect, namespace: str) -> None:
     for n in range(2):
-        connect().create_table(f"{namespace}.t{n}", SCHEMA)
+        connect().create_table(f"{namespace}.t{n}", SCHEMA, properties=NO_RETRY)
 
     def work(n: int) -> int:
         catalog = connect()
         for round in range(5):
-            catalog.load_table(f"{namespace}.t{n}").append(rows(round))  # PyIceberg retries nothing by itself
+            catalog.load_table(f"{namespace}.t{n}").append(rows(round))
         return n
 
     with ThreadPoolExecutor(2) as threads:
@@ -193,7 +197,7 @@ def test_i9_appends_from_the_same_state_become_one_history_where_the_table_wants
     connect: Connect, namespace: str
 ) -> None:
     name = f"{namespace}.t"
-    connect().create_table(name, SCHEMA, properties={"turnstile.merge-appends": "true"})
+    connect().create_table(name, SCHEMA, properties={"turnstile.merge-appends": "true", **NO_RETRY})
     writers = [connect().load_table(name) for _ in range(3)]
     for n, writer in enumerate(writers):
         writer.append(rows(10 * n, 10 * n + 1))  # the second and third were made for an empty table

@@ -27,10 +27,13 @@ WRITES: Final = (
     "turnstile.core.client_rows",
     "turnstile.core.named_ref",
     "turnstile.core.request_rows",
+    "turnstile.core.lease",
+    "turnstile.core.updateable",
     "turnstile.services.catalog.catalogs",
     "turnstile.services.catalog.external",
     "turnstile.services.catalog.register",
     "turnstile.services.transfer.importing",
+    "turnstile_iceberg.places",
 )
 """Modules that build conditional writes, all there are: each clause always holds; each action does nothing."""
 

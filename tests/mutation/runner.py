@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,9 @@ NEAREST: Final = {
     "client_rows": ("test_clients",),
     "named_ref": ("test_core_rows", "test_named_refs"),
     "request_rows": ("test_core_rows",),
+    "lease": ("test_lease",),
+    "updateable": ("test_tasks",),
+    "places": ("../functional/test_iceberg_*",),
     "catalogs": ("test_catalog_*",),
     "external": ("test_catalog_*",),
     "register": ("test_catalog_*", "test_traps*"),
@@ -112,6 +116,8 @@ def _failed(number: int | None, tests: list[str]) -> str:
                 if number is not None:
                     install(number)
                 code = int(pytest.main([*OPTIONS, *tests]))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 os._exit(code)

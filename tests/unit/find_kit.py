@@ -13,6 +13,7 @@ from turnstile.core.head import new_head_row
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.path_query.query import ATTRIBUTES, Query, Subject, Value, holds
 from turnstile.core.plan import Insert, new_row
+from turnstile.core.spill import SpillLimits
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.find import Finder
@@ -43,9 +44,9 @@ def entity(path: Path, thing: Thing) -> Entity:
                  external=external)  # fmt: skip
 
 
-def made(things: Mapping[Path, Thing]) -> CatalogServices:
+def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> CatalogServices:
     """Services, their caches cold, on a catalog that has exactly these, in one change."""
-    services = fresh()
+    services = fresh(spill=spill)
     world = fakes(services)
     put = {path: entity(path, thing) for path, thing in things.items()}
     services.committer.commit("main", lambda _: Edit("fill", put=put, remove=(("default",),)))

@@ -75,6 +75,9 @@ def test_hashes_of_other_parameters_still_count() -> None:
     older = hashlib.scrypt(b"x", salt=salt, n=2**10, r=4, p=2, dklen=32).hex()
     assert matches("x", f"scrypt$10$4$2${salt.hex()}${older}")
     assert not matches("y", hashed("x", salt))
+    kept = hashed("x", salt)
+    assert matches("x", kept)
+    assert not matches("x", kept[:-1] + ("0" if kept[-1] != "0" else "1")), "to the last bit"
 
 
 def test_i12_a_rotated_secret_counts_no_more_unless_it_is_kept_and_then_for_so_long() -> None:

@@ -30,7 +30,7 @@ MAP = {"type": "map", "keyType": "string", "valueType": ARRAY, "valueContainsNul
         struct(field(metadata=None)),
         struct(field(type=ARRAY), field(type=MAP), field(type=struct(field()))),
         struct(field(type={"type": "array", "elementType": "long"})),
-        struct(field(type={"type": "udt", "class": "x"})),
+        struct(field(type={"type": "udt", "class": "x", "sqlType": ARRAY})),
     ],
 )
 def test_schemas_that_can_be_read(schema: Any) -> None:
@@ -51,6 +51,8 @@ def test_schemas_that_can_be_read(schema: Any) -> None:
         struct(field(type=None)),
         struct(field(type="")),
         struct(field(type={"fields": []})),
+        struct(field(type={"type": "udt", "class": "x"})),
+        struct(field(type={"type": "set", "elementType": "long"})),
         struct(field(nullable=None)),
         struct(field(metadata=[])),
         struct(field(type=struct(field(name=None)))),

@@ -18,6 +18,7 @@ from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.path_query.parser import parse
 from turnstile.core.path_query.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
 from turnstile.core.path_query.text import to_text
+from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import Tree
 from turnstile.services import find
 from turnstile.services.catalog.change import Edit
@@ -58,19 +59,20 @@ comparisons = st.one_of(
 )
 pairs = st.lists(comparisons, min_size=2, max_size=2).map(tuple)
 predicates = comparisons | comparisons.map(Not) | pairs.map(All) | pairs.map(Some) | pairs.map(All).map(Not)
+spills = st.sampled_from((None, SpillLimits(embedded=60, segment=120)))
 steps = st.builds(Step, st.none() | names, st.none() | predicates)
 queries = st.builds(Query, st.just("main"), st.lists(steps, min_size=1, max_size=3).map(tuple))
 
 
-@settings(max_examples=300, deadline=None)
-@given(catalogs(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3))
+@settings(max_examples=200, deadline=None)
+@given(catalogs(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3), spills)
 def test_i9_every_query_finds_what_its_meaning_says_in_order_and_once_however_it_is_paged(
-    there: dict[Path, Thing], asked: list[Query], size: int, batch: int
+    there: dict[Path, Thing], asked: list[Query], size: int, batch: int, spill: SpillLimits | None
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "AT_ONCE", batch)
         patch.setattr(find, "LOOKS", batch)
-        services = made(there)
+        services = made(there, spill)
         for query in asked:
             wanted = naive(there, query)
             assert found(services, to_text(query), size) == wanted

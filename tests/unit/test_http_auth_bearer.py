@@ -63,6 +63,18 @@ def test_i12_no_other_header_is_anybody(header: str) -> None:
     assert "s3cret" not in caught.value.message
 
 
+def test_i12_a_token_must_fit_to_the_last_bit() -> None:
+    """Tokens whose fingerprints begin or end as the operator's does."""
+    right = fingerprint("s3cret")
+    alike = [
+        sent
+        for sent in map(str, range(20_000))
+        if fingerprint(sent)[:3] == right[:3] or fingerprint(sent)[-3:] == right[-3:]
+    ]
+    assert alike
+    assert {STATIC.find(sent) for sent in alike} == {None}
+
+
 def test_a_token_that_is_too_long_to_be_one_is_not_looked_at() -> None:
     def never() -> Judge:
         raise AssertionError("it was looked at")

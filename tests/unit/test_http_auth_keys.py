@@ -243,19 +243,27 @@ def test_a_document_is_fetched_over_http() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "headers"),
     [
-        (302, b"", {"location": "http://127.0.0.1:1/elsewhere"}),
         (404, b"{}", {}),
         (500, b"{}", {}),
         (200, b"[]", {}),
         (200, b"{", {}),
         (200, b"\xff\xfe", {}),
         (200, b"[" * 100_000, {}),
-        (200, b'"' + b"x" * MAX_BYTES + b'"', {}),
+        (200, b'{"keys": "' + b"x" * MAX_BYTES + b'"}', {}),
+        (200, b'{"keys": []}' + b" " * MAX_BYTES, {}),
     ],
 )
 def test_what_is_no_document_of_the_issuers_is_unreachable(status: int, body: bytes, headers: dict[str, str]) -> None:
     with site(status, body, **headers) as url, pytest.raises(Unreachable):
         fetch_json(url)
+
+
+def test_i12_a_redirect_is_not_followed_wherever_it_leads() -> None:
+    with site(200, b'{"keys": []}') as elsewhere:
+        assert fetch_json(elsewhere) == {"keys": []}
+        for status in (301, 302, 303, 307, 308):
+            with site(status, b"", location=elsewhere) as url, pytest.raises(Unreachable):
+                fetch_json(url)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -9,11 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.fakes.refs import FakeRefs
 from tests.fakes.storage import FakeClock
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
 from turnstile.core.errors import OutcomeUnknown
 from turnstile.core.lease import Lease
+from turnstile.core.plan import Change, Write
+from turnstile.ports import Accepted, Rejected
 from turnstile.services.leases import Held, Leases
 
 TERM = 1_000
@@ -102,6 +106,44 @@ def test_a_lease_whose_taking_was_not_answered_is_nobodys_until_its_end(how: str
     assert isinstance(leases.take("n", TERM), Held if how == "after" else Lease)
     world.clock.now += TERM
     assert isinstance(leases.take("n", TERM), Lease)
+
+
+class Between(FakeRefs):
+    """Something happens between the look at a row and the change of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        if isinstance(write, Change) and self.meanwhile:
+            self.meanwhile.pop()()
+        return super().write(write)
+
+
+def test_i2_of_two_that_take_over_at_once_one_does() -> None:
+    world, store = fake_world(), Between()
+    world.clock.step = 0
+    leases = Leases(replace(world, refs=store))
+    first = taken(leases.take("n", TERM))
+    world.clock.now += TERM
+    others: list[Lease | Held] = []
+    store.meanwhile = [lambda: others.append(leases.take("n", TERM))]
+    mine = leases.take("n", TERM)
+    other = taken(others[0])
+    assert mine == Held(other.until)
+    assert (other.start, other.fence) == (first.until, 1)
+    assert leases.renew(other, TERM) is not None
+
+
+def test_i2_a_lease_that_is_extended_in_the_last_moment_is_not_taken() -> None:
+    world, store = fake_world(), Between()
+    world.clock.step = 0
+    leases = Leases(replace(world, refs=store))
+    first = taken(leases.take("n", TERM))
+    world.clock.now += TERM
+    store.meanwhile = [lambda: leases.renew(first, TERM)]
+    assert leases.take("n", TERM) == Held(world.clock.now + TERM)
 
 
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["take", "renew", "release"]), st.integers(-300, 600)))

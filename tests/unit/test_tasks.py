@@ -34,11 +34,13 @@ def made(answer: Updateable | Moved) -> Updateable:
 
 
 def test_i6_an_object_changes_only_under_the_version_that_was_read() -> None:
-    objects = Updateables(still())
+    world = still()
+    objects = Updateables(world)
     first = made(objects.create("config", "a", b"1"))
     assert objects.create("config", "a", b"x") == Moved(first)
+    world.clock.now += 5
     second = made(objects.update(first, b"2"))
-    assert (second.payload, second.created) == (b"2", first.created)
+    assert (second.payload, second.created, second.changed_at) == (b"2", first.created, first.created + 5)
     assert objects.update(first, b"3") == Moved(second)
     assert objects.delete(first) == Moved(second)
     assert objects.read("config", "a") == second

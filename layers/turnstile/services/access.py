@@ -25,6 +25,7 @@ from turnstile.core.access_rules import (
     create_catalog,
     create_schema,
     may_know_missing,
+    nobody,
     padded,
     permitted,
     see_schema,
@@ -160,7 +161,7 @@ class Guard:
             return
         about = [one for one in enumerate(self._needs) if fold(one[1].target.catalog) == fold(tree.catalog)]
         if not about and tree.catalog != REALM_TREE:
-            raise PermissionDenied(f"the request declares nothing that it needs in catalog '{tree.catalog}'")
+            raise _undeclared(tree.catalog)
         for position, need in about:
             self._settle(position, self._access.chain(tree, need.target))
 
@@ -172,9 +173,8 @@ class Guard:
         """
         if self.principal.admin or permitted(create_catalog, self.principal, self._access.metastore()):
             return
-        for need in self._needs:
-            if fold(need.target.catalog) == fold(catalog):
-                raise denied(self.principal, need)
+        about = [need for need in self._needs if fold(need.target.catalog) == fold(catalog)]
+        raise denied(self.principal, about[0]) if about else _undeclared(catalog)
 
     def settle(self) -> None:
         """Judge at once what was not judged yet, by the present rights: one read a catalog.
@@ -224,13 +224,13 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
     """Whether an operation may go on: it is permitted, or it may say that what it is about does not exist.
 
     What ``create_schema`` is about is the namespace to create; what has to permit it is the last level above it that
-    exists.
+    exists. What is admins' alone stays theirs, whether or not it exists.
     """
     if rule is create_schema:
         level = len(chain.levels) - 1 if chain.missing is None else chain.missing
         return level > 0 and permitted(create_schema, principal, chain.upto(level))
     return permitted(rule, principal, chain) or (
-        chain.missing is not None and rule not in METASTORE_RULES and may_know_missing(principal, chain)
+        chain.missing is not None and rule not in (*METASTORE_RULES, nobody) and may_know_missing(principal, chain)
     )
 
 
@@ -241,6 +241,10 @@ def denied(principal: Principal, need: Need) -> PermissionDenied:
         f"'{principal.name}' may not {need.rule.__name__.replace('_', ' ')}: {kind} '{need.target}'",
         remedy="ask its owner, or the owner of what it is in, for a grant; if it exists",
     )
+
+
+def _undeclared(catalog: str) -> PermissionDenied:
+    return PermissionDenied(f"the request declares nothing that it needs in catalog '{catalog}'")
 
 
 def access_of(entity: Entity) -> Access:

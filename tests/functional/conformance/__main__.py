@@ -40,4 +40,5 @@ def main(arguments: list[str]) -> int:
     return failed
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

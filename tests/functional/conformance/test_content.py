@@ -38,7 +38,7 @@ types = st.recursive(
             optional={"valueContainsNull": st.booleans() | junk},
         ),
         st.fixed_dictionaries({"type": st.just("struct"), "fields": st.lists(fields(inner), max_size=2) | junk}),
-        st.fixed_dictionaries({"type": st.just("udt"), "class": junk}),
+        st.fixed_dictionaries({"type": st.just("udt"), "class": junk}, optional={"sqlType": inner}),
     ),
     max_leaves=4,
 )

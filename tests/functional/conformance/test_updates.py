@@ -19,8 +19,10 @@ from tests.functional.conformance.words import (
     sets,
 )
 from tests.functional.unity_kit import (
+    COLUMNS,
     SCHEMA,
     T1,
+    B,
     Unity,
     api_protocol,
     metadata,
@@ -258,3 +260,24 @@ def test_derived_properties_sent_back_are_ignored(unity: Unity) -> None:
     found = properties(unity.update(unity.commit(1), sent))
     assert found["delta.lastUpdateVersion"] == "0" and "delta.feature.madeUp" not in found
     assert found["delta.minReaderVersion"] == "3"
+
+
+@covers(updateTable=200)
+def test_a_user_defined_type_is_shown_as_what_files_hold(unity: Unity) -> None:
+    """The API has no such types, and its clients would not read the table at all."""
+    stored = {"type": "struct", "fields": [{"name": "x", "type": "double", "nullable": False, "metadata": {}}]}
+    point = {"type": "udt", "class": "Point", "pyClass": None, "sqlType": stored}
+    in_log = {
+        "type": "struct",
+        "fields": [*COLUMNS["fields"], {"name": "at", "type": point, "nullable": True, "metadata": {}}],
+    }
+    said = {
+        "type": "struct",
+        "fields": [*COLUMNS["fields"], {"name": "at", "type": stored, "nullable": True, "metadata": {}}],
+    }
+    answer = unity.update(
+        unity.commit(1, metadata(in_log, **config(unity))), {"action": "set-columns", "columns": said}
+    )
+    assert answer.json["metadata"]["columns"] == said
+    column = unity.get(f"{B}/tables/main.sales.t1").json["columns"][1]
+    assert column["type_name"] == "USER_DEFINED_TYPE" and json.loads(column["type_json"])["type"] == point

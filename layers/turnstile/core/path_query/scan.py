@@ -30,7 +30,7 @@ def children(tree: Tree, parent: str, reach: Reach, after: str = "") -> Iterator
     at = max(start, prefix + reach.start, first)
     if reach.stop is not None:
         stop = min(prefix + reach.stop, stop) if stop is not None else prefix + reach.stop
-    while (found := tree.index.first(at)) and (stop is None or found[0] < stop):
+    while (found := next(tree.index.iterate(at, stop), None)) is not None:  # bounded: reads no segment beyond
         child = child_key(parent, found[0])
         if child == found[0]:
             yield found

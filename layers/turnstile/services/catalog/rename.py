@@ -12,6 +12,7 @@ import msgspec
 from turnstile.core.catalog_heads import rename_head
 from turnstile.core.catalog_paths import Path, dotted, key_of
 from turnstile.core.entities import Table
+from turnstile.core.errors import UnsupportedTable
 from turnstile.core.names import check_identifier
 from turnstile.core.plan import Row
 from turnstile.services.catalog.change import Edit, View
@@ -29,15 +30,26 @@ class Renamer:
         self._world, self._reader, self._committer = world, reader, committer
 
     def rename(
-        self, catalog: str, namespace: Path, name: str, new_name: str, new_namespace: Path | None = None
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        new_name: str,
+        new_namespace: Path | None = None,
+        *,
+        external: bool = True,
     ) -> Path:
         """Give the table ``name`` another name and return it in full. Three requests when warm.
+
+        Args:
+            external: whether a table that is registered only may be renamed, too.
 
         Raises:
             InvalidRequest: not a name.
             NotFound: no such catalog, table, or namespace to move to.
             AlreadyExists: the new name is taken (a change of case only is allowed).
             StateConflict: ``TableNotActive``: leaving, stuck, recovering.
+            UnsupportedTable: the table is registered only and ``external`` is not set.
         """
         target = check_path(namespace if new_namespace is None else new_namespace)
         check_identifier(new_name, "name")
@@ -48,6 +60,12 @@ class Renamer:
             entry = view.tree.table(namespace, name)
             old = view.entity(entry.obj)
             assert isinstance(old, Table)
+            if old.external is not None and not external:
+                raise UnsupportedTable(
+                    f"table '{name}' is external: its commits are not coordinated here",
+                    field="table",
+                    remedy="rename it through Unity Catalog's API, where it was registered",
+                )
             if same and old.name == new_name:
                 return None
             view.tree.namespace(target)
