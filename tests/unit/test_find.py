@@ -15,6 +15,7 @@ from tests.unit.test_catalog_costs import counted
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity
 from turnstile.core.errors import InvalidRequest, NotFound
+from turnstile.core.iceberg_entities import IcebergTable
 from turnstile.core.path_query.parser import parse
 from turnstile.core.path_query.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
 from turnstile.core.path_query.text import to_text
@@ -124,6 +125,17 @@ def test_a_delta_tables_properties_are_those_of_its_last_commit() -> None:
     changed = msgspec.structs.replace(snapshot, version=1, metadata={"configuration": {"tier": "silver"}})
     row["metadata"] = services.snapshots.put("main", row["table_id"], changed, 1)
     assert found(services, '/main/*/[tier = "silver"]') == [row["name"].removeprefix("main.")]
+
+
+def test_tables_of_other_formats_are_found_by_what_the_tree_knows_of_them() -> None:
+    services = made(lake())
+    iceberg = IcebergTable("events", "11111111-1111-4111-8111-111111111111", "s3://lake/e", "s3://lake/e/m.json", 5)
+    services.committer.commit("main", lambda _: Edit("iceberg", put={("EU", "events"): iceberg}))
+    assert found(services, '/main/*/[format = "iceberg"]') == ["EU.events"]
+    assert found(services, '/main/*/[kind = "iceberg-table" and created < 6]') == ["EU.events"]
+    assert found(services, '/main/EU/[id prefix "11111111"]') == ["EU.events"]
+    assert found(services, '/main/*/[tier = "gold" and format = "iceberg"]') == []
+    assert found(services, "/main/*/events/*") == []
 
 
 # -- one view -----------------------------------------------------------------------------------------------------
