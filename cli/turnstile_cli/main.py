@@ -8,6 +8,7 @@ from turnstile_cli import commands_catalog, commands_clients, commands_operate, 
 from turnstile_cli.codes import EPILOG
 from turnstile_cli.commands_access import grants
 from turnstile_cli.commands_find import find
+from turnstile_cli.commands_past import catalog
 from turnstile_cli.commands_refs import refs
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ for panel, members in _COMMANDS:
 
 app.add_typer(commands_clients.clients, name="clients", rich_help_panel="Operation")
 app.add_typer(grants, name="grants", rich_help_panel="Operation")
+app.add_typer(catalog, name="catalog", rich_help_panel="Operation")
 app.add_typer(refs, name="refs", rich_help_panel="Operation")
 
 

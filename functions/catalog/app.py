@@ -9,6 +9,7 @@ from __future__ import annotations
 import allowed
 import find
 import operators
+import past
 import permissions
 import refs
 import replies
@@ -127,7 +128,12 @@ def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
 def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
     asked = body(shapes.NamespaceUpdate)
     changed = services().catalog.namespaces.update(
-        _catalog(catalog), check_namespace(namespace), set=asked.set, unset=asked.unset, comment=asked.comment
+        _catalog(catalog),
+        check_namespace(namespace),
+        set=asked.set,
+        unset=asked.unset,
+        merge=asked.merge,
+        comment=asked.comment,
     )
     return replies.namespace(changed)
 
@@ -254,6 +260,7 @@ for routes in (
     permissions.routes,
     find.routes,
     refs.routes,
+    past.routes,
 ):
     api.register_blueprint(routes)
 

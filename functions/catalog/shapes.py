@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from turnstile.core.merging import Merge
+
 
 class NewCatalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST /v1/catalogs``."""
@@ -26,6 +28,30 @@ class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     comment: str | UnsetType | None = UNSET
     set: dict[str, str] = {}
     unset: list[str] = []
+    merge: dict[str, Merge] = {}
+
+
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A moment of a catalog: exactly one of a HEAD, a number of its log, a time (ms), or a snapshot's name."""
+
+    head: str | None = None
+    seq: int | None = None
+    time: int | None = None
+    snapshot: str | None = None
+
+
+class NewSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../snapshots``; ``of`` the present HEAD unless one is named."""
+
+    name: str
+    of: When | None = None
+    comment: str | None = None
+
+
+class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../reset``."""
+
+    to: When
 
 
 class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

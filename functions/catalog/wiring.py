@@ -20,6 +20,7 @@ from turnstile.services.access_grants import Grants
 from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.collect import Collector
 from turnstile.services.commits import Commits
+from turnstile.services.limits import Limits
 from turnstile.services.load import Loader
 from turnstile.services.transfer.exporting import Exporter
 from turnstile.services.transfer.importing import Importer
@@ -97,7 +98,8 @@ def use_world(
     world: World, *, lake_root: str = "file:///lake", grace: Grace | None = None, vendor: Vendor | None = None
 ) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    catalog = build(world, lake_root=lake_root, pause=time.sleep)
+    limits = Limits(history_ms=(grace or Grace()).history)
+    catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
     commits = Commits(world, catalog.limits)
     made = Services(
         open_catalog=catalog,

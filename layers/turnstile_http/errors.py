@@ -41,6 +41,7 @@ STATUS: Final[dict[str, int]] = {
     "ReloadRequired": 409,
     "LocationOwned": 409,
     "ConcurrentChange": 409,
+    "CannotReset": 409,
     "RefMoved": 409,
     "TooLarge": 413,
     "UnsupportedMediaType": 415,

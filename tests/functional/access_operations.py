@@ -39,6 +39,17 @@ def _ref(realm: Realm, method: str, what: str = "") -> Ask:
     return Ask(method, f"/v1/refs/app{what}", body, {"token": token} if method == "DELETE" else {})
 
 
+def _drop_snapshot(realm: Realm) -> Ask:
+    realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
+    return Ask("DELETE", "/v1/catalogs/main/snapshots/s")
+
+
+def _reset(realm: Realm) -> Ask:
+    """To where it is."""
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return Ask("POST", "/v1/catalogs/main/reset", {"to": {"seq": newest["seq"]}})
+
+
 def _keys(realm: Realm, operation: str) -> Ask:
     return Ask("POST", f"{B}/temporary-table-credentials", {"table_id": realm.table, "operation": operation})
 
@@ -121,6 +132,11 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
+    "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),
+    "list snapshots": lambda _: Ask("GET", "/v1/catalogs/main/snapshots"),
+    "create snapshot": lambda _: Ask("POST", "/v1/catalogs/main/snapshots", {"name": "s"}),
+    "drop snapshot": _drop_snapshot,
+    "reset catalog": _reset,
     "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "app", "value": "a"}),
     "read ref": lambda realm: _ref(realm, "GET"),
     "ref history": lambda realm: _ref(realm, "GET", "/history"),

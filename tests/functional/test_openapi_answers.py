@@ -38,6 +38,7 @@ class Site:
         self.ask("publish")
         self.append(2, "t2")
         self.append(None, "t3", base=2)
+        self.ask("createSnapshot", {"name": "named"})
         self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
 
     def now(self) -> int:
@@ -46,7 +47,7 @@ class Site:
     def path(self, operation: Operation) -> str:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
         path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
-        path = path.replace("{name}", "app")
+        path = path.replace("{name}", "app").replace("{snapshot}", "named")
         return path.replace("{table_id}", getattr(self, "table", NOBODY))
 
     def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
@@ -98,6 +99,8 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "importTable": lambda site: {"name": "loose", "location": site.loose_table("loose")},
     "exportTable": lambda site: {},
     "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
+    "createSnapshot": lambda site: {"name": "other", "comment": "before the move"},
+    "resetCatalog": lambda site: {"to": {"snapshot": "named"}},
     "createRef": lambda site: {"name": "other", "value": "a", "request_id": "r1"},
     "swapRef": lambda site: {"token": site.token, "value": "b"},
     "collect": lambda site: {},
@@ -187,7 +190,7 @@ def bad_request(site: Site, id: str) -> Answer:
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
     path = one.path.replace("{table_id}", NOBODY)
-    for name in ("catalog", "namespace", "table", "name"):
+    for name in ("catalog", "namespace", "table", "name", "snapshot"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
     body = GOOD[id](site) if id in GOOD else None
@@ -229,6 +232,12 @@ def moved(site: Site, id: str) -> Answer:
     return good(site, id)
 
 
+def reset_over_a_purge(site: Site) -> Answer:
+    site.ask("dropTable")
+    site.set(reason="purging")
+    return good(site, "resetCatalog")
+
+
 EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     400: bad_request,
     401: without_token,
@@ -253,6 +262,8 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("dropNamespace", 409): lambda site: site.ask("dropNamespace"),
     ("stageTable", 409): lambda site: site.ask("stageTable", {"name": "Orders"}),
     ("registerTable", 409): lambda site: site.register("orders", site.stage("other")),
+    ("createSnapshot", 409): lambda site: site.ask("createSnapshot", {"name": "NAMED"}),
+    ("resetCatalog", 409): reset_over_a_purge,
     ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),
     ("swapRef", 409): lambda site: moved(site, "swapRef"),
     ("deleteRef", 409): lambda site: moved(site, "deleteRef"),

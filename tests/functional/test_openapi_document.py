@@ -84,6 +84,8 @@ def shapes() -> list[tuple[str, str, type[msgspec.Struct]]]:
                 ("importTable", "Import"),
                 ("exportTable", "DryRun"),
                 ("changeRights", "RightsChange"),
+                ("createSnapshot", "NewSnapshot"),
+                ("resetCatalog", "Reset"),
                 ("createRef", "NewRef"),
                 ("swapRef", "RefSwap"),
                 ("collect", "Collect"),

@@ -11,6 +11,7 @@ from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import Entity, Namespace, encode
 from turnstile.core.errors import AlreadyExists, InvalidRequest, TooLarge
+from turnstile.core.merging import Merge, merged
 from turnstile.core.names import check_identifier
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
@@ -84,25 +85,30 @@ class Namespaces:
         *,
         set: Mapping[str, str] | None = None,
         unset: Collection[str] = (),
+        merge: Mapping[str, Merge] | None = None,
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> NamedNamespace:
-        """The namespace after ``set`` and ``unset`` of properties; a comment of None removes the comment, UNSET keeps
-        it. Updates of different properties at the same time both count.
+        """The namespace after ``set`` and ``unset`` of properties and then ``merge``; a comment of None removes the comment,
+        UNSET keeps it. Updates of different properties at the same time both count, and so do merges of the same one.
 
         Raises:
             NotFound: no such catalog or namespace.
-            InvalidRequest: a property both set and unset.
+            InvalidRequest: a property both set and unset, or merged as well; one to merge that is no whole number.
         """
         both = sorted({*unset} & {*(set or {})})
         if both:
             raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
+        twice = sorted({*unset, *(set or {})} & {*(merge or {})})
+        if twice:
+            raise InvalidRequest(f"property {twice[0]!r} is merged as well", field="merge", remedy="choose one")
 
         def change(view: View) -> Edit | None:
             old = view.entity(view.tree.namespace(path).obj)
             assert isinstance(old, Namespace)
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
-            new = _fitting(msgspec.structs.replace(old, properties={**kept, **(set or {})}, comment=said))
+            properties = merged({**kept, **(set or {})}, merge or {})
+            new = _fitting(msgspec.structs.replace(old, properties=properties, comment=said))
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())

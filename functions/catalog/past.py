@@ -1,0 +1,114 @@
+"""A catalog's past over HTTP: its log, snapshots, going back (docs/api.md, "A catalog's past"). Glue only."""
+
+from __future__ import annotations
+
+import allowed
+import msgspec
+import shapes
+from allowed import rights
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+from wiring import services
+
+from turnstile.core.access_rules import edit_catalog, nobody
+from turnstile.core.names import check_identifier
+from turnstile.core.snapshots import Snapshot
+from turnstile.services.catalog.history import AsOf, Logged
+from turnstile.services.catalog.reset import WasReset
+from turnstile_http.answers import Answer
+from turnstile_http.bodies import body
+from turnstile_http.params import Query
+
+__all__ = ["routes"]
+
+routes = Blueprint(__name__)
+
+CATALOG = "/v1/catalogs/{catalog}"
+
+
+class LogAnswer(msgspec.Struct, frozen=True):
+    """Commits of a catalog; ``next`` the number to go on from, absent at the end."""
+
+    commits: list[Logged]
+    next: int | UnsetType = UNSET
+
+
+class SnapshotAnswer(msgspec.Struct, frozen=True):
+    """A snapshot; ``at`` in microseconds, ``created`` in ms, ``versions`` of its Delta tables by uuid."""
+
+    name: str
+    head: str
+    seq: int
+    at: int
+    created: int
+    comment: str | None
+    versions: dict[str, int]
+
+
+class SnapshotsAnswer(msgspec.Struct, frozen=True):
+    """All snapshots of a catalog, by name."""
+
+    snapshots: list[SnapshotAnswer]
+
+
+@routes.route(CATALOG + "/log", methods=["GET"])
+@rights.needs((edit_catalog, allowed.catalog))
+def catalog_log(catalog: str) -> LogAnswer:
+    query = Query("start", "oldest_first", "max_results")
+    page = services().catalog.history.log(
+        check_identifier(catalog, "catalog"),
+        start=query.integer("start"),
+        oldest_first=query.flag("oldest_first"),
+        max_results=query.integer("max_results"),
+    )
+    return LogAnswer(list(page.commits), UNSET if page.next_seq is None else page.next_seq)
+
+
+@routes.route(CATALOG + "/snapshots", methods=["GET"])
+@rights.needs((edit_catalog, allowed.catalog))
+def list_snapshots(catalog: str) -> SnapshotsAnswer:
+    Query()
+    return SnapshotsAnswer(
+        [_answer(one) for one in services().catalog.named.list(check_identifier(catalog, "catalog"))]
+    )
+
+
+@routes.route(CATALOG + "/snapshots", methods=["POST"])
+@rights.needs((edit_catalog, allowed.catalog))
+def create_snapshot(catalog: str) -> Answer:
+    asked, name, found = body(shapes.NewSnapshot), check_identifier(catalog, "catalog"), services()
+    past = None
+    if asked.of is not None:
+        since = found.world.clock.now_ms() - found.catalog.limits.history_ms
+        past = found.catalog.history.lasting(name, _as_of(asked.of), since)
+    return Answer(_answer(found.catalog.named.create(name, asked.name, past=past, comment=asked.comment)), 201)
+
+
+@routes.route(CATALOG + "/snapshots/{snapshot}", methods=["DELETE"])
+@rights.needs((edit_catalog, allowed.catalog))
+def drop_snapshot(catalog: str, snapshot: str) -> None:
+    Query()
+    services().catalog.named.drop(check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot"))
+
+
+@routes.route(CATALOG + "/reset", methods=["POST"])
+@rights.needs((nobody, allowed.metastore))
+def reset_catalog(catalog: str) -> WasReset:
+    asked = body(shapes.Reset)
+    return services().catalog.resetter.reset(check_identifier(catalog, "catalog"), _as_of(asked.to))
+
+
+def _as_of(asked: shapes.When) -> AsOf:
+    return AsOf(head=asked.head, seq=asked.seq, time=asked.time, snapshot=asked.snapshot)
+
+
+def _answer(snapshot: Snapshot) -> SnapshotAnswer:
+    return SnapshotAnswer(
+        snapshot.name,
+        snapshot.head,
+        snapshot.seq,
+        snapshot.at,
+        snapshot.created,
+        snapshot.comment,
+        snapshot.versions,
+    )
