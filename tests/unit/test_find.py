@@ -240,6 +240,12 @@ def test_a_small_page_stops_reading_when_it_is_full() -> None:
     assert requests_of(there, "/main/*/*", 5) == ["objs.get_many"] * 2 + ["refs.read"]
 
 
+def test_a_page_that_follows_asks_for_no_head() -> None:
+    services = made(wide(1, 5))
+    token = finder(services).find("/main/*/*", max_results=2).next_token
+    assert counted(services, lambda: finder(services).find("/main/*/*", page_token=token)) == []
+
+
 def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
     there = wide(3, 150)
     services = made(there)
