@@ -201,13 +201,13 @@ def entity_at(view: View, path: Path, what: str = "table") -> IcebergEntity:
     """The Iceberg table (or view) that ``path`` leads to.
 
     Raises:
-        NotFound: the namespace, or the table: also when the name is that of something else.
+        NotFound: the table, also when its namespace is missing or the name is that of something else: Spark looks for a
+            namespace called like the table when a name ends in ``branch_...``, and goes on only when it hears so.
     """
     wanted = IcebergTable if what == "table" else IcebergView
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, wanted):
-        view.tree.namespace(path[:-1])
         raise NotFound(what, dotted(view.tree.catalog, *path), field=what, remedy="check the name")
     return entity
 

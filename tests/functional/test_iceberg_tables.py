@@ -247,6 +247,15 @@ def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_anybody(client: I
     assert client.delete(T1).status == 204 and client.delete(SALES).status == 204
 
 
+def test_a_table_of_a_missing_namespace_is_a_missing_table(client: Iceberg) -> None:
+    """Spark asks so for ``sales.t1.branch_audit``, and takes it for a branch only when the table is missing."""
+    client.create()
+    path = f"{MAIN}/namespaces/sales%1Ft1/tables/branch_audit"
+    refused(client.get(path), 404, "NoSuchTableException")
+    refused(client.commit(set_properties(a="1"), path=path), 404, "NoSuchTableException")
+    refused(client.get(path.replace("/tables/", "/views/")), 404, "NoSuchViewException")
+
+
 def test_metrics_are_taken_note_of(client: Iceberg) -> None:
     client.create()
     report = {"report-type": "scan-report", "table-name": "t1", "snapshot-id": 1, "metrics": {}}

@@ -15,6 +15,7 @@ from tests.unit.test_catalog_costs import counted
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity
 from turnstile.core.errors import InvalidRequest, NotFound
+from turnstile.core.iceberg_entities import IcebergTable
 from turnstile.core.path_query.parser import parse
 from turnstile.core.path_query.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
 from turnstile.core.path_query.text import to_text
@@ -126,6 +127,17 @@ def test_a_delta_tables_properties_are_those_of_its_last_commit() -> None:
     assert found(services, '/main/*/[tier = "silver"]') == [row["name"].removeprefix("main.")]
 
 
+def test_tables_of_other_formats_are_found_by_what_the_tree_knows_of_them() -> None:
+    services = made(lake())
+    iceberg = IcebergTable("events", "11111111-1111-4111-8111-111111111111", "s3://lake/e", "s3://lake/e/m.json", 5)
+    services.committer.commit("main", lambda _: Edit("iceberg", put={("EU", "events"): iceberg}))
+    assert found(services, '/main/*/[format = "iceberg"]') == ["EU.events"]
+    assert found(services, '/main/*/[kind = "iceberg-table" and created < 6]') == ["EU.events"]
+    assert found(services, '/main/EU/[id prefix "11111111"]') == ["EU.events"]
+    assert found(services, '/main/*/[tier = "gold" and format = "iceberg"]') == []
+    assert found(services, "/main/*/events/*") == []
+
+
 # -- one view -----------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +238,12 @@ def test_properties_of_delta_tables_cost_two_requests_a_hundred_and_only_where_t
 def test_a_small_page_stops_reading_when_it_is_full() -> None:
     there = wide(3, 200)
     assert requests_of(there, "/main/*/*", 5) == ["objs.get_many"] * 2 + ["refs.read"]
+
+
+def test_a_page_that_follows_asks_for_no_head() -> None:
+    services = made(wide(1, 5))
+    token = finder(services).find("/main/*/*", max_results=2).next_token
+    assert counted(services, lambda: finder(services).find("/main/*/*", page_token=token)) == []
 
 
 def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:

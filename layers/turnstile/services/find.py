@@ -93,17 +93,19 @@ class Finder:
         asked, now = parse(query), self._clock.now_ms()
         size, catalog = page_size(max_results), fold(asked.catalog)
         kind = f"find/{_digest(replace(asked, catalog=catalog))}"
-        present, after, began = self._reader.current(catalog), "", now
-        tree = present
         if page_token:
             given = from_text(page_token, now)
             if (given.catalog, given.kind) != (catalog, kind):
                 raise bad_token("belongs to another query")
+            present = None if self._reader.watch is None else self._reader.current(catalog)
             pinned = self._reader.store.find_tree(catalog, given.head)
             if pinned is None:
                 raise bad_token("has expired")
             tree, after, began = pinned, given.after, given.began
-        walk = _Walk(self._reader, self._properties, tree, present, after)
+        else:
+            present = tree = self._reader.current(catalog)
+            after, began = "", now
+        walk = _Walk(self._reader, self._properties, tree, present or tree, after)
         found, end = _page(walk, asked, size)
         token = None if end is None else token_text(Token(catalog, tree.head, "", kind, end, began))
         return Finding(tree.catalog, tree.head, tuple(walk.named(found)), token)

@@ -1,0 +1,99 @@
+"""What Spark does with Iceberg tables, as a script of its own: ``python spark_story.py URL NAMESPACE ANSWERS``.
+
+It runs in an environment with the Spark version that Iceberg's runtime is made for, and writes what it saw as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+
+
+def session(url: str) -> SparkSession:
+    """A session with two catalogs over the same warehouse: two clients with caches of their own."""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("turnstile-iceberg")
+        .config("spark.jars.packages", RUNTIME)
+        .config("spark.sql.extensions", "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+    )
+    for name in ("lake", "other"):
+        prefix = f"spark.sql.catalog.{name}"
+        builder = (
+            builder.config(prefix, "org.apache.iceberg.spark.SparkCatalog")
+            .config(f"{prefix}.type", "rest")
+            .config(f"{prefix}.uri", f"{url}/iceberg")
+            .config(f"{prefix}.warehouse", "main")
+            .config(f"{prefix}.cache-enabled", "false")  # a client sees what others did at its next statement
+            .config(f"{prefix}.io-impl", "org.apache.iceberg.hadoop.HadoopFileIO")
+        )
+    return builder.getOrCreate()
+
+
+def story(spark: SparkSession, namespace: str) -> dict[str, Any]:
+    """Every kind of statement; what each showed."""
+    seen: dict[str, Any] = {}
+
+    def rows(query: str) -> list[Any]:
+        return [list(row) for row in spark.sql(query).collect()]
+
+    spark.sql(f"CREATE NAMESPACE lake.{namespace} COMMENT 'of tests'")
+    table = f"lake.{namespace}.orders"
+    spark.sql(f"CREATE TABLE {table} (id bigint, region string) USING iceberg PARTITIONED BY (region)")
+    spark.sql(f"INSERT INTO {table} VALUES (1, 'eu'), (2, 'us')")
+    spark.sql(f"INSERT INTO other.{namespace}.orders VALUES (3, 'eu')")
+    spark.sql(f"INSERT INTO {table} VALUES (4, 'us')")
+    seen["rows"] = rows(f"SELECT id FROM other.{namespace}.orders ORDER BY id")
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN amount double")
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION FIELD bucket(4, id)")
+    spark.sql(f"UPDATE {table} SET amount = 1.5 WHERE id = 1")
+    spark.sql(f"DELETE FROM {table} WHERE id = 2")
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT 4L AS id, 9.0 AS amount) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET amount = s.amount"
+    )
+    seen["changed"] = rows(f"SELECT id, region, amount FROM other.{namespace}.orders ORDER BY id")
+    spark.sql(f"ALTER TABLE {table} CREATE TAG before")
+    spark.sql(f"ALTER TABLE {table} CREATE BRANCH audit")
+    spark.sql(f"INSERT INTO {table}.branch_audit VALUES (7, 'eu', 0.0)")
+    seen["branch"] = rows(f"SELECT count(*) FROM {table} VERSION AS OF 'audit'")
+    seen["main"] = rows(f"SELECT count(*) FROM {table} VERSION AS OF 'before'")
+    spark.sql(f"CREATE TABLE lake.{namespace}.copy USING iceberg AS SELECT id FROM {table}")
+    spark.sql(f"CREATE OR REPLACE TABLE lake.{namespace}.copy USING iceberg AS SELECT id * 10 AS id FROM {table}")
+    seen["replaced"] = rows(f"SELECT id FROM lake.{namespace}.copy ORDER BY id")
+    spark.sql(f"CREATE VIEW lake.{namespace}.recent AS SELECT id FROM {table} WHERE id > 2")
+    seen["view"] = rows(f"SELECT id FROM other.{namespace}.recent ORDER BY id")
+    seen["tables"] = sorted(row[1] for row in rows(f"SHOW TABLES IN lake.{namespace}"))
+    spark.sql(
+        f"CALL lake.system.expire_snapshots(table => '{namespace}.orders', older_than => TIMESTAMP '2100-01-01 00:00:00')"
+    )
+    seen["after expiry"] = rows(f"SELECT count(*) FROM {table}")
+    spark.sql(f"ALTER TABLE {table} RENAME TO lake.{namespace}.sales")
+    seen["renamed"] = rows(f"SELECT count(*) FROM lake.{namespace}.sales")
+    try:
+        spark.sql(f"DROP NAMESPACE lake.{namespace}")
+    except PySparkException as error:
+        seen["not empty"] = "not empty" in str(error)
+    spark.sql(f"DROP VIEW lake.{namespace}.recent")
+    spark.sql(f"DROP TABLE lake.{namespace}.copy PURGE")
+    spark.sql(f"DROP TABLE lake.{namespace}.sales")
+    spark.sql(f"DROP NAMESPACE lake.{namespace}")
+    seen["left"] = [row[0] for row in rows("SHOW NAMESPACES IN lake") if row[0] == namespace]
+    return seen
+
+
+if __name__ == "__main__":
+    url, wanted, answers = sys.argv[1:]
+    Path(answers).write_text(json.dumps(story(session(url), wanted)))

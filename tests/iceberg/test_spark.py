@@ -1,0 +1,67 @@
+"""Spark 4.1 with Iceberg's own runtime, unmodified, in an environment of its own: this project's Spark is a newer one,
+for which Iceberg has none yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+SPARK = "pyspark==4.1.*"
+HOME = Path.home() / ".cache" / "turnstile-tests" / "iceberg-spark-4.1"
+"""The environment, kept between runs: it takes some minutes and 450 MB to make."""
+
+STORY = Path(__file__).with_name("spark_story.py")
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The environment's interpreter; the test is skipped, with the reason, where it cannot be made."""
+    made = HOME / "bin" / "python"
+    uv = Path(sys.executable).with_name("uv")
+    if not (HOME / "complete").exists():
+        for command in (
+            [uv, "venv", "--quiet", "--clear", "--python", sys.executable, HOME],
+            [uv, "pip", "install", "--quiet", "--python", made, SPARK],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1_200)
+            if done.returncode:
+                pytest.skip(f"NOT TESTED: no environment with {SPARK}: {done.stderr[-300:]}")
+        (HOME / "complete").touch()
+    return made
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(1_800)
+def test_every_kind_of_statement(stack: Stack, python: Path, tmp_path: Path) -> None:
+    answers = tmp_path / "answers.json"
+    done = subprocess.run(
+        [python, STORY, stack.url, "spark_story", answers],
+        capture_output=True, text=True, check=False, timeout=900, cwd=tmp_path,
+    )  # fmt: skip
+    if "UNRESOLVED DEPENDENCIES" in done.stdout + done.stderr:
+        pytest.skip("NOT TESTED: Iceberg's runtime for Spark cannot be fetched")
+    said = [
+        line for line in done.stderr.splitlines() if "Error" in line or "Exception" in line or "spark_story" in line
+    ]
+    assert done.returncode == 0, "\n".join(line[:300] for line in said[:30])
+    assert json.loads(answers.read_text()) == {
+        "rows": [[1], [2], [3], [4]],
+        "changed": [[1, "eu", 1.5], [3, "eu", None], [4, "us", 9.0]],
+        "branch": [[4]],
+        "main": [[3]],
+        "replaced": [[10], [30], [40]],
+        "view": [[3], [4]],
+        "tables": ["copy", "orders"],
+        "after expiry": [[3]],
+        "renamed": [[3]],
+        "not empty": True,
+        "left": [],
+    }
