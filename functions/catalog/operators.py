@@ -7,15 +7,20 @@ import replies
 import shapes
 from wiring import services
 
-from turnstile.core.errors import InvalidRequest
+from turnstile.core.errors import InvalidRequest, StateConflict
 from turnstile.core.gc_plan import KINDS, Kind
 from turnstile.core.names import check_uuid
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.collect import Report
+from turnstile.services.collect_task import CollectTask
 from turnstile.services.repair import Diagnosis, Repairer
+from turnstile.services.tasks import Busy
 
 TIME_MS = 20_000
 """How long a request may work: less than the function's time limit, which is less than the gateway's."""
+
+LIFE_MS = 30_000
+"""How long a request may live at most: nothing of it is at work after that."""
 
 
 def heads(page_token: str | None, max_results: int | None) -> replies.Heads:
@@ -61,6 +66,7 @@ def collect(asked: shapes.Collect) -> Report:
 
     Raises:
         InvalidRequest: a kind that is not known.
+        StateConflict: ``GcRunning``: another run removes.
     """
     kinds: list[Kind] = []
     for kind in KINDS if asked.kinds is None else asked.kinds:
@@ -69,4 +75,15 @@ def collect(asked: shapes.Collect) -> Report:
             raise InvalidRequest(f"kind {kind!r} is not known", field="kinds", remedy=f"kinds: {', '.join(KINDS)}")
         kinds.append(known)
     until = services().world.clock.now_ms() + TIME_MS
-    return services().collector.collect(kinds, dry_run=asked.dry_run, until_ms=until)
+    found = CollectTask(services().world, services().collector).run(
+        LIFE_MS, kinds, dry_run=asked.dry_run, until_ms=until
+    )
+    if isinstance(found, Busy):
+        wait = max(1_000, found.until - services().world.clock.now_ms())
+        raise StateConflict(
+            "GcRunning",
+            f"another run has been removing garbage and may go on for {wait // 1000} s",
+            remedy="try again later, or ask for a dry run",
+            retry_after_ms=wait,
+        )
+    return found

@@ -54,9 +54,9 @@ class Services(msgspec.Struct, frozen=True):
 _built: list[Services] = []
 
 
-def use_world(world: World) -> Services:
+def use_world(world: World, limits: Limits | None = None) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    limits = Limits()
+    limits = limits or Limits()
     snapshots = Snapshots(world.objs, world.space)
     commits = Commits(world, limits)
     reader, ratifier = CatalogReader(world), Ratifier(world, limits, snapshots)
@@ -87,5 +87,6 @@ def opened() -> Services:
         from turnstile.adapters import open_world
 
         found = settings.read()
-        use_world(open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm))
+        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
+        use_world(world, Limits(backlog_bytes=found.backlog_bytes))
     return _built[0]

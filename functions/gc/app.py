@@ -15,16 +15,13 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
 from turnstile.core.gc_plan import KINDS, Kind
-from turnstile.services.collect import Report
-from turnstile.services.tasks import Busy, Running
+from turnstile.services.collect_task import totals
+from turnstile.services.tasks import Busy
 
 __all__ = ["collect", "sweep", "use_world"]
 
 MARGIN_MS: Final = 15_000
 """Kept of the function's time for what is under way when the time is up."""
-
-TASK: Final = "collect"
-"""The coordinated task of which one run at a time removes garbage."""
 
 _UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
@@ -46,49 +43,31 @@ def sweep(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Every minute: publish every table that has something unpublished."""
     here = services()
     swept = here.sweeper.sweep(until_ms=_until(context), each_ms=here.table_ms, workers=here.workers)
-    totals = {**swept.round.totals(), "heads": swept.tables, "unreadable": len(swept.unreadable)}
+    figures = {**swept.round.totals(), "heads": swept.tables, "unreadable": len(swept.unreadable)}
     complaints = [*swept.round.complaints(), *(msgspec.to_builtins(one) for one in swept.unreadable)]
-    _tell("sweep", totals, complaints)
-    return totals
+    _tell("sweep", figures, complaints)
+    return figures
 
 
 def collect(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable.
-
-    One run at a time removes: two would only do the same work twice. A run holds the task for as long as its function
-    may live; when that is over and it left no result, it has died, and the next one takes over. Dry runs wait for nobody.
-    """
+    """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable, unless
+    another run is at it."""
     scheduled = event.get("source") in _SCHEDULED
     asked = Asked(most=200_000) if scheduled else msgspec.convert(event, Asked)
-    reports: list[Report] = []
-
-    def work(_: Running | None = None) -> bytes:
-        report = services().collector.collect(
-            asked.kinds, dry_run=asked.dry_run, until_ms=_until(context), most=asked.most, imported=asked.imported
-        )
-        reports.append(report)
-        return msgspec.json.encode(_totals(report))
-
-    if asked.dry_run:
-        work()
-    elif isinstance(found := services().tasks.run(TASK, _remaining(context), work), Busy):
+    found = services().collect_task.run(
+        _remaining(context),
+        asked.kinds,
+        dry_run=asked.dry_run,
+        until_ms=_until(context),
+        most=asked.most,
+        imported=asked.imported,
+    )
+    if isinstance(found, Busy):
         _tell("collect", {"busy": 1}, [])
         return {"busy": 1, "attempt": found.attempt, "until": found.until}
-    answer: dict[str, Any] = msgspec.to_builtins(reports[0])
-    totals = _totals(reports[0])
-    _tell("dry run" if asked.dry_run else "collect", totals, answer["problems"])
-    return totals if scheduled else answer
-
-
-def _totals(report: Report) -> dict[str, int]:
-    return {
-        "items": len(report.items),
-        "bytes": report.bytes,
-        "deleted": report.deleted,
-        "freed": report.freed,
-        "problems": len(report.problems),
-        "incomplete": int(not report.complete),
-    }
+    answer: dict[str, Any] = msgspec.to_builtins(found)
+    _tell("dry run" if asked.dry_run else "collect", totals(found), answer["problems"])
+    return totals(found) if scheduled else answer
 
 
 def _remaining(context: Any) -> int:

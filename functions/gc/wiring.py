@@ -8,20 +8,19 @@ import settings
 
 from turnstile.core.gc_plan import Grace
 from turnstile.services.collect import Collector
+from turnstile.services.collect_task import CollectTask
 from turnstile.services.publish import Publisher
 from turnstile.services.sweep import Sweeper
-from turnstile.services.tasks import Tasks
 from turnstile.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The world, what sweeps and collects in it, one run at a time, and how long one table may take."""
+    """The world, what sweeps and collects in it, and how long one table may take."""
 
     world: World
     sweeper: Sweeper
-    collector: Collector
-    tasks: Tasks
+    collect_task: CollectTask
     table_ms: int
     workers: int
 
@@ -35,8 +34,7 @@ def use_world(world: World, *, grace: Grace | None = None, table_ms: int = 60_00
     made = Services(
         world=world,
         sweeper=Sweeper(world, Publisher(world, faults=faults)),
-        collector=Collector(world, grace, faults=faults, workers=workers),
-        tasks=Tasks(world),
+        collect_task=CollectTask(world, Collector(world, grace, faults=faults, workers=workers)),
         table_ms=table_ms,
         workers=workers,
     )

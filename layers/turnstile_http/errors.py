@@ -43,6 +43,7 @@ STATUS: Final[dict[str, int]] = {
     "ConcurrentChange": 409,
     "CannotReset": 409,
     "RefMoved": 409,
+    "GcRunning": 409,
     "TooLarge": 413,
     "UnsupportedMediaType": 415,
     "BacklogFull": 429,

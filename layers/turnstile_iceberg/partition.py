@@ -66,10 +66,12 @@ def numbered(
     A field that came without an id gets the one that the same source and transform had before (not in format 1, where
     ids follow positions), or the next one after ``last``.
     """
-    before = {(f.source_id, f.transform): f.field_id for old in known for f in old.fields} if version > 1 else {}
+    before = {(f.source_id, f.transform): f.field_id for old in known for f in old.fields}
     fields = []
-    for field in spec.fields:
+    for position, field in enumerate(spec.fields):
         known_as = before.get((field.source_id, field.transform), last + 1)
+        if version == 1:
+            known_as = FIRST_PARTITION_ID + position
         id = field.field_id if field.field_id >= 0 else known_as
         last = max(last, id)
         fields.append(msgspec.structs.replace(field, field_id=id))

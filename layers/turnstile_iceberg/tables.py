@@ -142,6 +142,7 @@ class Tables:
         Raises:
             NotFound: no such catalog, namespace or table.
             NotOffered: ``purge`` of a table whose location was not chosen here.
+            StateConflict: ``LocationOwned``: ``purge``, and another table's HEAD has this uuid.
         """
         gone: list[IcebergEntity] = []
 
@@ -154,7 +155,7 @@ class Tables:
             )
             return Edit(f"drop {what} {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
-        self._context.commit(catalog, change, judge=_again)
+        self._context.commit(catalog, change, judge=_no_tombstone if purge else _again)
         return gone[0]
 
     def place_view(self, catalog: str, namespace: Path, view: str, place: Place, file: str) -> IcebergView:
@@ -225,3 +226,9 @@ def lost_place(place: Place) -> Callable[[Mapping[int, Row | None]], None]:
 
 def _again(_failed: Mapping[int, Row | None]) -> None:
     """Rows of locations changed since they were read: the change is computed anew from what they are now."""
+
+
+def _no_tombstone(failed: Mapping[int, Row | None]) -> None:
+    """The tombstone of a purge would stand where another HEAD is, which decides what becomes of its own table."""
+    if failed:
+        raise StateConflict("LocationOwned", "another table has the same uuid", remedy="drop it without a purge")

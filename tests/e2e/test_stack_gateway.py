@@ -36,7 +36,13 @@ QUIET = "def on_refs(event, context):\n    return {}\ndef sweep(event, context):
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack whose API functions answer with the event they got, and log nothing."""
     root = tmp_path_factory.mktemp("echo")
-    for name, code in (("commit", ECHO), ("catalog", ECHO), ("publish", QUIET), ("gc", QUIET)):
+    for name, code in (
+        ("commit", ECHO),
+        ("catalog", ECHO),
+        ("iceberg", ECHO),
+        ("publish", QUIET),
+        ("gc", QUIET),
+    ):
         (root / "functions" / name).mkdir(parents=True)
         (root / "functions" / name / "app.py").write_text(code)
     with Stack.start(root / "home", port=0, functions=root / "functions") as stack:
@@ -56,7 +62,8 @@ def test_routes_and_path_parameters(echo: Stack) -> None:
     assert seen["pathParameters"] == {"catalog": "c", "namespace": "a.b", "table": "t@x"}
     assert seen["rawQueryString"] == "content=true"
     assert event(echo, "GET", "/v1/no/such/path")["routeKey"] == "$default"
-    assert event(echo, "GET", "/iceberg/v1/config?warehouse=main")["rawPath"] == "/iceberg/v1/config"
+    seen = event(echo, "GET", "/iceberg/v1/main/namespaces/a%1Fb")
+    assert (seen["routeKey"], seen["rawPath"]) == ("ANY /iceberg/{proxy+}", "/iceberg/v1/main/namespaces/a\x1fb")
 
 
 def test_a_get_with_a_json_body_arrives_with_it(echo: Stack) -> None:

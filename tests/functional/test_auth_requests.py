@@ -197,7 +197,7 @@ def test_i12_an_authorizer_without_anything_to_judge_by_does_not_start() -> None
         load_function("authorizer", TURNSTILE_AUTHENTICATION="none")
 
 
-@pytest.mark.parametrize("function", ["commit", "catalog", "tokens", "authorizer"])
+@pytest.mark.parametrize("function", ["commit", "catalog", "iceberg", "tokens", "authorizer"])
 def test_i12_no_function_starts_that_nobody_could_authenticate_to(function: str) -> None:
     with pytest.raises(ValueError, match="nobody could authenticate"):
         load_function(function, TURNSTILE_AUTHENTICATION="required")

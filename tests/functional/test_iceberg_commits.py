@@ -14,6 +14,7 @@ from tests.functional.http import Answer
 from tests.functional.iceberg_kit import (
     MAIN,
     SALES,
+    SCHEMA,
     T1,
     Iceberg,
     add_snapshot,
@@ -77,6 +78,28 @@ def test_a_commit_is_a_new_file_and_one_swap(client: Iceberg) -> None:
     assert said["metadata-log"][0]["metadata-file"].rpartition("/")[2].startswith("00000-")
     client.world.refs.requests.clear()
     assert client.load() == {**answer.json, "config": {}} and client.world.refs.requests == ["read"]
+
+
+def test_what_a_request_costs_when_warm(client: Iceberg) -> None:
+    """As docs/iceberg.md says it: requests to refs, to objs and to storage."""
+    client.create("t3")
+    for name in ("t1", "t2", "t3"):
+        client.load(f"{SALES}/tables/{name}")
+    refs, objs, storage = client.world.refs.requests, client.world.objs.requests, client.world.storages.requests
+
+    def cost(act: Callable[[], Answer], status: int) -> tuple[int, int, int]:
+        for counted in (refs, objs, storage):
+            counted.clear()
+        assert act().status == status
+        return len(refs), len(objs), len(storage)
+
+    tag = client.get(T1).headers["etag"]
+    assert cost(lambda: client.get(T1), 200) == (1, 0, 0)
+    assert cost(lambda: client.get(T1, headers={"If-None-Match": tag}), 304) == (1, 0, 0)
+    assert cost(lambda: client.commit(set_properties(a="1")), 200) == (2, 1, 1)
+    changes = [change(name, set_properties(a="2")) for name in ("t1", "t2", "t3")]
+    assert cost(lambda: client.post(COMMIT, {"table-changes": changes}), 204) == (2, 1, 3)
+    assert cost(lambda: client.post(f"{SALES}/tables", {"name": "t4", "schema": SCHEMA}), 200) == (4, 1, 1)
 
 
 def test_a_commit_that_changes_nothing_writes_nothing(client: Iceberg) -> None:

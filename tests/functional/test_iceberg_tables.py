@@ -223,6 +223,15 @@ def test_i10_purged_files_go_after_the_grace_period_and_not_before(client: Icebe
     assert other["metadata-location"] in left and f"test/location/{made['metadata']['location']}" not in client.heads()
 
 
+def test_i10_a_purge_touches_no_head_that_is_there_already(client: Iceberg) -> None:
+    """Uuids of tables that are purged were given out here, so there is none; but it would be another table's."""
+    uuid = client.create()["metadata"]["table-uuid"]
+    client.world.refs.rows[f"test/table/{uuid}"] = {"key": f"test/table/{uuid}", "kind": "table", "state": "active"}
+    before = client.heads()
+    refused(client.delete(T1, purgeRequested="true"), 400, "BadRequestException")
+    assert client.heads() == before and client.delete(T1).status == 204
+
+
 def test_i10_what_lies_elsewhere_is_not_purged(client: Iceberg) -> None:
     client.create(location="s3://elsewhere/t1")
     refused(client.delete(T1, purgeRequested="true"), 406, "UnsupportedOperationException")

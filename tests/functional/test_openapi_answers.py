@@ -14,6 +14,8 @@ from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function, load_function
 from tests.functional.openapi_kit import Operation, check, operations
 from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.services.collect_task import TASK
+from turnstile.services.tasks import Tasks
 from turnstile_http.request import MAX_BODY
 
 NOBODY = "99999999-9999-4999-8999-999999999999"
@@ -227,6 +229,11 @@ def after_publication(drive: Callable[[Site, str], Answer], id: str) -> Callable
     return prepared
 
 
+def gc_runs(site: Site) -> Answer:
+    Tasks(site.world).begin(TASK, 60_000)
+    return site.ask("collect", {"dry_run": False})
+
+
 def moved(site: Site, id: str) -> Answer:
     site.ask("swapRef", {"token": site.token, "value": "first"})
     return good(site, id)
@@ -267,6 +274,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),
     ("swapRef", 409): lambda site: moved(site, "swapRef"),
     ("deleteRef", 409): lambda site: moved(site, "deleteRef"),
+    ("collect", 409): gc_runs,
     ("importTable", 201): importing,
     ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
     ("importTable", 409): lambda site: importing(site, name="orders"),

@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from tests.fakes.world import FakeWorld, fake_world
-from tests.functional.http import load_function
+from tests.functional.http import Http, function, load_function
 from tests.functional.test_gc_function import SCHEDULED
 from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE, days, everything, stage_table
 from tests.unit.publish_kit import table_id
+from turnstile.services.collect_task import TASK
 from turnstile.services.tasks import Running, Tasks
 
 
@@ -32,7 +33,7 @@ def app(world: FakeWorld) -> ModuleType:
 
 
 def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, world: FakeWorld) -> None:
-    other = Tasks(world).begin(app.TASK, 120_000)
+    other = Tasks(world).begin(TASK, 120_000)
     assert isinstance(other, Running)
     before = everything(world)
     answer = app.collect(SCHEDULED, Context())
@@ -44,10 +45,10 @@ def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, w
 def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_more(
     app: ModuleType, world: FakeWorld
 ) -> None:
-    Tasks(world).begin(app.TASK, 120_000)
+    Tasks(world).begin(TASK, 120_000)
     world.clock.now += 120_000
     assert app.collect(SCHEDULED, Context())["deleted"] == 1
-    last = Tasks(world).last(app.TASK)
+    last = Tasks(world).last(TASK)
     assert last is not None
     assert (last.attempt, last.succeeded, last.until) == (2, 2, 0)
     assert msgspec.json.decode(last.result)["deleted"] == 1
@@ -63,7 +64,7 @@ def test_a_run_that_failed_lets_the_next_one_begin_at_once(
         patch.setattr(world.refs, "scan", away)
         with pytest.raises(RuntimeError, match="scanned"):
             app.collect(SCHEDULED, Context())
-    last = Tasks(world).last(app.TASK)
+    last = Tasks(world).last(TASK)
     assert last is not None and "cannot be scanned" in last.failure
     assert app.collect(SCHEDULED, Context())["deleted"] == 1
     assert app.collect(SCHEDULED, Context())["deleted"] == 0
@@ -75,3 +76,16 @@ def test_a_run_without_a_dry_run_costs_three_requests_more(app: ModuleType, worl
     dry = len(world.refs.requests)
     app.collect({"kinds": []}, Context())
     assert len(world.refs.requests) - dry == 3
+
+
+def test_i10_a_run_over_http_is_one_of_them(app: ModuleType, world: FakeWorld) -> None:
+    catalog = function("catalog")
+    catalog.use_world(world, grace=GRACE)
+    http = Http(catalog.app)
+    other = Tasks(world).begin(TASK, 10_000)
+    assert isinstance(other, Running)
+    refused = http.post("/v1/gc", {"dry_run": False})
+    assert (refused.status, refused.error["type"], refused.headers["retry-after"]) == (409, "GcRunning", "10")
+    assert len(http.post("/v1/gc", {}).json["items"]) == 1, "a dry run waits for nobody"
+    assert Tasks(world).finish(other)
+    assert http.post("/v1/gc", {"dry_run": False}).json["deleted"] == 1

@@ -20,6 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/tests/iceberg/" in str(item.path):
             item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.stack)
 
 
 @pytest.fixture

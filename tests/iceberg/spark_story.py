@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -80,11 +81,11 @@ def story(spark: SparkSession, namespace: str) -> dict[str, Any]:
         f"CALL lake.system.expire_snapshots(table => '{namespace}.orders', older_than => TIMESTAMP '2100-01-01 00:00:00')"
     )
     seen["after expiry"] = rows(f"SELECT count(*) FROM {table}")
-    spark.sql(f"ALTER TABLE {table} RENAME TO lake.{namespace}.sales")
+    spark.sql(f"ALTER TABLE {table} RENAME TO {namespace}.sales")
     seen["renamed"] = rows(f"SELECT count(*) FROM lake.{namespace}.sales")
     try:
         spark.sql(f"DROP NAMESPACE lake.{namespace}")
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         seen["not empty"] = "not empty" in str(error)
     spark.sql(f"DROP VIEW lake.{namespace}.recent")
     spark.sql(f"DROP TABLE lake.{namespace}.copy PURGE")

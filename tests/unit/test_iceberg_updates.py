@@ -125,6 +125,12 @@ def test_version_1_wants_partition_ids_in_sequence() -> None:
     fields = [{"source-id": 2, "transform": "identity", "name": "region", "field-id": 1005}]
     with pytest.raises(InvalidRequest, match="in sequence"):
         after({"action": "add-spec", "spec": {"fields": fields}}, of=base(1))
+    made = base(1)
+    for name in ("region", "area"):
+        unnumbered = [{"source-id": 2, "transform": "identity", "name": name}]
+        made = after({"action": "add-spec", "spec": {"fields": unnumbered}}, of=made)
+    assert [field.field_id for spec in made.partition_specs for field in spec.fields] == [1000, 1000]
+    assert made.last_partition_id == 1000
 
 
 def test_no_order_has_id_zero_and_others_count_from_one() -> None:

@@ -15,8 +15,9 @@ from turnstile.core.errors import InvalidCommit, NotFound
 from turnstile.core.floor import FORGOTTEN_AT_ONCE
 from turnstile.core.head import MAX_APPS
 from turnstile.core.ratify import named_change
+from turnstile.services.limits import Limits
 from turnstile.services.publish import STEP, Publisher
-from turnstile.services.ratify import CommitRequest, TimestampAhead
+from turnstile.services.ratify import CommitRequest, Ratifier, TimestampAhead
 from turnstile.services.winners import inline_contents
 
 DAY = 86_400_000
@@ -101,6 +102,23 @@ def test_i11_a_head_nobody_publishes_stops_well_below_the_limit_of_a_row(table: 
     publish(table)
     recount(table.head)
     assert table.head.floor == number and _bytes(table.row) < 2_500
+
+
+def test_i11_a_deployment_may_ask_for_a_shorter_backlog(table: Table) -> None:
+    small = Ratifier(table.world, Limits(backlog_bytes=4_000))
+    told = []
+    for number in range(40):
+        stamp = table.world.clock.now_ms()
+        raw = delta.lines(delta.info(f"t{number}", stamp), delta.add("f", noise="n" * 500))
+        told.append(small.commit(CommitRequest(table.id, number + 1, content=raw)))
+        assert table.head.bytes <= 4_000
+    accepted = [answer for answer in told if isinstance(answer, Ratified)]
+    assert 5 < len(accepted) < 30
+    refused = told[len(accepted)]
+    assert isinstance(refused, Refused) and refused.kind == "BacklogFull"
+    publish(table)
+    again = small.commit(CommitRequest(table.id, len(accepted) + 1, content=raw))
+    assert isinstance(again, Ratified)
 
 
 @pytest.mark.parametrize("published_every", [10**9, 40, 7, 1])

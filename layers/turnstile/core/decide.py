@@ -8,7 +8,7 @@ the paragraphs below and is part of the contract: identity, memory, state, versi
 from __future__ import annotations
 
 from turnstile.core.decision import Conflict, Decision, Ratified, Recall, Refused, Spill
-from turnstile.core.head import ACTIVE, ROW_BUDGET, ROWS_UNREAD, TableHead, cost
+from turnstile.core.head import ACTIVE, ROWS_UNREAD, TableHead, cost
 from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.positions import Positioned, positioned
 from turnstile.core.proposal import Proposal
@@ -116,7 +116,7 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
 
 
 def _room(head: TableHead, proposal: Proposal) -> Decision | None:
-    if head.bytes + cost(proposal.entry) <= ROW_BUDGET:
+    if head.bytes + cost(proposal.entry) <= proposal.room:
         return None
     if proposal.entry.data:
         return Spill()

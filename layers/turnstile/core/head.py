@@ -16,7 +16,8 @@ KEEP_PUBLISHED: Final = 3
 """How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
 
 ROW_BUDGET: Final = 30_000
-"""Bytes the tail may carry: 32 kB for the row less what its other attributes and a floor update need."""
+"""Bytes the tail may carry: 32 kB for the row less what its other attributes and a floor update need. A deployment may
+ask for less; with more, a hundred HEADs would not fit one transaction."""
 
 INLINE_IN_ROW: Final = 4_096
 """Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.core.head import Entry
+from turnstile.core.head import ROW_BUDGET, Entry
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -19,6 +19,7 @@ class Proposal(msgspec.Struct, frozen=True):
         metadata: metadata id that becomes current, if it changes metadata.
         recalled: set after the identity index had no entry for this identity: the ``tail_from`` of the row that
             was looked at. Identities evicted before that position are known not to be this one.
+        room: bytes that the tail may carry with it (I11): how long a backlog may grow before it is refused.
     """
 
     version: int | None
@@ -28,6 +29,7 @@ class Proposal(msgspec.Struct, frozen=True):
     asserts: str | None = None
     metadata: str | None = None
     recalled: int | None = None
+    room: int = ROW_BUDGET
 
     @property
     def oldest_needed(self) -> int:

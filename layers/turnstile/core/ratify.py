@@ -6,7 +6,7 @@ exactly when ``decide`` says a fresh Ratified (a property test holds them togeth
 
 from __future__ import annotations
 
-from turnstile.core.head import ACTIVE, ROW_BUDGET, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, cost
+from turnstile.core.head import ACTIVE, ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, cost
 from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import (
     Absent,
@@ -41,7 +41,7 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
             "no identity was evicted that could be this one",
             AtMost(("tail_from",), proposal.oldest_needed),
         ),
-        Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), ROW_BUDGET - cost(entry))),
+        Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), proposal.room - cost(entry))),
     )
 
 

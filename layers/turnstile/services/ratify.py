@@ -73,6 +73,7 @@ class Ratifier:
             return found
         content, raw = found
         proposal = proposal_of(request, content, raw, self._clock.now_ms())
+        proposal = msgspec.structs.replace(proposal, room=self._limits.backlog_bytes)
         ahead = self._ahead(content)
         if ahead is None and content.whole and not content.changes_metadata and not request.always:
             return self._attempt(request.table_id, proposal)
