@@ -53,7 +53,7 @@ NEAREST: Final = {
     "recover": ("test_core_clauses", "test_recover*", "test_traps*"),
     "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
     "gc_plan": ("test_gc_*", "test_traps*"),
-    "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_gc_history", "test_traps*"),
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "client_rows": ("test_clients",),

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
+from turnstile.core.catalog_heads import restore_head
 from turnstile.core.catalog_rows import RECENT
 from turnstile.core.entities import External
 from turnstile.core.errors import (
@@ -22,6 +23,7 @@ from turnstile.core.errors import (
 )
 from turnstile.core.gc_plan import Grace
 from turnstile.core.spill import SpillLimits
+from turnstile.ports import Accepted, Rejected
 from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.collect import Collector
@@ -182,6 +184,20 @@ def test_a_table_that_is_being_purged_does_not_come_back_and_nothing_else_does()
         services.resetter.reset("main", AsOf(head=head))
     assert refused.value.type == "TableNotActive"
     assert now(services) == before
+
+
+def test_i10_only_a_dropped_table_is_restored_under_the_name_it_gets() -> None:
+    services = fresh()
+    world = fakes(services)
+    id = create(services, "t")
+    key = world.space.table(id)
+    for state in ("active", "leaving", "stuck", "recovering"):
+        world.refs.rows[key]["state"] = state
+        assert isinstance(world.refs.write(restore_head(key, "main.default.x", 5)), Rejected)
+    world.refs.rows[key]["state"] = "dropped"
+    assert isinstance(world.refs.write(restore_head(key, "main.default.x", 5)), Accepted)
+    head = head_of(world, id)
+    assert (head.state, head.name, head.changed_at) == ("active", "main.default.x", 5)
 
 
 def test_what_has_no_head_of_its_own_is_not_dropped_by_going_back() -> None:

@@ -82,8 +82,11 @@ def complete_names(metered: Metered) -> None:
 
 
 def test_a_directory_too_large_for_the_row_stays_in_the_commit() -> None:
-    """One request more, and the same answers; a catalog that shrinks gets it back."""
+    """One request more, and the same answers; a catalog that shrinks gets it back. I9: no stale one stays behind."""
     services = fresh(spill=SpillLimits(embedded=100, segment=200))
+    few = {(f"m{number:04d}",): Namespace(f"m{number:04d}", str(number), 1) for number in range(40)}
+    services.committer.commit("main", lambda _: Edit("few", put=few))
+    assert services.world.refs.rows["test/catalog/main"]["spilled"]  # type: ignore[attr-defined]
     spaces = {(f"n{number:04d}",): Namespace(f"n{number:04d}", str(number), 1) for number in range(4000)}
     services.committer.commit("main", lambda _: Edit("many", put=spaces))
     row = services.world.refs.read("test/catalog/main")

@@ -14,12 +14,13 @@ from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import RowSegments, create, fakes, fresh
 from tests.unit.gc_kit import DAY, days, everything
 from turnstile.core.bloom import BloomFilter
-from turnstile.core.catalog_rows import RECENT
+from turnstile.core.catalog_rows import RECENT, drop_catalog, forget_catalog
 from turnstile.core.entities import Namespace, decode
 from turnstile.core.errors import NotFound
 from turnstile.core.gc_plan import HOUR_MS, Grace
 from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import Tree, decode_commit
+from turnstile.ports import Rejected, SomeRejected
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices
@@ -262,6 +263,19 @@ def test_i10_a_catalog_created_between_look_and_removal_keeps_its_objs() -> None
     world.objs.list = creating  # type: ignore[method-assign]
     collect(world)
     assert whole(world, world.refs.rows["test/catalog/other"]["head"], "other") == []
+
+
+def test_i10_a_note_is_made_once_and_goes_only_as_it_was_looked_at() -> None:
+    services = fresh()
+    world = fakes(services)
+    head = world.refs.rows["test/catalog/main"]["head"]
+    writes = drop_catalog("test/catalog/main", "test/gone/main/x", "main", head, 7)
+    world.refs.rows["test/gone/main/x"] = {"key": "test/gone/main/x", "kind": "gone", "name": "main", "created": 1}
+    assert isinstance(world.refs.transact(writes, "token"), SomeRejected), "another's grace would begin anew"
+    looked_at = dict(world.refs.rows["test/gone/main/x"])
+    world.refs.rows["test/gone/main/x"]["created"] = 2
+    assert isinstance(world.refs.write(forget_catalog(looked_at)), Rejected)
+    assert "test/gone/main/x" in world.refs.rows
 
 
 def test_a_history_that_would_not_protect_listings_is_refused() -> None:

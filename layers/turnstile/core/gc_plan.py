@@ -13,8 +13,8 @@ import msgspec
 
 from turnstile.core.names import parse_staged_file
 
-Kind = Literal["staged", "staging", "dropped", "objs", "history", "catalogs"]
-KINDS: Final[tuple[Kind, ...]] = ("staged", "staging", "dropped", "objs", "history", "catalogs")
+Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "history", "catalogs"]
+KINDS: Final[tuple[Kind, ...]] = ("staged", "staging", "dropped", "objs", "metadata", "history", "catalogs")
 
 HOUR_MS: Final = 3_600_000
 

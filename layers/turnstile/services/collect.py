@@ -14,6 +14,7 @@ from turnstile.services.gc_dropped import DroppedTables
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_history import HistoryObjs
 from turnstile.services.gc_kinds import Batch, Looker, Means, Trouble
+from turnstile.services.gc_metadata import OldMetadata
 from turnstile.services.gc_objs import InlineObjs
 from turnstile.services.gc_staged import StagedFiles
 from turnstile.services.gc_staging import StagingTables
@@ -24,6 +25,7 @@ _LOOKERS: Final[dict[Kind, Callable[[Means], Looker]]] = {
     "staging": StagingTables,
     "dropped": DroppedTables,
     "objs": InlineObjs,
+    "metadata": OldMetadata,
     "history": HistoryObjs,
     "catalogs": GoneCatalogs,
 }
