@@ -62,7 +62,7 @@ NEAREST: Final = {
     "lease": ("test_lease",),
     "updateable": ("test_tasks",),
     "places": ("../functional/test_iceberg_*",),
-    "catalogs": ("test_catalog_*",),
+    "catalogs": ("test_catalog_*", "../functional/test_access_changes"),
     "external": ("test_catalog_*",),
     "register": ("test_catalog_*", "test_traps*"),
     "importing": (

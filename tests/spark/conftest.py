@@ -111,7 +111,7 @@ def shaky(spark: Any, flaky: Flaky, file_server: Any, lake: Any) -> Iterator[Any
 @pytest.fixture
 def name() -> str:
     """A table name nobody else uses, without its catalog."""
-    return f"default.t{os.getpid()}_{next(_numbers)}"
+    return f"default.spark{os.getpid()}_{next(_numbers)}"
 
 
 class Sql:
