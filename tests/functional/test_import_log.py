@@ -166,7 +166,8 @@ def test_a_checkpoint_in_parts_needs_all_of_them() -> None:
 
 
 def test_only_a_parquet_checkpoint_and_no_pyarrow_is_refused_with_two_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
     legacy = Legacy(fresh()).created().append(5).clean_up_to(3)
     legacy.checkpoint(3, b"PAR1")
     with pytest.raises(UnsupportedTable, match="Parquet checkpoint") as refused:
