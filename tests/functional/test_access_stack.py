@@ -17,7 +17,7 @@ from turnstile.services.access_tables import STALE_MS
 from turnstile_http.auth.static import fingerprint
 from turnstile_local import Stack
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 B = "/api/2.1/unity-catalog"
 NS = "/v1/catalogs/main/namespaces"

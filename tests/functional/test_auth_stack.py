@@ -17,7 +17,7 @@ from turnstile_http.auth.static import fingerprint
 from turnstile_local import Stack
 from turnstile_local.errors import StackError
 
-pytestmark = pytest.mark.stack
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 DELTA = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default/tables/none"
 
 

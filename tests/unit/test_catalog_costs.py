@@ -16,7 +16,7 @@ from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.services import CatalogServices
 
 MAIN = ("main", ("default",))
-SIZES = (0, 10, 1000, 3000)
+SIZES = (0, 10, 1000, pytest.param(3000, marks=pytest.mark.slow))
 
 
 def filled(size: int) -> CatalogServices:

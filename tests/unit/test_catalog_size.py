@@ -14,7 +14,7 @@ from turnstile.services.catalog.services import build
 from turnstile.services.catalog.store import OBJ_BUDGET
 
 
-@pytest.fixture(scope="module", params=SIZES)
+@pytest.fixture(scope="module", params=[*SIZES[:-1], pytest.param(SIZES[-1], marks=pytest.mark.slow)])
 def metered(request: pytest.FixtureRequest) -> Metered:
     return filled(request.param)
 

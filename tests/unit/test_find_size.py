@@ -8,6 +8,8 @@ from tests.unit.catalog_meter import Metered, filled
 from tests.unit.find_kit import finder
 from turnstile.services.find import LOOKS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def large() -> Metered:
