@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from turnstile_local import Stack
 
 
-@pytest.fixture(params=["stack", "s3_stack"])
+@pytest.fixture(params=["stack", pytest.param("s3_stack", marks=pytest.mark.slow)])
 def lake(request: pytest.FixtureRequest) -> Stack:
     return request.getfixturevalue(request.param)
 
