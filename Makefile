@@ -71,11 +71,10 @@ imports: setup ## Import rules: who may know whom
 .PHONY: test test-quick test-core test-stack test-spark simulate mutate bench
 test: test-core test-stack test-spark ## All tests, in three groups (less the full list of mutants: make mutate)
 
-# tests/mutation forks the process it runs in, which no xdist worker survives.
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
 	$(PYTEST) -m "not spark and not slow" -n 2 --dist loadfile --ignore tests/mutation tests
-	$(PYTEST) -m "not slow" tests/mutation
 
+# tests/mutation forks the process it runs in, which no xdist worker survives.
 test-core: setup
 	$(PYTEST) -m "not spark and not stack" -n 2 --dist loadfile --ignore tests/mutation tests
 	$(PYTEST) -m "not slow" tests/mutation

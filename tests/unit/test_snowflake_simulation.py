@@ -18,10 +18,10 @@ from turnstile.core.errors import StateConflict
 from turnstile.core.lease import Lease
 from turnstile.core.snowflake import NODES, Issuer, parts_of, random_id
 from turnstile.services import ids as ids_module
-
-pytestmark = pytest.mark.slow
 from turnstile.services.ids import MARGIN_MS, ClaimedIds, SnowflakeIds
 from turnstile.services.leases import Held, Leases
+
+pytestmark = pytest.mark.slow
 
 
 def repeated(ids: list[int]) -> list[int]:
