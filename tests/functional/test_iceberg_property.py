@@ -64,7 +64,7 @@ ODD = st.one_of(
     st.booleans(),
     st.integers(-(2**65), 2**65),
     st.sampled_from([0, -1, 1, 2, 3, 4, 2**31, 2**63 - 1, 2**63, 1.5, "", "1", "x" * 300, "\x00", "é", [], {}, [[]], {"a": "b"}]),
-)  # fmt: skip
+).map(copy.deepcopy)  # fmt: skip
 
 
 def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
