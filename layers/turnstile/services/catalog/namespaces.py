@@ -64,7 +64,7 @@ class Namespaces:
                 found = view.tree.find(here)
                 if depth == len(path):
                     require_free(view, here, "name")
-                    put[here] = _fitting(Namespace(name, id, now, comment, dict(properties or {}), access=access))
+                    put[here] = fitting(Namespace(name, id, now, comment, dict(properties or {}), access=access))
                 elif found is None:
                     put[here] = Namespace(name, id, now, access=access)
                 else:
@@ -108,7 +108,7 @@ class Namespaces:
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
             properties = merged({**kept, **(set or {})}, merge or {})
-            new = _fitting(msgspec.structs.replace(old, properties=properties, comment=said))
+            new = fitting(msgspec.structs.replace(old, properties=properties, comment=said))
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
@@ -122,8 +122,8 @@ class Namespaces:
         return NamedNamespace(view.written(path), entity)
 
 
-def _fitting(namespace: Namespace) -> Namespace:
-    """``namespace`` unless it is too large."""
+def fitting(namespace: Namespace) -> Namespace:
+    """``namespace``; raises TooLarge when it has more than ``MAX_BYTES``."""
     size = len(encode(namespace))
     if size > MAX_BYTES:
         raise TooLarge(

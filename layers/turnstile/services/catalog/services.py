@@ -12,6 +12,7 @@ from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.history import History
 from turnstile.services.catalog.listing import Listings
+from turnstile.services.catalog.move import NamespaceMover
 from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader, Watch
 from turnstile.services.catalog.register import Registrar
@@ -52,12 +53,18 @@ class CatalogServices:
     dropper: Dropper
     externals: Externals
     namespace_dropper: NamespaceDropper
+    namespace_mover: NamespaceMover
 
     def watched(self, watch: Watch) -> CatalogServices:
         """The same services for one request: whatever they do is judged by ``watch`` first, changes by the very tree
         that they replace (I12). Caches are shared."""
         shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
         return _built(shared, self.reader.watched(watch))
+
+    def changed_by(self, committer: Committer) -> CatalogServices:
+        """The same services for one request, whose change is applied by ``committer``."""
+        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
+        return _built(shared, self.reader, committer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +93,13 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
     return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
 
 
-def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
+def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -> CatalogServices:
     world, zones = shared.world, shared.zones
-    committer = Committer(world, reader, pause=shared.pause)
+    plain = Committer(world, reader, pause=shared.pause)
+    committer = by or plain
     dropper = Dropper(world, reader, committer, shared.publisher)
-    namespace_dropper = NamespaceDropper(world, reader, committer, dropper)
+    steps = Dropper(world, reader, plain, shared.publisher)  # each of its changes is one of several of a request
+    namespace_dropper = NamespaceDropper(world, reader, committer, steps)
     history = History(reader)
     return CatalogServices(
         world=world,
@@ -114,4 +123,5 @@ def _built(shared: Shared, reader: CatalogReader) -> CatalogServices:
         dropper=dropper,
         externals=Externals(world, reader, committer, lambda: zones.ensure(shared.lake_root)),
         namespace_dropper=namespace_dropper,
+        namespace_mover=NamespaceMover(world, reader, committer),
     )
