@@ -29,7 +29,7 @@ class Operation:
     already: tuple[type[Exception], ...] = ()
 
 
-def cascade_ready(services: CatalogServices) -> object:
+def nested(services: CatalogServices) -> object:
     services.namespaces.create("main", ("a", "b"))
     return [create(services, "t", "a"), create(services, "t", "a.b")]
 
@@ -63,6 +63,15 @@ OPERATIONS = {
         lambda services, made: services.reader.resolve(*MAIN, "u").table_id == made and names(services) == ["u"],
         (NotFound,),
     ),
+    "rename namespace": Operation(
+        nested,
+        lambda services, _: services.namespace_mover.rename("main", ("a",), "z"),
+        lambda services, ids: (
+            [services.reader.resolve("main", path, "t").table_id for path in (("z",), ("z", "b"))] == ids
+            and services.reader.current("main").find(("a",)) is None
+        ),
+        (NotFound,),
+    ),
     "drop": Operation(
         lambda services: create(services, "t"),
         lambda services, _: services.dropper.drop(*MAIN, "t"),
@@ -70,7 +79,7 @@ OPERATIONS = {
         (NotFound,),
     ),
     "cascade": Operation(
-        cascade_ready,
+        nested,
         lambda services, _: services.namespace_dropper.drop("main", ("a",), cascade=True),
         lambda services, ids: all(head_of(services.world, id).state == "dropped" for id in ids),  # type: ignore[attr-defined]
         (NotFound,),

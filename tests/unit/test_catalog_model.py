@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, write_zero
-from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, TurnstileError
+from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.core.spill import SpillLimits
 from turnstile.services.catalog.services import CatalogServices
 
@@ -131,6 +131,24 @@ class CatalogMachine(RuleBasedStateMachine):
                 self.spaces.pop(one, None)
                 if one in self.tables:
                     self.dropped.add(self.tables.pop(one)[1])
+
+    @rule(box=st.integers(0, 1), path=namespaces, into=namespaces.map(lambda one: one[:-1]), new=levels, fault=faults)
+    def move_namespace(self, *, box: int, path: Path, into: Path, new: str, fault: tuple[int, str]) -> None:
+        source, wanted = folded(path), folded((*into, new))
+        expected: type[TurnstileError] | None = None
+        if wanted[: len(source)] == source != wanted:
+            expected = InvalidRequest
+        elif source not in self.spaces:
+            expected = NotFound
+        elif source != wanted:
+            expected = self._free(wanted)
+        call = lambda services: services.namespace_mover.rename("main", path, new, into)  # noqa: E731
+        if self._run(box, fault, call, expected):
+            for found in (self.spaces, self.tables):
+                inside = [one for one in found if one[: len(source)] == source]
+                moved = {wanted + one[len(source) :]: found.pop(one) for one in inside}  # type: ignore[attr-defined]
+                found.update(moved)
+            self.spaces[wanted] = new
 
     @invariant()
     def everybody_sees_the_model(self) -> None:

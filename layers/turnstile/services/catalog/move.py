@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.catalog_heads import rename_head
+from turnstile.core.catalog_heads import DROPPED, rename_head
 from turnstile.core.catalog_paths import Path, dotted, is_below, key_of, path_of
 from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table
 from turnstile.core.errors import InvalidRequest, TooLarge
@@ -89,7 +89,6 @@ class NamespaceMover:
         move = _Move(path, check_path((*parent, new_name)))
         self._refuse_itself(catalog, path, parent)
         now = self._world.clock.now_ms()
-        tables: list[str] = []
 
         def change(view: View) -> Edit | None:
             old = view.entity(view.tree.namespace(path).obj)
@@ -105,7 +104,6 @@ class NamespaceMover:
             _require_levels(inside, move)
             full = dotted(view.tree.catalog, *view.written(parent), new_name)
             heads = _heads(view, inside, full, path) if new.name != old.name or not move.recased else {}
-            tables[:] = heads.values()
             return Edit(
                 f"rename namespace {dotted(*path)} to {dotted(*move.target)}",
                 put={move.target: msgspec.structs.replace(new, updated=now)},
@@ -115,8 +113,10 @@ class NamespaceMover:
             )
 
         def judge(failed: Mapping[int, Row | None]) -> None:
-            for position, found in failed.items():
-                raise not_active(tables[position], found)
+            for found in failed.values():
+                if found is not None and found["state"] != DROPPED:
+                    raise not_active(found["name"], found)
+            # What was dropped, the next tree does not have.
 
         view = View(self._committer.commit(catalog, change, judge=judge), self._reader.store)
         moved = view.entity(view.tree.namespace(move.target).obj)
