@@ -7,32 +7,36 @@ import sys
 import time
 from collections import Counter
 
-from tests.simulation.run import Failed, explain, on_one_cpu, plan, run
+from tests.simulation.run import Failed, explain, on_one_cpu, run
+from tests.simulation.scenario import Scenario
+from tests.simulation.scenarios import SCENARIOS
 
 
 def main() -> int:
     """Exit status 1 when an invariant broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--scenario", choices=SCENARIOS, default="tables", help="what is simulated")
     parser.add_argument("--seeds", type=int, default=10_000, help="how many seeds to run")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this seed alone and print its trace")
     asked = parser.parse_args()
+    scenario = SCENARIOS[asked.scenario]
     with on_one_cpu():
         if asked.seed is not None:
-            print("\n".join(run(plan(asked.seed), tracing=True).trace))
+            print("\n".join(run(scenario.plan(asked.seed), scenario, tracing=True).trace))
             return 0
-        return _many(asked.start, asked.seeds)
+        return _many(scenario, asked.start, asked.seeds)
 
 
-def _many(start: int, seeds: int) -> int:
+def _many(scenario: Scenario, start: int, seeds: int) -> int:
     began, said = time.monotonic(), time.monotonic()
     steps, seen = 0, Counter[str]()
     for number, seed in enumerate(range(start, start + seeds), start=1):
         try:
-            ran = run(plan(seed))
+            ran = run(scenario.plan(seed), scenario)
         except Failed as failed:
             print(f"seed {seed}: {failed.cause}\nmaking it smaller ...", flush=True)
-            print(explain(seed))
+            print(explain(seed, scenario))
             return 1
         steps += ran.steps
         seen += ran.seen

@@ -13,7 +13,6 @@ from tests.fakes.heads import recount
 from tests.simulation.record import Fact, History, Violation, audits
 from turnstile.core.content import Content, read_content
 from turnstile.core.errors import TurnstileError
-from turnstile.core.gc_plan import Grace
 from turnstile.core.head import TableHead
 from turnstile.core.keys import identity_obj
 from turnstile.core.metadata import MetadataSnapshot
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from tests.simulation.state import State
 
 
-GRACE = Grace()
 SLACK = 120_000
 """How far the clock of a server may be off (ms)."""
 
@@ -178,7 +176,7 @@ class Auditor:
             return
         head = TableHead.from_row(self._state.row(history.table_id))
         if head.state == "dropped":
-            if now - head.changed_at < GRACE.dropped - SLACK:
+            if now - head.changed_at < self._state.grace.dropped - SLACK:
                 raise Violation("I10", f"{path} of a table dropped just now was deleted")
             return
         parsed = parse_staged_file(path.removeprefix(STAGED))
@@ -187,7 +185,7 @@ class Auditor:
         version = parsed[0]
         if version > head.floor or any(place.name == path.removeprefix(STAGED) for place in positioned(head)):
             raise Violation("I10", f"{path} was deleted with the floor at {head.floor}")
-        if now - history.published_at[version] < GRACE.staged - SLACK:
+        if now - history.published_at[version] < self._state.grace.staged - SLACK:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
 
     @audits

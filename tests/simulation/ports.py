@@ -21,15 +21,26 @@ DELETE: Final = READ | {"lost", "duplicate"}
 
 
 class Process:
-    """One process: its clock's deviation and its way to the stores. Lives until it crashes."""
+    """One process: its clock's deviation and its way to the stores. Lives until it crashes.
+
+    Attributes:
+        free: calls are no steps: preparations, before the run.
+        ends: when a function's life is over (ms): whatever it was about to do then, it does not.
+    """
 
     def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
         self.state, self.name, self.client, self.prone = state, name, client, prone
         self.free = self.dead = False
         self.skew = 0
+        self.ends: int | None = None
 
     def now_ms(self) -> int:
         return self.state.scheduler.now + self.skew
+
+    def pause(self, seconds: float) -> None:
+        """What a service waits between attempts."""
+        if not self.free:
+            self.state.scheduler.sleep(int(seconds * 1000))
 
     def call(
         self,
@@ -41,12 +52,13 @@ class Process:
     ) -> T:
         """One call of a store, perhaps with a fault."""
         state, scheduler = self.state, self.state.scheduler
-        if self.free:  # preparations, before the run
+        if self.free:
             return effect()
         if self.dead:  # what a dead process would still do while its stack unwinds has no effect
             raise Crashed
         scheduler.pause()
         state.deliver()
+        self._live()
         faults: Faults = state.faults
         fault = faults.draw(fitting) if self.prone else ""
         if fault:
@@ -72,11 +84,17 @@ class Process:
             case "stall":
                 scheduler.sleep(faults.long(client=self.client))
                 state.deliver()
+                self._live()
                 return effect()
             case "crash after":
                 effect()
         self.dead = not self.client
         raise Crashed
+
+    def _live(self) -> None:
+        if self.ends is not None and self.state.scheduler.now > self.ends:
+            self.dead = True
+            raise Crashed
 
 
 def _unknown(what: str) -> Exception:

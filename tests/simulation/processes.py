@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Generic, Self, TypeVar
 from unittest.mock import patch
 
-from tests.simulation.faults import SECOND
+from tests.simulation.faults import MINUTE, SECOND
 from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
@@ -36,6 +36,8 @@ from turnstile.world import World
 
 T = TypeVar("T")
 TIMEOUT = 30 * SECOND
+LIFE = 15 * MINUTE
+"""How long a function may take, and a write of it be on its way."""
 LAKE = "file:///lake"
 CATALOG, NAMESPACE = "main", ("default",)
 
@@ -120,16 +122,21 @@ class CatalogSandbox:
         self.loader = Loader(world, self.reader, Snapshots(world.objs, world.space), Commits(world))
 
 
-S = TypeVar("S", Sandbox, CatalogSandbox)
+S = TypeVar("S")
 
 
 class Client(Generic[S]):
-    """One client's connection: requests go to its sandbox until that dies or is too busy to answer."""
+    """One client's connection: requests go to its sandbox until that dies or is too busy to answer.
 
-    def __init__(self, state: State, name: str, make: Callable[[Process], S]) -> None:
-        self.state, self.name, self._make = state, name, make
+    Args:
+        life: how long the function may take for one request (ms); None: for as long as it is held up.
+    """
+
+    def __init__(self, state: State, name: str, make: Callable[[Process], S], life: int | None = None) -> None:
+        self.state, self.name, self._make, self._life = state, name, make, life
         self._count = 0
         self._sandbox: S | None = None
+        self._process: Process | None = None
 
     def ask(self, question: Callable[[S], T]) -> T:
         """The server's answer.
@@ -140,8 +147,11 @@ class Client(Generic[S]):
         scheduler = self.state.scheduler
         if self._sandbox is None:
             self._count += 1
-            self._sandbox = self._make(Process(self.state, f"{self.name}/{self._count}"))
+            self._process = Process(self.state, f"{self.name}/{self._count}")
+            self._sandbox = self._make(self._process)
         sandbox, box = self._sandbox, []
+        if self._life is not None and self._process is not None:
+            self._process.ends = scheduler.now + self._life
         waiting = scheduler.running
 
         def serve() -> None:

@@ -8,25 +8,19 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from unittest.mock import patch
 
 from tests.histories.check import Operation
-from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
 from tests.simulation.faults import Faults
-from tests.simulation.others import Engine, Gc, Reader, StreamPump, Sweeps, sweep
-from tests.simulation.plans import WRITERS, Plan, plan, shrunk
-from tests.simulation.ports import Process
+from tests.simulation.plans import Plan, plan, shrunk
 from tests.simulation.processes import one_thread_each
 from tests.simulation.record import Violation
+from tests.simulation.scenario import Scenario
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.state import State
-from tests.simulation.writers import Writer
-from turnstile.core import floor
+from tests.simulation.tables import Tables
 
 START = 1_770_000_000_000
-
-
-ALONE = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc, "catalog": CatalogUser}
+TABLES = Tables()
 
 
 class Failed(AssertionError):
@@ -50,40 +44,26 @@ class Ran:
     operations: list[Operation]
 
 
-def actor(state: State, name: str, table: str, number: int, plan: Plan):  # type: ignore[no-untyped-def]
-    """The body of an actor."""
-    rng = random.Random(f"{plan.seed}/{name}/{number}")
-    kind = name.split("-", maxsplit=1)[0]
-    if kind in WRITERS:
-        return Writer(state, name, table, plan, rng)
-    if kind in ALONE:
-        return ALONE[kind](state, name, rng, slow=plan.slow)
-    return {"reader": Reader, "engine": Engine}[kind](state, name, table, rng)
-
-
-def run(plan: Plan, *, tracing: bool = False) -> Ran:
+def run(plan: Plan, scenario: Scenario = TABLES, *, tracing: bool = False) -> Ran:
     """Carry out a plan.
 
     Raises:
         Failed: an invariant does not hold.
     """
     with one_thread_each():
-        return _run(plan, tracing=tracing)
+        return _run(plan, scenario, tracing=tracing)
 
 
-def _run(plan: Plan, *, tracing: bool) -> Ran:
+def _run(plan: Plan, scenario: Scenario, *, tracing: bool) -> Ran:
     scheduler = Scheduler(random.Random(f"{plan.seed}/order"), START, plan.steps, tracing=tracing)
     faults = Faults(random.Random(f"{plan.seed}/faults"), plan.rate, plan.faults, plan.skip)
-    state = State(scheduler, faults)
-    prepare(state)
-    table = create(state, TABLE, *(["rowTracking"] if plan.row_tracking else []))
-    for number, name in enumerate(plan.actors):
-        body = actor(state, name, table, number, plan)
-        scheduler.add(name, body, leads=isinstance(body, Writer))
+    state = State(scheduler, faults, scenario.grace)
     try:
-        with patch.object(floor, "KEEP_PUBLISHED", plan.keep):
+        with scenario.limits(plan):
+            for actor in scenario.actors(state, plan):
+                scheduler.add(actor.name, actor.body, leads=actor.leads)
             scheduler.run()
-            _settle(state, plan)
+            _settle(scenario, state, plan)
     except Exception as cause:
         raise Failed(plan, scheduler.trace, cause) from cause
     histories = state.auditor.tables.values()
@@ -98,16 +78,14 @@ def _run(plan: Plan, *, tracing: bool) -> Ran:
     )
 
 
-def _settle(state: State, plan: Plan) -> None:
-    """Faults stop; what is on its way arrives; the sweeper has two turns. Then everything is published (I11)."""
+def _settle(scenario: Scenario, state: State, plan: Plan) -> None:
+    """Faults stop, and what is on its way arrives. Then everything comes to rest."""
     state.deliver(everything=True)
     after = Scheduler(random.Random(plan.seed), state.scheduler.now, 10**9, tracing=state.scheduler.tracing)
     after.trace = state.scheduler.trace
     state.scheduler, state.faults.on = after, False
-    process = Process(state, "at rest", prone=False)
-    after.add("at rest", lambda: [sweep(state, process) for _ in range(2)])
+    after.add("at rest", lambda: scenario.settle(state, plan))
     after.run()
-    state.auditor.at_rest()
 
 
 @contextmanager
@@ -123,19 +101,19 @@ def on_one_cpu() -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
-def explain(seed: int) -> str:
+def explain(seed: int, scenario: Scenario = TABLES) -> str:
     """Run a failing seed again, smaller, and tell what happened."""
 
     def fails(candidate: Plan) -> bool:
         try:
-            run(candidate)
+            run(candidate, scenario)
         except Failed:
             return True
         return False
 
-    small = shrunk(plan(seed), fails)
+    small = shrunk(scenario.plan(seed), fails)
     try:
-        run(small, tracing=True)
+        run(small, scenario, tracing=True)
     except Failed as failed:
         return str(failed)
     return f"seed {seed} does not fail"

@@ -12,10 +12,14 @@ from tests.histories.check import Operation
 from tests.simulation.auditor import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler, Task
-from tests.simulation.tree_auditor import TreeAuditor
+from tests.simulation.tree_auditor import HISTORY, TreeAuditor
+from turnstile.core.gc_plan import Grace
 from turnstile.core.keys import Space
 from turnstile.core.plan import Write
 from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
+
+Watcher = Callable[[dict[str, Any] | None, dict[str, Any] | None], None]
+"""Told of a row before and after a change."""
 
 
 class _Time:
@@ -29,15 +33,22 @@ class _Time:
 
 
 class State:
-    """The outside of every process. Each change passes the auditor before anybody sees it."""
+    """The outside of every process. Each change passes the auditors before anybody sees it.
 
-    def __init__(self, scheduler: Scheduler, faults: Faults) -> None:
+    Args:
+        grace: what gc grants, and the auditors insist on.
+    """
+
+    def __init__(self, scheduler: Scheduler, faults: Faults, grace: Grace | None = None) -> None:
         self.scheduler, self.faults = scheduler, faults
+        self.grace = grace or Grace(history=HISTORY)
         self.space = Space("sim")
         self.refs, self.objs = FakeRefs(), FakeObjs()
         self.storages = FakeStorages(_Time(scheduler))  # type: ignore[arg-type]
         self.auditor = Auditor(self)
         self.trees = TreeAuditor(self)
+        self.watchers: dict[str, list[Watcher]] = {}
+        self.file_watchers: list[Callable[[str], None]] = []
         self.stream: list[str] = []
         self.operations: list[Operation] = []
         self.pumps: list[Task] = []
@@ -70,8 +81,11 @@ class State:
 
     def _changed(self, key: str, before: dict[str, Any] | None) -> None:
         after = self.refs.rows.get(key)
-        if after is not None and after["kind"] == "catalog":
-            self.trees.changed(after)
+        row = after or before
+        if row is not None and row["kind"] == "catalog":
+            self.trees.changed(row) if after else self.trees.dropped(row)
+        for watcher in self.watchers.get(row["kind"], ()) if row is not None else ():
+            watcher(before, after)
         if after is not None and after["kind"] == "table":
             self.auditor.head_changed(before, after)
             if "pending" in after:
@@ -90,6 +104,8 @@ class State:
     def delete_file(self, location: str, path: str) -> None:
         if location + "/" + path in self.storages.files:
             self.auditor.file_deleted(location, path)
+            for watcher in self.file_watchers:
+                watcher(f"{location}/{path}")
         self.storages.open(location).delete(path)
 
     def live(self, space: str, id: str) -> Obj | None:

@@ -1,20 +1,25 @@
-"""Checks catalogs: everything a HEAD leads to exists, and names, HEADs and owners of locations agree (I9, I10)."""
+"""Checks catalogs: everything a HEAD leads to exists, also what past HEADs of the kept history, recent ones and those
+that have a name lead to; and names, HEADs of tables and owners of locations agree (I9, I10)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.faults import HOUR
 from tests.simulation.record import Violation, audits
-from turnstile.core.index import Index, unpack
-from turnstile.core.tree import Tree, decode_commit
+from turnstile.core.entities import Entity, decode
+from turnstile.core.index import Index, IndexEntry, unpack
+from turnstile.core.snapshots import ALL, SNAPSHOT, Snapshot
+from turnstile.core.tree import CatalogCommit, Tree, decode_commit
 
 if TYPE_CHECKING:
     from tests.simulation.state import State
 
 REALM = "."
 HISTORY = 6 * HOUR
-"""How long a catalog's past is kept in simulations."""
+"""How long a catalog's past is kept in simulations of tables."""
 
 
 class RowSegments:
@@ -32,56 +37,126 @@ class RowSegments:
     peek = load
 
 
+@dataclass
+class SeenHead:
+    """A HEAD that a catalog had, as it was the moment it became one; ``until`` when it was replaced (ms)."""
+
+    catalog: str
+    id: str
+    row: dict[str, Any]
+    commit: CatalogCommit
+    entries: dict[str, IndexEntry]
+    leads_to: frozenset[str]
+    until: int | None = None
+
+    def names(self, kind: str) -> list[str]:
+        """Keys of one kind, in order."""
+        return [key for key, entry in self.entries.items() if entry.kind == kind]
+
+
 class TreeAuditor:
-    """Looks at a catalog whenever its HEAD moves."""
+    """Looks at a catalog whenever its HEAD moves, and at every obj that goes.
+
+    Attributes:
+        now: the HEAD of each catalog there is.
+        heads: every HEAD there ever was, by id.
+        listeners: told of a catalog's new HEAD, and of the one before.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._seqs: dict[str, int] = {}
-        self._heads: dict[str, str] = {}
-        self._reachable: dict[str, set[str]] = {}
-        self._past: list[tuple[int, str, set[str]]] = []
+        self.now: dict[str, SeenHead] = {}
+        self.heads: dict[str, SeenHead] = {}
+        self.listeners: list[Callable[[SeenHead, SeenHead | None], None]] = []
+        self._past: list[SeenHead] = []
+        self._entities: dict[str, Entity] = {}
 
     @audits
     def changed(self, row: dict[str, Any]) -> None:
         """The catalog's row was written."""
         state, name = self._state, row["name"]
-        state.scheduler.note(f"CATALOG {name} {row['seq']}")
-        if (row["seq"], row["head"]) == (self._seqs.get(name), self._heads.get(name)):
+        before = self.now.get(name)
+        if before is not None and (row["seq"], row["head"]) == (before.row["seq"], before.id):
             return  # somebody asked for a turn: the tree is what it was
-        if row["seq"] != self._seqs.get(name, -1) + 1:
-            raise Violation("I9", f"catalog {name} went from {self._seqs.get(name)} to {row['seq']}")
-        self._seqs[name], self._heads[name] = row["seq"], row["head"]
-        space = state.space.objs(name)
-        obj = state.objs.rows.get((space, row["head"]))
-        if obj is None:
-            raise Violation("I9", f"catalog {name} points to {row['head']}, which does not exist")
-        segments = RowSegments(state, space)
-        tree = Tree.of(name, row["head"], decode_commit(obj.payload), segments)
-        entries = list(tree.subtree(()))
-        used = {segment.obj for segment in tree.index.directory if segment.obj}
-        if name in self._reachable:
-            self._past.append((state.scheduler.now, name, self._reachable[name]))
-        self._reachable[name] = {row["head"], *used, *(entry.obj for _, entry in entries)}
-        for key, entry in entries:
-            if (space, entry.obj) not in state.objs.rows:
-                raise Violation("I9", f"{key!r} leads to {entry.obj}, which does not exist")
+        state.scheduler.note(f"CATALOG {name} {row['seq']} {row['head'][-4:]}")
+        if row["seq"] != (before.row["seq"] + 1 if before else 0):
+            raise Violation("I9", f"catalog {name} went from {before and before.row['seq']} to {row['seq']}")
+        if row["head"] in self.heads:
+            raise Violation("I9", f"catalog {name} is at {row['head']} again")
+        head = self._seen(row)
+        if before is not None:
+            self._replaced(before)
+        self.now[name] = self.heads[head.id] = head
+        for snapshot in self.snapshots(head):
+            self._whole(self.heads[snapshot.head], f"snapshot {snapshot.name} of {name}")
         if name != REALM:
-            self._tables([entry.table_id for _, entry in entries if entry.table_id])
+            self._tables(name, [entry.table_id for entry in head.entries.values() if entry.table_id])
+        for listener in self.listeners:
+            listener(head, before)
+
+    @audits
+    def dropped(self, row: dict[str, Any]) -> None:
+        """The catalog's row is gone."""
+        self._state.scheduler.note(f"CATALOG {row['name']} dropped")
+        self._state.auditor.seen["catalog dropped"] += 1
+        self._replaced(self.now.pop(row["name"]))
 
     @audits
     def obj_deleted(self, id: str) -> None:
         """An obj is about to go."""
         self._state.auditor.seen[f"deleted {id.partition('/')[0]}"] += 1
-        for name, reachable in self._reachable.items():
-            if id in reachable:
-                raise Violation("I10", f"obj {id} was deleted and catalog {name} leads to it")
-        self._past = [one for one in self._past if one[0] > self._state.scheduler.now - HISTORY]
-        for replaced, name, reachable in self._past:
-            if id in reachable:
-                raise Violation("I10", f"obj {id} was deleted; the HEAD of {name} until {replaced} leads to it")
+        for head, why in self.kept():
+            if id in head.leads_to:
+                raise Violation("I10", f"obj {id} was deleted; {why} {head.id} of {head.catalog} leads to it")
 
-    def _tables(self, named: list[str]) -> None:
+    def kept(self) -> Iterator[tuple[SeenHead, str]]:
+        """Every HEAD that must be whole now, and why."""
+        began = self._state.scheduler.now - self._state.grace.history
+        self._past = [head for head in self._past if head.until is not None and head.until > began]
+        yield from ((head, "a HEAD of the kept history") for head in self._past)
+        for head in self.now.values():
+            yield head, "the HEAD"
+            yield from ((self.heads[id], "a recent HEAD") for id in head.row["recent"][1:])
+            yield from ((self.heads[one.head], f"snapshot {one.name},") for one in self.snapshots(head))
+
+    def snapshots(self, head: SeenHead) -> list[Snapshot]:
+        """What has a name at that HEAD."""
+        found = [self.entity(head, entry.obj) for entry in head.entries.values() if entry.kind == SNAPSHOT]
+        return [one for one in found if isinstance(one, Snapshot)]
+
+    def entity(self, head: SeenHead, id: str) -> Entity:
+        """What a HEAD leads to; entities never change, so one that is gone by now is told as it was."""
+        if id not in self._entities:
+            self._entities[id] = decode(self._state.objs.rows[self._state.space.objs(head.catalog), id].payload)
+        return self._entities[id]
+
+    def _seen(self, row: dict[str, Any]) -> SeenHead:
+        state, name, id = self._state, row["name"], row["head"]
+        space = state.space.objs(name)
+        obj = state.objs.rows.get((space, id))
+        if obj is None:
+            raise Violation("I9", f"catalog {name} points to {id}, which does not exist")
+        tree = Tree.of(name, id, decode_commit(obj.payload), RowSegments(state, space))
+        entries = dict([*tree.index.iterate(*ALL), *tree.subtree(())])
+        used = {segment.obj for segment in tree.index.directory if segment.obj}
+        leads_to = frozenset({id, *used, *(entry.obj for entry in entries.values())})
+        seen = SeenHead(name, id, row, tree.commit, entries, leads_to)
+        self._whole(seen, f"catalog {name}")
+        for entry in entries.values():
+            self.entity(seen, entry.obj)
+        return seen
+
+    def _replaced(self, head: SeenHead) -> None:
+        head.until = self._state.scheduler.now
+        self._past.append(head)
+
+    def _whole(self, head: SeenHead, what: str) -> None:
+        space = self._state.space.objs(head.catalog)
+        for id in head.leads_to:
+            if (space, id) not in self._state.objs.rows:
+                raise Violation("I9", f"{what} leads to {id}, which does not exist")
+
+    def _tables(self, catalog: str, named: list[str]) -> None:
         state = self._state
         if len(named) != len(set(named)):
             raise Violation("I9", f"a table has two names: {sorted(named)}")
@@ -91,7 +166,7 @@ class TreeAuditor:
             if head is None or head["state"] == "dropped":
                 raise Violation("I9", f"a name leads to {table_id}, which is {head and head['state']}")
         for table_id, head in heads.items():
-            if head["state"] == "dropped":
+            if head["state"] == "dropped" or head["catalog"] != catalog:
                 continue
             if table_id not in named:
                 raise Violation("I9", f"no name leads to {head['name']} {table_id}, which is {head['state']}")
