@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +16,9 @@ from turnstile_cli.errors import CliError
 
 TIMEOUT: Final = httpx.Timeout(35.0, connect=5.0)
 """Seconds; longer than the gateway's own limit, so that the service gives up first and says what it knows."""
+
+PAUSES: Final = (0.5, 2.0)
+"""Seconds to wait before a change is sent again."""
 
 _EXITS: Final = {404: Exit.NOT_FOUND}
 
@@ -46,6 +51,22 @@ class Api:
         """Delete what the path names; raises CliError."""
         self._ask("DELETE", path)
 
+    def change(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The answer to a change of a catalog; raises CliError.
+
+        It is sent with an ``Idempotency-Key``, so the service makes it once, and sent again when its answer is lost or the
+        service cannot say what became of it.
+        """
+        headers = {"idempotency-key": str(uuid.uuid4())}
+        for pause in PAUSES:
+            try:
+                return self._ask(method, path, body=body, headers=headers)
+            except CliError as error:
+                if error.exit is not Exit.UNKNOWN:
+                    raise
+                time.sleep(pause)
+        return self._ask(method, path, body=body, headers=headers)
+
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer's JSON object; raises CliError."""
         return self._ask("PATCH", path, body=body)
@@ -62,10 +83,16 @@ class Api:
             query = {"page_token": following}
 
     def _ask(
-        self, method: str, path: str, *, query: dict[str, Any] | None = None, body: dict[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, Any] | None = None,
+        body: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         try:
-            answer = self._http.request(method, path, params=query or None, json=body)
+            answer = self._http.request(method, path, params=query or None, json=body, headers=headers)
         except httpx.ConnectError as error:
             raise self._unreachable(error) from error
         except httpx.HTTPError as error:

@@ -83,7 +83,7 @@ def snapshot(
 ) -> None:
     """Name the present HEAD of a catalog, or one of its past, so that it stays."""
     body: dict[str, Any] = {"name": snapshot, "comment": comment, "of": _when(of) if of else None}
-    told = api.post(f"{_path(name)}/snapshots", body)
+    told = api.change("POST", f"{_path(name)}/snapshots", body)
     if output is Format.JSON:
         out.emit_json(told)
     else:
@@ -94,7 +94,7 @@ def snapshot(
 @talking
 def drop_snapshot(api: Api, *, name: Name, snapshot: Snapshot, output: Format) -> None:
     """Take a snapshot's name away."""
-    api.delete(f"{_path(name)}/snapshots/{quote(snapshot, safe='')}")
+    api.change("DELETE", f"{_path(name)}/snapshots/{quote(snapshot, safe='')}")
     if output is Format.JSON:
         out.emit_json({})
     else:
@@ -111,7 +111,7 @@ def reset(api: Api, *, name: Name, to: When = None, output: Format) -> None:
     """
     if not to:
         raise usage("say where to go back to", "turnstile catalog reset main --to time:1770000000000")
-    told = api.post(f"{_path(name)}/reset", {"to": _when(to)})
+    told = api.change("POST", f"{_path(name)}/reset", {"to": _when(to)})
     if output is Format.JSON:
         out.emit_json(told)
         return

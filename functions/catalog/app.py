@@ -6,6 +6,8 @@ docs/api.md is the contract, openapi/v1.yaml its formal description.
 
 from __future__ import annotations
 
+from functools import partial
+
 import allowed
 import find
 import operators
@@ -21,7 +23,7 @@ import unity_keys
 import unity_tables
 from allowed import rights
 from chalice.app import Chalice
-from wiring import opened, services, use_world
+from wiring import once, opened, services, use_world
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import (
@@ -37,6 +39,10 @@ from turnstile.core.access_rules import (
 from turnstile.core.catalog_paths import Path
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.services.access import Target
+from turnstile.services.catalog.catalogs import REALM_TREE
+from turnstile.services.catalog.history import AsOf
+from turnstile.services.catalog.namespaces import NamedNamespace
+from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.collect import Report
 from turnstile.services.repair import Diagnosis
 from turnstile.services.transfer.reports import ExportReport, ImportReport
@@ -85,7 +91,13 @@ def list_catalogs() -> replies.Catalogs:
 @api.route("/v1/catalogs", methods=["POST"])
 @rights.needs((create_catalog, allowed.metastore))
 def create_new_catalog() -> Answer:
-    return created(replies.catalog(services().catalog.catalogs.create(body(shapes.NewCatalog).name, owner=_owner())))
+    name, owner = body(shapes.NewCatalog).name, _owner()
+    made = once(
+        REALM_TREE,
+        lambda catalog: catalog.catalogs.create(name, owner=owner),
+        lambda catalog, _: catalog.catalogs.get(name),
+    )
+    return created(replies.catalog(made))
 
 
 @api.route(CATALOG + "/namespaces", methods=["GET"])
@@ -105,15 +117,13 @@ def list_namespaces(catalog: str) -> replies.Namespaces:
 @api.route(CATALOG + "/namespaces", methods=["POST"])
 @rights.needs((create_schema, allowed.new_namespace))
 def create_namespace(catalog: str) -> Answer:
-    asked = body(shapes.NewNamespace)
-    made = services().catalog.namespaces.create(
-        _catalog(catalog),
-        check_namespace(asked.name, "name"),
-        comment=asked.comment,
-        properties=asked.properties,
-        owner=_owner(),
-    )
-    return created(replies.namespace(made))
+    asked, of, owner = body(shapes.NewNamespace), _catalog(catalog), _owner()
+    path = check_namespace(asked.name, "name")
+
+    def create(by: CatalogServices) -> NamedNamespace:
+        return by.namespaces.create(of, path, comment=asked.comment, properties=asked.properties, owner=owner)
+
+    return created(replies.namespace(once(of, create, partial(_namespace_at, of, path))))
 
 
 @api.route(NAMESPACE, methods=["GET"])
@@ -126,23 +136,26 @@ def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
 @api.route(NAMESPACE, methods=["PATCH"])
 @rights.needs((edit_schema, allowed.namespace))
 def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
-    asked = body(shapes.NamespaceUpdate)
-    changed = services().catalog.namespaces.update(
-        _catalog(catalog),
-        check_namespace(namespace),
-        set=asked.set,
-        unset=asked.unset,
-        merge=asked.merge,
-        comment=asked.comment,
-    )
-    return replies.namespace(changed)
+    asked, of, path = body(shapes.NamespaceUpdate), _catalog(catalog), check_namespace(namespace)
+
+    def update(by: CatalogServices) -> NamedNamespace:
+        return by.namespaces.update(
+            of, path, set=asked.set, unset=asked.unset, merge=asked.merge, comment=asked.comment
+        )
+
+    return replies.namespace(once(of, update, partial(_namespace_at, of, path)))
 
 
 @api.route(NAMESPACE, methods=["DELETE"])
 @rights.needs((edit_schema, allowed.namespace))
 def drop_namespace(catalog: str, namespace: str) -> None:
-    cascade = Query("cascade").flag("cascade")
-    services().catalog.namespace_dropper.drop(_catalog(catalog), check_namespace(namespace), cascade=cascade)
+    cascade, of, path = Query("cascade").flag("cascade"), _catalog(catalog), check_namespace(namespace)
+    once(of, lambda by: by.namespace_dropper.drop(of, path, cascade=cascade), lambda *_: None)
+
+
+def _namespace_at(catalog: str, path: Path, by: CatalogServices, seq: int | None) -> NamedNamespace:
+    """A namespace as commit ``seq`` left it, for whoever may see it now."""
+    return by.namespaces.of(by.history.tree(catalog, AsOf(seq=seq)), path)
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -172,10 +185,17 @@ def stage_table(catalog: str, namespace: str) -> Answer:
 @api.route(NAMESPACE + "/tables", methods=["POST"])
 @rights.needs((create_table, allowed.namespace))
 def register_table(catalog: str, namespace: str) -> Answer:
-    asked, path = body(shapes.NewTable), check_namespace(namespace)
-    services().catalog.registrar.register(
-        _catalog(catalog), path, asked.name, asked.table_id, comment=asked.comment, principal=current().principal
+    asked, of, path, principal = (
+        body(shapes.NewTable),
+        _catalog(catalog),
+        check_namespace(namespace),
+        current().principal,
     )
+
+    def register(by: CatalogServices) -> None:
+        by.registrar.register(of, path, asked.name, asked.table_id, comment=asked.comment, principal=principal)
+
+    once(of, register, lambda *_: None)
     return created(_load(catalog, path, asked.name))
 
 
@@ -185,7 +205,8 @@ def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
     asked = body(shapes.NewName)
     target = None if asked.namespace is None else check_namespace(asked.namespace)
     named = (_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
-    path = services().catalog.renamer.rename(*named, asked.name, target, external=False)
+    to = (*(named[1] if target is None else target), asked.name)
+    path = once(named[0], lambda by: by.renamer.rename(*named, asked.name, target, external=False), lambda *_: to)
     return _load(catalog, path[:-1], path[-1])
 
 
@@ -193,7 +214,8 @@ def rename_table(catalog: str, namespace: str, table: str) -> wire.LoadedTable:
 @rights.needs((edit_table, allowed.table))
 def drop_table(catalog: str, namespace: str, table: str) -> None:
     Query()
-    services().catalog.dropper.drop(_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+    named = (_catalog(catalog), check_namespace(namespace), check_identifier(table, "table"))
+    once(named[0], lambda by: by.dropper.drop(*named), lambda *_: None)
 
 
 @api.route(NAMESPACE + "/imports", methods=["POST"])

@@ -8,13 +8,15 @@ import shapes
 from allowed import rights
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
-from wiring import services
+from wiring import once, services
 
 from turnstile.core.access_rules import edit_catalog, nobody
 from turnstile.core.names import check_identifier
 from turnstile.core.snapshots import Snapshot
 from turnstile.services.catalog.history import AsOf, Logged
 from turnstile.services.catalog.reset import WasReset
+from turnstile.services.catalog.services import CatalogServices
+from turnstile.services.catalog.snapshots import snapshot_of
 from turnstile_http.answers import Answer
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
@@ -76,26 +78,34 @@ def list_snapshots(catalog: str) -> SnapshotsAnswer:
 @routes.route(CATALOG + "/snapshots", methods=["POST"])
 @rights.needs((edit_catalog, allowed.catalog))
 def create_snapshot(catalog: str) -> Answer:
-    asked, name, found = body(shapes.NewSnapshot), check_identifier(catalog, "catalog"), services()
-    past = None
-    if asked.of is not None:
-        since = found.world.clock.now_ms() - found.catalog.limits.history_ms
-        past = found.catalog.history.lasting(name, _as_of(asked.of), since)
-    return Answer(_answer(found.catalog.named.create(name, asked.name, past=past, comment=asked.comment)), 201)
+    asked, of = body(shapes.NewSnapshot), check_identifier(catalog, "catalog")
+
+    def create(by: CatalogServices) -> Snapshot:
+        past = None
+        if asked.of is not None:
+            since = by.world.clock.now_ms() - by.limits.history_ms
+            past = by.history.lasting(of, _as_of(asked.of), since)
+        return by.named.create(of, asked.name, past=past, comment=asked.comment)
+
+    def again(by: CatalogServices, seq: int | None) -> Snapshot:
+        return snapshot_of(by.history.tree(of, AsOf(seq=seq)), by.reader.store, asked.name)
+
+    return Answer(_answer(once(of, create, again)), 201)
 
 
 @routes.route(CATALOG + "/snapshots/{snapshot}", methods=["DELETE"])
 @rights.needs((edit_catalog, allowed.catalog))
 def drop_snapshot(catalog: str, snapshot: str) -> None:
     Query()
-    services().catalog.named.drop(check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot"))
+    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    once(of, lambda by: by.named.drop(of, name), lambda *_: None)
 
 
 @routes.route(CATALOG + "/reset", methods=["POST"])
 @rights.needs((nobody, allowed.metastore))
 def reset_catalog(catalog: str) -> WasReset:
-    asked = body(shapes.Reset)
-    return services().catalog.resetter.reset(check_identifier(catalog, "catalog"), _as_of(asked.to))
+    asked, of = body(shapes.Reset), check_identifier(catalog, "catalog")
+    return once(of, lambda by: by.resetter.reset(of, _as_of(asked.to)), lambda by, seq: by.resetter.told(of, seq))
 
 
 def _as_of(asked: shapes.When) -> AsOf:

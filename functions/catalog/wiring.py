@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import settings
 
@@ -25,8 +26,16 @@ from turnstile.services.load import Loader
 from turnstile.services.transfer.exporting import Exporter
 from turnstile.services.transfer.importing import Importer
 from turnstile.world import World
+from turnstile_http.errors import status_of
 from turnstile_http.judging import Judging
+from turnstile_http.once import keyed
+from turnstile_http.once import once as applied_once
 from turnstile_http.rights import guard
+
+T = TypeVar("T")
+
+_PASSING = ("ConcurrentChange", "TableNotActive", "StaleMetadata")
+"""Conflicts of the moment: the same request may be accepted later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +137,32 @@ def opened() -> Services:
         vendor = open_vendor(world.clock, world.ids, role=found.vending_role, keys=found.keys)
         use_world(world, lake_root=found.lake_root, grace=found.grace, vendor=vendor)
     return _built[0]
+
+
+def once(
+    catalog: str, operation: Callable[[CatalogServices], T], again: Callable[[CatalogServices, int | None], T]
+) -> T:
+    """The answer to a request that changes ``catalog``: with an Idempotency-Key, of one change however often it is sent.
+
+    Args:
+        operation: what the request does, by the services it is given.
+        again: the answer when it was done before. Told the number of the commit that shows what was done then, so that a
+            counter is answered as it was; None: no commit does.
+
+    Raises:
+        InvalidRequest: a key that is no uuid.
+        KeyReused: one that was sent with another request.
+    """
+    key, found = keyed(), services().catalog
+    if key is None:
+        return operation(found)
+    return applied_once(
+        key,
+        catalog,
+        lambda committer: operation(found.changed_by(committer)),
+        lambda seq: again(found, seq),
+        world=found.world,
+        reader=found.reader,
+        judge=guard(),
+        status_of=lambda error: 0 if error.type in _PASSING else status_of(error),
+    )

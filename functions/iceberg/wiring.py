@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import settings
 
 from turnstile.adapters.vending import FileVendor, open_vendor
 from turnstile.core.access_rules import create_external
-from turnstile.core.errors import InvalidRequest, PermissionDenied
+from turnstile.core.errors import PermissionDenied
 from turnstile.ports import Vended, Vendor
 from turnstile.services.access import METASTORE, Guard, Need
+from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.world import World
 from turnstile_http.judging import Judging
-from turnstile_http.request import current
+from turnstile_http.once import keyed
+from turnstile_http.once import once as applied_once
 from turnstile_http.rights import guard
 from turnstile_iceberg.context import Context
+from turnstile_iceberg.errors import kind_of
 from turnstile_iceberg.files import MetadataFiles
-from turnstile_iceberg.once import Once
 
 T = TypeVar("T")
-
-_KEY: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +112,22 @@ def once(
     Raises:
         InvalidRequest: a key that is no uuid.
     """
-    request, context = current(), services().context(judge)
-    key = request.headers.get("idempotency-key")
+    context, key = services().context(judge), keyed()
     if key is None:
         return operation(context)
-    if not _KEY.fullmatch(key):
-        raise InvalidRequest("the idempotency key is no uuid", field="Idempotency-Key", remedy="send a uuid, version 7")
-    (judge or guard()).settle()  # what was done before is told to those only who may do it
-    world = context.world
-    asked = f"{request.method} {request.path}\n".encode() + request.body
-    committer = Once(
-        world,
-        context.catalog.reader,
-        key=world.space.request(catalog, context.principal.name, key.lower()),
-        asked=hashlib.sha256(asked).hexdigest(),
-        pause=time.sleep,
+    asked_by = judge or guard()
+
+    def first(committer: Committer) -> T:
+        asked_by.settle()
+        return operation(replace(context, committer=committer))
+
+    return applied_once(
+        key,
+        catalog,
+        first,
+        lambda _: again(context),
+        world=context.world,
+        reader=context.catalog.reader,
+        judge=asked_by,
+        status_of=lambda error: kind_of(error)[0],
     )
-    mine = replace(context, committer=committer)
-    return committer.run(lambda: operation(mine), lambda: again(context))

@@ -46,6 +46,7 @@ STATUS: Final[dict[str, int]] = {
     "GcRunning": 409,
     "TooLarge": 413,
     "UnsupportedMediaType": 415,
+    "KeyReused": 422,
     "BacklogFull": 429,
     "Throttled": 429,
     "CommitStateUnknown": 500,

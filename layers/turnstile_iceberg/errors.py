@@ -39,6 +39,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "NamespaceNotEmpty": (409, "NamespaceNotEmptyException"),
     "CommitFailed": (409, "CommitFailedException"),
     "Unprocessable": (422, "UnprocessableEntityException"),
+    "KeyReused": (422, "UnprocessableEntityException"),
     "ConcurrentChange": _BUSY,
     "Throttled": _BUSY,
     "CommitStateUnknown": (500, "CommitStateUnknownException"),

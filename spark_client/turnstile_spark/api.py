@@ -1,13 +1,13 @@
 """The calls of the HTTP API (``docs/api.md``) that the client makes, one method each.
 
 All raise :class:`turnstile_spark.errors.ApiError`. Reads and idempotent calls are repeated while the failure is
-transient; calls that are not idempotent learn after a doubtful attempt whether it had landed.
+transient; so are changes of the catalog, under a key by which the server makes them once.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from turnstile_spark.answers import Head, Outcome, TableState, Tail
@@ -51,36 +51,22 @@ class Api:
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table, whose version 0 is written, its name."""
-
-        def landed(refused: ApiError) -> Any:
-            if refused.type in ("AlreadyExists", "StagingTableUsed", "NoSuchStagingTable"):
-                found = self.http.call("load", "GET", self._namespaces(namespace, "tables", table))
-                if found["table_id"] == table_id:
-                    return found
-            raise refused
-
         asked = time.time() * 1000
         body = {"name": table, "table_id": table_id}
         route = self._namespaces(namespace, "tables")
-        return TableState.read(self.http.call("register", "POST", route, body, landed=landed), asked)
+        return TableState.read(self.http.call("register", "POST", route, body, change=True), asked)
 
     def rename(self, namespace: str, table: str, to_namespace: str, to_table: str) -> None:
         """Renames a table, also into another namespace."""
         body = {"name": to_table, "namespace": to_namespace}
         route = self._namespaces(namespace, "tables", table, "rename")
-
-        def landed(refused: ApiError) -> Any:
-            if refused.type == "NoSuchTable":
-                return self.http.call("load", "GET", self._namespaces(to_namespace, "tables", to_table))
-            raise refused
-
-        self.http.call("rename", "POST", route, body, landed=landed)
+        self.http.call("rename", "POST", route, body, change=True)
 
     def drop(self, namespace: str, table: str) -> bool:
         """Drops a table; False when there is none."""
         try:
             route = self._namespaces(namespace, "tables", table)
-            self.http.call("drop", "DELETE", route, landed=_accept("NoSuchTable"))
+            self.http.call("drop", "DELETE", route, change=True)
         except ApiError as e:
             if e.type in ("NoSuchTable", "NoSuchNamespace"):
                 return False
@@ -102,21 +88,21 @@ class Api:
         body: dict[str, Any] = {"name": name, "properties": properties}
         if comment is not None:
             body["comment"] = comment
-        self.http.call("create namespace", "POST", self._namespaces(), body, landed=_accept("AlreadyExists"))
+        self.http.call("create namespace", "POST", self._namespaces(), body, change=True)
 
     def alter_namespace(self, name: str, comment: str | None, set: dict[str, str], unset: list[str]) -> None:
-        """Changes comment (when not None) and properties. Idempotent."""
+        """Changes comment (when not None) and properties."""
         body: dict[str, Any] = {"set": set, "unset": unset}
         if comment is not None:
             body["comment"] = comment
-        self.http.call("alter namespace", "PATCH", self._namespaces(name), body)
+        self.http.call("alter namespace", "PATCH", self._namespaces(name), body, change=True)
 
     def drop_namespace(self, name: str, cascade: bool) -> bool:
         """Drops a namespace; False when there is none; 409 ``NamespaceNotEmpty``."""
         try:
             query = {"cascade": "true" if cascade else "false"}
             route = self._namespaces(name)
-            self.http.call("drop namespace", "DELETE", route, query=query, landed=_accept("NoSuchNamespace"))
+            self.http.call("drop namespace", "DELETE", route, query=query, change=True)
         except ApiError as e:
             if e.type == "NoSuchNamespace":
                 return False
@@ -147,13 +133,3 @@ class Api:
     def publish(self, table_id: str) -> dict[str, int]:
         """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
         return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
-
-
-def _accept(type: str) -> Callable[[ApiError], None]:
-    """After a doubtful attempt this error means that the attempt had landed."""
-
-    def landed(refused: ApiError) -> None:
-        if refused.type != type:
-            raise refused
-
-    return landed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -50,12 +50,21 @@ class Http:
         """Closes all connections. Idempotent."""
         self._client.close()
 
-    def once(self, name: str, method: str, route: str, body: Any = None, *, query: dict[str, Any] | None = None) -> Any:
+    def once(
+        self,
+        name: str,
+        method: str,
+        route: str,
+        body: Any = None,
+        *,
+        query: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Any:
         """One request, no retry. Returns the JSON answer (None for 204); raises :class:`ApiError`."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
         try:
-            answer = self._client.request(method, self.url + route, json=body, params=params or None)
+            answer = self._client.request(method, self.url + route, json=body, params=params or None, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
             raise ApiError(0, "Unreachable", f"{self.url} cannot be reached: {str(e) or type(e).__name__}") from e
         except httpx.HTTPError as e:
@@ -72,26 +81,16 @@ class Http:
         body: Any = None,
         *,
         query: dict[str, Any] | None = None,
-        landed: Callable[[ApiError], Any] | None = None,
+        change: bool = False,
     ) -> Any:
         """A request that is repeated while the failure is transient, until the deadline.
 
-        ``landed``: for requests that are not idempotent. After an attempt that may have been carried out, a refusal
-        of a later attempt is passed to it; what it returns is the answer (it raises the error when that is the truth).
+        ``change``: of the catalog. All attempts carry one ``Idempotency-Key``: however many of them arrive, the server makes
+        the change once and answers all alike.
         """
-        maybe = False
-
-        def attempt() -> Any:
-            nonlocal maybe
-            try:
-                return self.once(name, method, route, body, query=query)
-            except ApiError as e:
-                if maybe and landed is not None and not e.transient:
-                    return landed(e)
-                maybe = maybe or e.ambiguous
-                raise
-
-        return self.retrying(time.monotonic() + self.deadline)(attempt)
+        headers = {"Idempotency-Key": str(uuid.uuid4())} if change else None
+        attempts = self.retrying(time.monotonic() + self.deadline)
+        return attempts(self.once, name, method, route, body, query=query, headers=headers)
 
     @staticmethod
     def retrying(until: float) -> Retrying:

@@ -168,6 +168,13 @@ def not_json(site: Site, id: str) -> Answer:
     return site.ask(id, body="{}", headers={"Content-Type": "text/plain"})
 
 
+def key_of_another(site: Site, id: str) -> Answer:
+    headers = {"Idempotency-Key": NOBODY}
+    site.ask("createCatalog", {"name": "first"}, headers=headers)
+    site.ask("updateNamespace", {"comment": "first"}, headers=headers)
+    return good(site, id, headers=headers)
+
+
 def without_token(site: Site, id: str) -> Answer:
     app = load_function(operations()[id].function, TURNSTILE_TOKEN="s3cret")
     app.use_world(site.world)
@@ -252,6 +259,7 @@ EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     404: not_found,
     413: too_large,
     415: not_json,
+    422: key_of_another,
     429: broken(Throttled(retry_after_ms=100)),
     500: broken(RuntimeError("a defect")),
     503: storage_away,

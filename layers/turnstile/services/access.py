@@ -146,6 +146,11 @@ class Guard:
         """The view has judged what no need can say."""
         self._inside = False
 
+    def told_before(self) -> None:
+        """The request was answered before, to this very principal, and is only answered again."""
+        self._open.clear()
+        self._inside = False
+
     def may(self, rule: Rule) -> bool:
         """Whether a request that was let pass may also do what ``rule`` says, with what its first need is about."""
         return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))

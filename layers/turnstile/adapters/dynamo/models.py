@@ -148,6 +148,7 @@ class RequestRow(RefRow):
 
     asked = UnicodeAttribute()
     status = NumberAttribute()
+    seq = NumberAttribute(null=True)
     type = UnicodeAttribute(null=True)
     message = UnicodeAttribute(null=True)
     created = NumberAttribute()

@@ -27,6 +27,7 @@ class Edit(msgspec.Struct, frozen=True):
         access: the catalog's own rights from now on; None keeps them.
         entries: index entries by key, of entities that are there already: they are given a name, not written.
         restores: whether ``entries`` come from another tree than the one that is changed.
+        more: whether the same request goes on with another change after this one.
     """
 
     message: str
@@ -36,6 +37,7 @@ class Edit(msgspec.Struct, frozen=True):
     access: Access | None = None
     entries: Mapping[str, IndexEntry] = {}
     restores: bool = False
+    more: bool = False
 
 
 class View:

@@ -85,6 +85,7 @@ class NamespaceDropper:
                 f"drop namespace {dotted(*path)}" + ("" if done[0] else f": {len(going)} tables first"),
                 remove=(*gone, path) if done[0] else tuple(gone),
                 writes=tuple(drop_head(self._world.space.table(entry.table_id), now) for _, entry in going),
+                more=not done[0],
             )
 
         def judge(failed: Mapping[int, Row | None]) -> None:

@@ -13,6 +13,7 @@ from turnstile.core.entities import Entity, Namespace, encode
 from turnstile.core.errors import AlreadyExists, InvalidRequest, TooLarge
 from turnstile.core.merging import Merge, merged
 from turnstile.core.names import check_identifier
+from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.reader import CatalogReader
@@ -76,7 +77,11 @@ class Namespaces:
 
     def get(self, catalog: str, path: Path) -> NamedNamespace:
         """The namespace. Raises NotFound."""
-        return self._named(View(self._reader.current(catalog), self._reader.store), path)
+        return self.of(self._reader.current(catalog), path)
+
+    def of(self, tree: Tree, path: Path) -> NamedNamespace:
+        """The namespace as a tree has it, perhaps one of the past. Raises NotFound."""
+        return self._named(View(tree, self._reader.store), path)
 
     def update(
         self,

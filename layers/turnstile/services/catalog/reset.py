@@ -36,6 +36,8 @@ from turnstile.world import World
 AT_ONCE: Final = 90
 """Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
 
+_SAID: Final = "reset to "
+"""How the message of a reset's commit begins; the HEAD gone back to follows."""
 
 _Entries = Mapping[str, IndexEntry]
 
@@ -110,6 +112,19 @@ class Resetter:
         plan = plans[0]
         return WasReset(past.head, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
 
+    def told(self, catalog: str, seq: int | None) -> WasReset:
+        """What the reset that made commit ``seq`` answered. None: one that began the log anew, which is the present commit.
+
+        Raises:
+            NotFound: no such catalog, or no such commit any more.
+        """
+        after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
+        to = after.commit.message.removeprefix(_SAID).partition(",")[0]
+        if seq is None:
+            return WasReset(to, after.head, after.commit.seq)
+        plan = self._plan(View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store), after)
+        return WasReset(to, after.head, seq, plan.restored, plan.dropped, plan.renamed)
+
     def _plan(self, view: View, past: Tree) -> _Plan:
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
         self._require_ours(view, now, then)
@@ -136,7 +151,7 @@ class Resetter:
         writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
         writes += [rename_head(space.table(one.table_id), name, clock) for name, one in moving]
         edit = Edit(
-            f"reset to {past.head}",
+            f"{_SAID}{past.head}",
             entries={key: entry for key, entry in then.items() if now.get(key) != entry},
             remove=tuple(path_of(key) for key in now if key not in then),
             writes=tuple(writes),
@@ -206,7 +221,7 @@ class Resetter:
             past.commit,
             seq=past.commit.seq + 1,
             parents=parents_after(past.commit.seq, past.head, past.commit.parents),
-            message=f"reset to {past.head}, what followed is lost",
+            message=f"{_SAID}{past.head}, what followed is lost",
             at=max(now * 1000, past.commit.at + 1),
             restored_by=past.head if past.commit.restores else past.commit.restored_by,
             restores=True,

@@ -1,7 +1,8 @@
-"""Requests that carry a key, applied once (REST specification, ``Idempotency-Key``).
+"""Requests that carry a key of their sender's, applied once (``Idempotency-Key``).
 
 The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and
-however concurrently it is sent, one of them changes something and all are told the same (I3).
+however concurrently it is sent, one of them changes something and all are told the same (I3). The row has the number of
+the commit, so that the answer can be read again as it was, whatever happened since.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from turnstile.services.catalog.change import ChangeFunction, Edit, Judge, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
-from turnstile_iceberg.errors import Unprocessable, kind_of
 
 T = TypeVar("T")
 
-FINAL = (400, 404, 406, 409, 422)
-"""Statuses of refusals that stay: the same request is refused again, whatever happens meanwhile."""
+Final = Callable[[TurnstileError], int]
+"""The status under which a refusal is remembered: the same request is refused so again, whatever happens meanwhile. 0
+for one that may pass: of the moment, or of somebody whose rights were not judged yet."""
 
 
 class Repeated(TurnstileError):
@@ -35,6 +36,19 @@ class Repeated(TurnstileError):
     def __init__(self, found: Remembered) -> None:
         super().__init__(found.message)
         self.type = found.type
+
+
+class KeyReused(TurnstileError):
+    """The key was sent with another request before."""
+
+    type = "KeyReused"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the idempotency key belongs to another request",
+            field="Idempotency-Key",
+            remedy="use a fresh uuid for every request, and the same one only to send the same request again",
+        )
 
 
 class _Known(TurnstileError):
@@ -46,31 +60,38 @@ class _Known(TurnstileError):
 
 
 class Once(Committer):
-    """A committer for one request: what it commits carries the row that remembers the request.
+    """A committer for one request: the last change it commits carries the row that remembers the request. Changes that
+    are only on the way there (``Edit.more``) do not: they are found done when the request is sent again.
 
     Args:
         key: refs key of the request.
         asked: what tells it from other requests.
+        final: which refusals are remembered.
     """
 
-    def __init__(self, world: World, reader: CatalogReader, *, key: str, asked: str, pause: Pause = no_pause) -> None:
+    def __init__(
+        self, world: World, reader: CatalogReader, *, key: str, asked: str, final: Final, pause: Pause = no_pause
+    ) -> None:
         super().__init__(world, reader, pause=pause, in_line=False)
         self._refs, self._clock = world.refs, world.clock
-        self._key, self._asked, self._written = key, asked, False
+        self._key, self._asked, self._final = key, asked, final
+        self._written = False
+        self._seq: int | None = None
 
     def commit(
         self, catalog: str, change: ChangeFunction, *, row: Row | None = None, judge: Judge | None = None
     ) -> Tree:
         """As ``Committer.commit``; raises what ``run`` understands when another request was faster."""
-        place = [0]
+        place = [-1]
 
         def marked(view: View) -> Edit | None:
             edit = change(view)
-            self._written = edit is not None
-            if edit is None:
-                return None
+            self._written, place[0] = edit is not None and not edit.more, -1
+            self._seq = view.tree.commit.seq + (edit is not None)
+            if edit is None or edit.more:
+                return edit
             place[0] = len(edit.writes)
-            mark = remember(self._key, self._asked, self._clock.now_ms())
+            mark = remember(self._key, self._asked, self._clock.now_ms(), seq=self._seq)
             return msgspec.structs.replace(edit, writes=(*edit.writes, mark))
 
         def judged(failed: Mapping[int, Row | None]) -> None:
@@ -82,11 +103,14 @@ class Once(Committer):
 
         return super().commit(catalog, marked, row=row, judge=judged)
 
-    def run(self, operation: Callable[[], T], again: Callable[[], T]) -> T:
+    def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
         """The answer to the request: of ``operation``, or of ``again`` when it was done before.
 
+        Args:
+            again: told the number of the commit in which what was done can be looked at; None: no tree was.
+
         Raises:
-            Unprocessable: the key belongs to another request.
+            KeyReused: the key belongs to another request.
             Repeated: what an earlier attempt was refused with.
             TurnstileError: what ``operation`` raises; if it is final, for all further attempts too.
         """
@@ -98,8 +122,8 @@ class Once(Committer):
         except _Known as known:
             return self._replay(known.row, again)
         except TurnstileError as error:
-            status, _ = kind_of(error)
-            if status in FINAL:
+            status = self._final(error)
+            if status:
                 told = f"{error.message}; {error.remedy}" if error.remedy else error.message
                 earlier = self._remember(status, error.type, told)
                 if earlier is not None:
@@ -111,14 +135,16 @@ class Once(Committer):
 
     def _remember(self, status: int, type: str = "", message: str = "") -> Row | None:
         """The row that is there already, if one is."""
-        write = remember(self._key, self._asked, self._clock.now_ms(), status=status, type=type, message=message)
+        seq = self._seq if status == DONE else None
+        now = self._clock.now_ms()
+        write = remember(self._key, self._asked, now, status=status, type=type, message=message, seq=seq)
         answer = self._refs.write(write)
         return answer.row if isinstance(answer, Rejected) else None
 
-    def _replay(self, row: Row, again: Callable[[], T]) -> T:
+    def _replay(self, row: Row, again: Callable[[int | None], T]) -> T:
         found = Remembered.from_row(row)
         if found.asked != self._asked:
-            raise Unprocessable("the idempotency key belongs to another request", field="Idempotency-Key")
+            raise KeyReused
         if found.status != DONE:
             raise Repeated(found)
-        return again()
+        return again(found.seq)
