@@ -54,8 +54,11 @@ def version_zero(now: int, table_id: str, *features: str) -> bytes:
 class CatalogUser:
     """Makes, renames, loads and drops tables whose names others want, too."""
 
-    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
-        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+    def __init__(
+        self, state: State, name: str, rng: random.Random, *, slow: bool = False, naps: tuple[int, ...] = ()
+    ) -> None:
+        self._state, self._name, self._rng = state, name, rng
+        self._naps = naps or ((1, SECOND, HOUR, 2 * DAY) if slow else (1, 50, SECOND, 3 * SECOND))
         self._client = Client(state, name, CatalogSandbox)
         self._process = Process(state, name, client=True)
 
@@ -65,9 +68,7 @@ class CatalogUser:
                 self._rng.choice((self._create, self._create, self._rename, self._drop, self._load))()
             except (Crashed, AlreadyExists, NotFound, StateConflict):
                 self._process.skew = 0
-            self._state.scheduler.sleep(
-                self._rng.choice((1, SECOND, HOUR, 2 * DAY) if self._slow else (1, 50, SECOND, 3 * SECOND))
-            )
+            self._state.scheduler.sleep(self._rng.choice(self._naps))
 
     def _create(self) -> None:
         name = self._rng.choice(NAMES[1:])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.simulation.pasts import Pasts
 from tests.simulation.run import TABLES
 from tests.simulation.scenario import Scenario
 
-SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for one in (TABLES,)}
+SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for one in (TABLES, Pasts())}

@@ -109,6 +109,11 @@ class TreeAuditor:
             if id in head.leads_to:
                 raise Violation("I10", f"obj {id} was deleted; {why} {head.id} of {head.catalog} leads to it")
 
+    def at_rest(self) -> None:
+        """In the end, once more: every HEAD that must be whole is."""
+        for head, why in self.kept():
+            self._whole(head, why)
+
     def kept(self) -> Iterator[tuple[SeenHead, str]]:
         """Every HEAD that must be whole now, and why."""
         began = self._state.scheduler.now - self._state.grace.history

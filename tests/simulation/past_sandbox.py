@@ -1,0 +1,92 @@
+"""The catalog function with all of its services in a simulated process, and actors that ask it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tests.simulation.faults import HOUR, MINUTE, SECOND
+from tests.simulation.past_auditor import PastAuditor
+from tests.simulation.ports import Process
+from tests.simulation.processes import LAKE, LIFE, TIGHT, Client, world_of
+from tests.simulation.state import State
+from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
+from turnstile.core.principal import OPERATOR
+from turnstile.services.catalog.services import build
+from turnstile.services.find import Finder
+from turnstile.services.limits import Limits
+from turnstile_iceberg.commits import Commits
+from turnstile_iceberg.context import Context
+from turnstile_iceberg.files import MetadataFiles
+from turnstile_iceberg.tables import Tables
+
+T = TypeVar("T")
+NAPS: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE, 40 * MINUTE)
+Unanswered: Final = (OutcomeUnknown, StorageFault)
+
+
+class PastSandbox:
+    """A server process that serves catalogs with their past, and Iceberg tables."""
+
+    def __init__(self, process: Process) -> None:
+        self.world = world_of(process)
+        limits = Limits(spill=TIGHT, history_ms=process.state.grace.history)
+        self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
+        self.finder = Finder(self.world, self.services.reader, self.services.snapshots)
+        files = MetadataFiles(self.world.storages, self.world.ids)
+        self._context = Context(self.services, self.services.committer, files, OPERATOR, lambda: None)
+
+    @property
+    def iceberg(self) -> Commits:
+        """Commits to Iceberg tables."""
+        return Commits(self._context)
+
+    @property
+    def iceberg_tables(self) -> Tables:
+        """Other operations on Iceberg tables."""
+        return Tables(self._context)
+
+
+class PastActor:
+    """Does one thing after the other: ``times``, or for ever."""
+
+    times: int | None = None
+
+    def __init__(self, state: State, name: str, rng: random.Random, auditor: PastAuditor) -> None:
+        self.state, self.name, self.rng, self.auditor = state, name, rng, auditor
+        self.client = Client(state, name, PastSandbox, LIFE)
+
+    def __call__(self) -> None:
+        done = 0
+        while self.times is None or done < self.times:
+            done += 1
+            try:
+                self.act()
+            except TurnstileError as error:
+                self.state.auditor.refused(error)
+            self.state.scheduler.sleep(self.rng.choice(NAPS))
+
+    def act(self) -> None:
+        """One thing; errors are looked at by the auditor."""
+        raise NotImplementedError
+
+    def ask(self, question: Callable[[PastSandbox], T], tries: int = 3) -> T:
+        """The answer; the question is sent again when none came, as it may be where that is harmless."""
+        for _ in range(tries):
+            try:
+                return self.client.ask(question)
+            except (*Unanswered, Throttled):
+                self.state.scheduler.sleep(self.rng.choice((100, SECOND, 40 * SECOND)))
+        raise StateConflict("GaveUp", "no answer")
+
+    def met(self, what: str) -> None:
+        """Count it, so that a test can tell that it happens."""
+        self.state.auditor.seen[what] += 1
+
+    @property
+    def ago(self) -> int:
+        """A time of the kept history (ms), often near its beginning, where gc is at work."""
+        now, history = self.state.scheduler.now, self.state.grace.history
+        back = self.rng.choice((MINUTE, HOUR, history // 2, history - 3 * MINUTE, history - MINUTE))
+        return now - int(back * (0.9 + 0.1 * self.rng.random()))

@@ -1,0 +1,109 @@
+"""The scenario of catalogs with a past: changes, snapshots, resets, listings and gc, over half a day."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final
+from unittest.mock import PropertyMock, patch
+
+from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
+from tests.simulation.faults import HOUR
+from tests.simulation.faults import KINDS as FAULTS
+from tests.simulation.others import sweep
+from tests.simulation.past_auditor import PastAuditor
+from tests.simulation.past_changers import Counter, IcebergUser, Names, Side, fill
+from tests.simulation.past_keepers import Janitor, Resets, SnapshotUser
+from tests.simulation.past_readers import Lister, Traveller
+from tests.simulation.past_sandbox import NAPS, PastActor, PastSandbox
+from tests.simulation.plans import Plan
+from tests.simulation.ports import Process
+from tests.simulation.scenario import Actor
+from tests.simulation.state import State
+from tests.simulation.task_auditor import TaskAuditor
+from tests.simulation.writers import Writer
+from turnstile.core import catalog_rows
+from turnstile.core.gc_plan import Grace
+from turnstile.services.catalog.backoff import Backoff
+
+CHANGERS: Final[dict[str, type[PastActor]]] = {"names": Names, "counter": Counter, "iceberg": IcebergUser}
+USERS: Final[dict[str, type[PastActor]]] = {
+    "snapshots": SnapshotUser,
+    "resets": Resets,
+    "lister": Lister,
+    "traveller": Traveller,
+    "side": Side,
+}
+OTHERS: Final = {
+    "gc-1": 0.95,
+    "gc-2": 0.5,
+    "snapshots": 0.4,
+    "resets": 0.5,
+    "lister": 0.5,
+    "traveller": 0.4,
+    "side": 0.4,
+    "catalog-1": 0.3,
+    "inline-1": 0.15,
+}
+"""Everybody but the changers, and how often they take part."""
+
+
+class Pasts:
+    """One catalog and its past (I8 to I10)."""
+
+    name = "pasts"
+    grace = Grace(history=3 * HOUR, dropped=4 * HOUR)
+
+    def plan(self, seed: int) -> Plan:
+        """Two or three changers, and some of the others."""
+        rng = random.Random(f"pasts/{seed}")
+        changers = [f"{rng.choice(list(CHANGERS))}-{number}" for number in range(rng.randint(2, 3))]
+        rest = [name for name, chance in OTHERS.items() if rng.random() < chance]
+        return Plan(
+            seed=seed,
+            actors=(*changers, *rest),
+            faults=tuple(kind for kind in FAULTS if rng.random() < 0.6),
+            rate=rng.choice((0.0, 0.01, 0.04, 0.1)),
+            steps=rng.choice((200, 400, 700)),
+            row_tracking=False,
+            keep=rng.choice((0, 2, 19)),
+        )
+
+    def limits(self, plan: Plan) -> AbstractContextManager[Any]:
+        """How many HEADs a catalog's row remembers; sometimes every change that lost asks to go first."""
+        stack = ExitStack()
+        stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
+        if plan.keep == 0:
+            stack.enter_context(patch.object(Backoff, "starving", PropertyMock(return_value=True)))
+        return stack
+
+    def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
+        """A catalog with names, a counter, a Delta table and two Iceberg tables."""
+        auditor, _ = PastAuditor(state), TaskAuditor(state)
+        prepare(state)
+        table = create(state, TABLE)
+        process = Process(state, "prepare", prone=False)
+        process.free = True
+        fill(PastSandbox(process))
+        for number, name in enumerate(plan.actors):
+            rng = random.Random(f"{plan.seed}/{name}/{number}")
+            kind = name.split("-", maxsplit=1)[0]
+            if kind in CHANGERS:
+                yield Actor(name, CHANGERS[kind](state, name, rng, auditor), leads=True)
+            elif kind in USERS:
+                yield Actor(name, USERS[kind](state, name, rng, auditor))
+            elif kind == "gc":
+                yield Actor(name, Janitor(state, name, rng))
+            elif kind == "catalog":
+                yield Actor(name, CatalogUser(state, name, rng, naps=NAPS))
+            else:
+                yield Actor(name, Writer(state, name, table, plan, rng))
+
+    def settle(self, state: State, plan: Plan) -> None:
+        """The sweeper has two turns; every kept HEAD is whole."""
+        process = Process(state, "at rest", prone=False)
+        for _ in range(2):
+            sweep(state, process)
+        state.auditor.at_rest()
+        state.trees.at_rest()
