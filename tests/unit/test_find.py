@@ -158,7 +158,7 @@ def test_a_token_belongs_to_one_query_in_any_spelling_and_expires() -> None:
     token = finder(services).find("/main/*/*", max_results=1).next_token
     assert len(finder(services).find(" /MAIN/ * /*", page_token=token).items) == 5
     for query in ("/main/*", '/main/*/[name = "x"]', "/main/*/*/*"):
-        with pytest.raises(InvalidRequest, match="another query"):
+        with pytest.raises(InvalidRequest, match="another listing"):
             finder(services).find(query, page_token=token)
     with pytest.raises(InvalidRequest, match="another listing"):
         services.listings.namespaces("main", page_token=token)

@@ -54,6 +54,13 @@ class External(msgspec.Struct, frozen=True, omit_defaults=True):
     updated: int = 0
 
 
+class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a clone shows: ``version`` of the log of table ``source`` (uuid), which may be dropped by now."""
+
+    source: str
+    version: int
+
+
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
     """A table's place in the catalog; what changes with its commits is in its own HEAD.
 
@@ -62,9 +69,10 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
         table_id: uuid; names the HEAD.
         location: normalised storage location.
         created: ms since the epoch.
-        managed: whether Turnstile chose the location and may purge it (False: imported or external).
+        managed: whether Turnstile chose the location and may purge it (False: imported, external or a clone).
         external: set for a table that is registered only; it has no HEAD.
         access: who may do what with it.
+        clone: set for a clone, which shows a version of another table and has no files of its own.
     """
 
     name: str
@@ -76,6 +84,7 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     managed: bool = True
     external: External | None = None
     access: Access = NOBODY
+    clone: CloneOf | None = None
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
@@ -109,3 +118,8 @@ def decode(payload: bytes) -> Entity:
 def kind_of(entity: Entity) -> str:
     """The kind under which the index lists it; also the type tag of its obj."""
     return str(entity.__struct_config__.tag)
+
+
+def id_of(entity: Entity) -> str:
+    """The uuid that an entity keeps through all its changes, under whatever name; empty for what has none."""
+    return str(getattr(entity, "table_id", "") or getattr(entity, "id", ""))

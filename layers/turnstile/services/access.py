@@ -32,7 +32,7 @@ from turnstile.core.access_rules import (
     see_table,
 )
 from turnstile.core.catalog_paths import Path, dotted, fold
-from turnstile.core.entities import NAMESPACE, TABLE, Catalog, Entity
+from turnstile.core.entities import NAMESPACE, TABLE, Catalog, Entity, id_of
 from turnstile.core.errors import PermissionDenied
 from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
@@ -106,7 +106,11 @@ class AccessControl:
 
     def rights(self, tree: Tree, objs: Sequence[str]) -> dict[str, Access]:
         """The rights that these entities carry."""
-        return {obj: access_of(one) for obj, one in self._reader.store.entities(tree.catalog, objs).items()}
+        return {obj: access_of(one) for obj, one in self.entities(tree, objs).items()}
+
+    def entities(self, tree: Tree, objs: Sequence[str]) -> dict[str, Entity]:
+        """These entities: no request for those that are cached."""
+        return self._reader.store.entities(tree.catalog, objs)
 
     def metastore(self) -> Chain:
         """The realm's own rights; those of nobody before the first catalog was created."""
@@ -202,14 +206,20 @@ class Guard:
     def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
         """Which of these children of ``parent`` may be listed; by their rights in ``now``, the present tree.
 
-        What is no longer there is not listed.
+        What is no longer there is not listed, nor is what only its name is left of: rights on a table are none on
+        another one that had its name before.
         """
         if self.principal.admin:
             return [True] * len(entities)
         above = self._access.chain(now, Target(now.catalog, parent))
         there = [now.find((*parent, entity.name)) for entity in entities]
-        present = self._access.rights(now, [entry.obj for entry in there if entry is not None])
-        return [entry is not None and self._sees(above, entry, present[entry.obj]) for entry in there]
+        present = self._access.entities(now, [entry.obj for entry in there if entry is not None])
+        return [
+            entry is not None
+            and id_of(entity) == id_of(present[entry.obj])
+            and self._sees(above, entry, access_of(present[entry.obj]))
+            for entity, entry in zip(entities, there, strict=True)
+        ]
 
     def _sees(self, above: Chain, entry: IndexEntry, own: Access) -> bool:
         if entry.kind in TABLES:

@@ -6,13 +6,13 @@
     4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it open
 
 A query is answered page by page, each from the HEAD that the first one saw, less what whoever asks may not see now. Only
-4 looks at the present: tables commit without their catalog.
+4 looks at the present: tables commit without their catalog. As of a moment of the past 4 is refused, not guessed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import groupby
@@ -20,19 +20,21 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.catalog_paths import Path, fold, key_of, path_of
+from turnstile.core.as_of import AsOf
+from turnstile.core.catalog_paths import Path, dotted, fold, key_of, path_of
 from turnstile.core.entities import NAMESPACE, Entity, encode
+from turnstile.core.errors import InvalidRequest
 from turnstile.core.path_query.parser import parse
 from turnstile.core.path_query.query import Query, Step, holds
 from turnstile.core.path_query.reach import reach_of
 from turnstile.core.path_query.scan import Child, children
 from turnstile.core.path_query.text import to_text
-from turnstile.core.tree import Tree
 from turnstile.services.catalog.listing import PAGE_BYTES
-from turnstile.services.catalog.paging import Token, bad_token, from_text, page_size
-from turnstile.services.catalog.paging import to_text as token_text
+from turnstile.services.catalog.moments import Moments, Start
+from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.find_subjects import TableProperties, named, whole
+from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
 from turnstile.world import World
 
@@ -52,12 +54,13 @@ class Found(msgspec.Struct, frozen=True):
 
 class Finding(msgspec.Struct, frozen=True):
     """A page of matches in the order of their names, from ``head`` of ``catalog``; perhaps none although there are more
-    pages. ``next_token`` None on the last one."""
+    pages. ``next_token`` None on the last one; ``versions`` those of Delta tables by uuid, where they are known."""
 
     catalog: str
     head: str
     items: tuple[Found, ...]
     next_token: str | None
+    versions: Mapping[str, int] = {}
 
 
 class _Hit(msgspec.Struct, frozen=True):
@@ -79,36 +82,30 @@ _Stream = Iterator[_Hit | _Passed]
 class Finder:
     """Answers path queries. One per sandbox, or per request with a watched reader; safe for threads."""
 
-    def __init__(self, world: World, reader: CatalogReader, snapshots: Snapshots) -> None:
-        self._clock, self._reader = world.clock, reader
+    def __init__(
+        self, world: World, reader: CatalogReader, snapshots: Snapshots, history_ms: int = Limits().history_ms
+    ) -> None:
+        self._reader, self._moments = reader, Moments(reader, world.clock, history_ms)
         self._properties = TableProperties(world, snapshots)
 
-    def find(self, query: str, *, page_token: str | None = None, max_results: int | None = None) -> Finding:
-        """A page of what ``query`` leads to.
+    def find(
+        self, query: str, *, as_of: AsOf | None = None, page_token: str | None = None, max_results: int | None = None
+    ) -> Finding:
+        """A page of what ``query`` leads to, now or as of a moment.
 
         Raises:
-            InvalidRequest: the query cannot be read, or the token is damaged, expired or of another query.
-            NotFound: no such catalog.
+            InvalidRequest: the query cannot be read, or the token is damaged, expired or of another query; or the answer
+                depends on what the catalog's past does not hold: properties of Delta tables.
+            NotFound: no such catalog; no such moment.
         """
-        asked, now = parse(query), self._clock.now_ms()
+        asked = parse(query)
         size, catalog = page_size(max_results), fold(asked.catalog)
         kind = f"find/{_digest(replace(asked, catalog=catalog))}"
-        if page_token:
-            given = from_text(page_token, now)
-            if (given.catalog, given.kind) != (catalog, kind):
-                raise bad_token("belongs to another query")
-            present = None if self._reader.watch is None else self._reader.current(catalog)
-            pinned = self._reader.store.find_tree(catalog, given.head)
-            if pinned is None:
-                raise bad_token("has expired")
-            tree, after, began = pinned, given.after, given.began
-        else:
-            present = tree = self._reader.current(catalog)
-            after, began = "", now
-        walk = _Walk(self._reader, self._properties, tree, present or tree, after)
+        start = self._moments.page(catalog, "", kind, as_of, page_token)
+        walk = _Walk(self._reader, self._properties if as_of is None else None, start)
         found, end = _page(walk, asked, size)
-        token = None if end is None else token_text(Token(catalog, tree.head, "", kind, end, began))
-        return Finding(tree.catalog, tree.head, tuple(walk.named(found)), token)
+        token, moment = None if end is None else start.following(end), start.moment
+        return Finding(moment.tree.catalog, moment.tree.head, tuple(walk.named(found)), token, moment.versions)
 
 
 def _digest(query: Query) -> str:
@@ -135,11 +132,9 @@ def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]
 class _Walk:
     """One page's way through one tree."""
 
-    def __init__(
-        self, reader: CatalogReader, properties: TableProperties, tree: Tree, present: Tree, after: str
-    ) -> None:
+    def __init__(self, reader: CatalogReader, properties: TableProperties | None, start: Start) -> None:
         self._store, self._watch, self._properties = reader.store, reader.watch, properties
-        self._tree, self._present, self.after = tree, present, after
+        self._tree, self._present, self.after = start.moment.tree, start.moment.present, start.after
         self.looks = 0
 
     def matches(self, query: Query) -> _Stream:
@@ -190,13 +185,25 @@ class _Walk:
         entities = self._store.entities(self._tree.catalog, [entry.obj for _, entry in batch])
         seen = [(child, entities[child[1].obj]) for child in self._visible(batch, entities)]
         judged = [(child, entity, holds(step.where, whole(entity))) for child, entity in seen]
-        undecided = [(child[1], entity) for child, entity, held in judged if held is None]
-        known = self._properties.of(self._tree.catalog, [entry for entry, _ in undecided])
+        undecided = [(child, entity) for child, entity, held in judged if held is None]
+        known = self._known(undecided)
         return [
             _Hit(child[0], entity)
             for child, entity, held in judged
             if (held if held is not None else holds(step.where, whole(entity, known.get(child[1].table_id, {}))))
         ]
+
+    def _known(self, undecided: list[tuple[Child, Entity]]) -> dict[str, Mapping[str, str]]:
+        """Properties of Delta tables that the predicate asks for, by uuid."""
+        if self._properties is None and undecided:
+            key = undecided[0][0][0]
+            raise InvalidRequest(
+                f"the query asks for properties of Delta table '{dotted(self._tree.catalog, *path_of(key))}', which the "
+                "catalog's past does not hold",
+                field="query",
+                remedy='as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"',
+            )
+        return {} if self._properties is None else self._properties.of(self._tree.catalog, [c[1] for c, _ in undecided])
 
     def _visible(self, batch: Sequence[Child], entities: dict[str, Entity]) -> Iterable[Child]:
         """Those that whoever asks may see, by the rights of the present tree (I12)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnstile.core.entities import Entity, Table, kind_of
+from turnstile.core.entities import Entity, Table, id_of, kind_of
 from turnstile.core.head import TableHead
 from turnstile.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.core.index import IndexEntry
@@ -29,7 +29,7 @@ def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subjec
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
     if kind_of(entity) in ICEBERG:
         members["format"] = "iceberg"
-    members |= {"kind": kind_of(entity), "id": getattr(entity, "table_id", "") or getattr(entity, "id", "")}
+    members |= {"kind": kind_of(entity), "id": id_of(entity)}
     if not getattr(entity, "updated", 0):
         members["updated"] = None
     known = {name: value for name, value in members.items() if value is not None}

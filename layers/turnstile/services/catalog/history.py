@@ -11,11 +11,15 @@ from collections.abc import Callable
 import msgspec
 
 from turnstile.core.ancestry import ancestors
+from turnstile.core.as_of import AsOf
+from turnstile.core.catalog_paths import fold
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import snapshot_of
+from turnstile.services.catalog.snapshots import snapshot_of, snapshots_of
+
+__all__ = ["AsOf", "History", "Log", "Logged"]
 
 
 class Logged(msgspec.Struct, frozen=True):
@@ -34,16 +38,6 @@ class Log(msgspec.Struct, frozen=True):
     next_seq: int | None
 
 
-class AsOf(msgspec.Struct, frozen=True):
-    """Which tree is meant: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or the name of
-    a snapshot."""
-
-    head: str | None = None
-    seq: int | None = None
-    time: int | None = None
-    snapshot: str | None = None
-
-
 _At = tuple[str, CatalogCommit]
 
 
@@ -60,22 +54,7 @@ class History:
             InvalidRequest: not exactly one of HEAD, number, time and snapshot.
             NotFound: no such catalog; or no such commit or snapshot, never or no more.
         """
-        given = [one for one in (as_of.head, as_of.seq, as_of.time, as_of.snapshot) if one is not None]
-        if len(given) != 1:
-            raise InvalidRequest(
-                "name one of head, seq, time and snapshot", field="as_of", remedy="leave the others out"
-            )
-        now = self._reader.current(catalog)
-        if as_of.snapshot is not None:
-            return self._tree(now, snapshot_of(now, self._reader.store, as_of.snapshot).head)
-        if as_of.head is not None:
-            return self._by_head(now, as_of.head)
-        if as_of.seq is not None:
-            if not 0 <= as_of.seq <= now.commit.seq:
-                raise _gone(now.catalog, f"number {as_of.seq}")
-            return self._tree(now, self._numbered(now, as_of.seq)[0])
-        micros = (as_of.time or 0) * 1000 + 999
-        return self._tree(now, self._back(now, lambda commit: commit.at > micros)[0])
+        return self._tree_at(self._reader.current(catalog), as_of)
 
     def log(
         self, catalog: str, *, start: int | None = None, oldest_first: bool = False, max_results: int | None = None
@@ -98,25 +77,70 @@ class History:
         return Log(tuple(commits), last + 1 if last < newest else None)
 
     def lasting(self, catalog: str, as_of: AsOf, since: int) -> Tree:
-        """As ``tree``, and sure to stay: a snapshot, or a HEAD that was not replaced before ``since`` (ms). gc may be about
-        to take others.
+        """As ``tree``, and sure to stay; see ``kept``.
 
         Raises: as ``tree``.
         """
-        found = self.tree(catalog, as_of)
-        now = self._reader.current(catalog)
-        if as_of.snapshot is None and found.head != now.head:
-            _, successor = self._numbered(now, found.commit.seq + 1)
-            if successor.at < since * 1000:
-                raise _gone(found.catalog, found.head)
-        return found
+        return self.kept(self._reader.current(catalog), as_of, since)
+
+    def kept(self, now: Tree, as_of: AsOf, since: int) -> Tree:
+        """The tree that the catalog whose present one is ``now`` had, if gc leaves it alone: a snapshot's, or one that was
+        not replaced before ``since`` (ms). gc may be about to take others, and may have taken a part of them.
+
+        A HEAD that was found once takes no request again, as long as its tree is cached.
+
+        Raises:
+            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
+            NotFound: no such commit or snapshot, never or no more.
+        """
+        if as_of == AsOf(head=as_of.head) and as_of.head is not None:
+            found = self._tree(now, as_of.head)
+        else:
+            found = self._tree_at(now, as_of)
+        if as_of.snapshot is not None or found.head == now.head or self._stays(now, found, since):
+            return found
+        raise _gone(now.catalog, found.head)
+
+    def _stays(self, now: Tree, past: Tree, since: int) -> bool:
+        if past.commit.at < since * 1000 and any(
+            one.head == past.head for one in snapshots_of(now, self._reader.store)
+        ):
+            return True
+        replaced = self._replaced(now, past)
+        return replaced is not None and replaced >= since * 1000
+
+    def _replaced(self, now: Tree, past: Tree) -> int | None:
+        """When another HEAD followed on ``past`` (microseconds); None if it never was one, or its successor is gone."""
+        if past.commit.seq >= now.commit.seq:
+            return None
+        try:
+            _, successor = self._numbered(now, past.commit.seq + 1)
+        except NotFound:
+            return None
+        # an attempt that was lost has a commit obj, too, but nothing follows on it
+        return successor.at if successor.parents[0] == past.head else None
+
+    def _tree_at(self, now: Tree, as_of: AsOf) -> Tree:
+        given = [one for one in (as_of.head, as_of.seq, as_of.time, as_of.snapshot) if one is not None]
+        if len(given) != 1:
+            raise InvalidRequest(
+                "name one of head, seq, time and snapshot", field="as_of", remedy="leave the others out"
+            )
+        if as_of.snapshot is not None:
+            return self._tree(now, snapshot_of(now, self._reader.store, as_of.snapshot).head)
+        if as_of.head is not None:
+            return self._by_head(now, as_of.head)
+        if as_of.seq is not None:
+            if not 0 <= as_of.seq <= now.commit.seq:
+                raise _gone(now.catalog, f"number {as_of.seq}")
+            return self._tree(now, self._numbered(now, as_of.seq)[0])
+        micros = (as_of.time or 0) * 1000 + 999
+        return self._tree(now, self._back(now, lambda commit: commit.at > micros)[0])
 
     def _by_head(self, now: Tree, head: str) -> Tree:
-        if head == now.head:
-            return now
-        found = self._reader.store.find_tree(now.catalog, head)
-        if found is None or self._numbered(now, found.commit.seq)[0] != head:
-            raise _gone(now.catalog, head)  # an attempt that was lost has a commit obj, too
+        found = self._tree(now, head)
+        if found.head != now.head and self._replaced(now, found) is None:
+            raise _gone(now.catalog, head)
         return found
 
     def _tree(self, now: Tree, head: str) -> Tree:
@@ -141,10 +165,20 @@ class History:
     def _nearer(self, catalog: str, at: _At, later: Callable[[CatalogCommit], bool], least: int) -> _At:
         """The farthest ancestor named by ``at`` that is still later, or is the least; its direct parent if none is."""
         for seq, id in ancestors(at[1].seq, at[1].parents):
-            found = self._reader.store.find_commit(catalog, id) if seq >= least else None
+            found = self._passed(catalog, id) if seq >= least else None
             if found is not None and (seq in (at[1].seq - 1, least) or later(found)):
                 return id, found
         raise _gone(catalog, f"anything before number {at[1].seq}")
+
+    def _passed(self, catalog: str, id: str) -> CatalogCommit | None:
+        """A commit on the way, without its index: remembered, since requests as of one moment all go the same way."""
+        key = (fold(catalog), id)
+        found = self._reader.passed.get(key)
+        if found is None:
+            found = self._reader.store.find_commit(catalog, id)
+            if found is not None:
+                self._reader.passed.put(key, msgspec.structs.replace(found, embedded=b"", segments=b""), 1024)
+        return found
 
     def _down(self, now: Tree, seq: int, count: int) -> list[Logged]:
         """``count`` commits from number ``seq`` backwards, as far as there are any."""

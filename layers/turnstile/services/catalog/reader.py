@@ -26,7 +26,7 @@ from turnstile.core.entities import Entity
 from turnstile.core.errors import NotFound
 from turnstile.core.plan import Row
 from turnstile.core.segments import segment_of, unpack_directory
-from turnstile.core.tree import Tree
+from turnstile.core.tree import CatalogCommit, Tree
 from turnstile.services.catalog.lru import Lru
 from turnstile.services.catalog.store import CatalogStore
 from turnstile.world import World
@@ -73,6 +73,7 @@ class CatalogReader:
         self.store = store or CatalogStore(world)
         self.watch: Watch | None = None
         self._last: Lru[str, Seen] = Lru(1024 * 1024)
+        self.passed: Lru[tuple[str, str], CatalogCommit] = Lru(4 * 1024 * 1024)  # by ``history``; without their index
 
     def watched(self, watch: Watch) -> CatalogReader:
         """The same reader for one request: nothing is answered from a tree that ``watch`` has not let pass."""
