@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 import allowed
+import entries
 import find
 import operators
 import past
@@ -24,6 +25,7 @@ import unity_tables
 from allowed import rights
 from chalice.app import Chalice
 from wiring import once, opened, services, use_world
+from msgspec import UNSET
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import (
@@ -103,15 +105,16 @@ def create_new_catalog() -> Answer:
 @api.route(CATALOG + "/namespaces", methods=["GET"])
 @rights.needs((see_schema, allowed.parent))
 def list_namespaces(catalog: str) -> replies.Namespaces:
-    query = Query("parent", "page_token", "max_results")
-    parent = query.text("parent")
+    query = Query("parent", "as_of", "page_token", "max_results")
+    parent, as_of = query.text("parent"), query.moment()
     page = services().catalog.listings.namespaces(
         _catalog(catalog),
         check_namespace(parent, "parent") if parent else (),
         page_token=query.text("page_token"),
+        as_of=as_of,
         max_results=query.integer("max_results"),
     )
-    return replies.namespaces(page)
+    return replies.namespaces(page, told=as_of is not None)
 
 
 @api.route(CATALOG + "/namespaces", methods=["POST"])
@@ -129,8 +132,9 @@ def create_namespace(catalog: str) -> Answer:
 @api.route(NAMESPACE, methods=["GET"])
 @rights.needs((see_schema, allowed.namespace))
 def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
-    Query()
-    return replies.namespace(services().catalog.namespaces.get(_catalog(catalog), check_namespace(namespace)))
+    as_of = Query("as_of").moment()
+    found, head = services().catalog.entries.namespace(_catalog(catalog), check_namespace(namespace), as_of)
+    return replies.namespace(found, head if as_of is not None else UNSET)
 
 
 @api.route(NAMESPACE, methods=["PATCH"])
@@ -164,14 +168,16 @@ def _namespace_at(catalog: str, path: Path, by: CatalogServices, seq: int | None
 @api.route(NAMESPACE + "/tables", methods=["GET"])
 @rights.needs((see_schema, allowed.namespace))
 def list_tables(catalog: str, namespace: str) -> replies.Tables:
-    query = Query("page_token", "max_results")
+    query = Query("as_of", "page_token", "max_results")
+    as_of = query.moment()
     page = services().catalog.listings.tables(
         _catalog(catalog),
         check_namespace(namespace),
         page_token=query.text("page_token"),
+        as_of=as_of,
         max_results=query.integer("max_results"),
     )
-    return replies.tables(page)
+    return replies.tables(page, told=as_of is not None)
 
 
 @api.route(NAMESPACE + "/staging-tables", methods=["POST"])
@@ -282,6 +288,7 @@ for routes in (
     permissions.routes,
     find.routes,
     refs.routes,
+    entries.routes,
     past.routes,
 ):
     api.register_blueprint(routes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import entries
 import msgspec
 from allowed import Params, rights
 from chalice.app import Blueprint
@@ -9,12 +10,11 @@ from msgspec import UNSET, UnsetType
 from wiring import services
 
 from turnstile.core.access_rules import use_catalog
-from turnstile.core.catalog_paths import dotted
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.path_query.parser import parse
 from turnstile.services.access import Target
-from turnstile.services.find import Finder, Found
-from turnstile.services.find_subjects import whole
+from turnstile.services.catalog.entries import version_in
+from turnstile.services.find import Finder
 from turnstile_http.params import Query
 
 __all__ = ["routes"]
@@ -22,30 +22,17 @@ __all__ = ["routes"]
 routes = Blueprint(__name__)
 
 
-class FoundAnswer(msgspec.Struct, frozen=True):
-    """A match: ``name`` its full name with the catalog, as it was written; ``created`` in ms."""
-
-    name: str
-    kind: str
-    id: str
-    created: int
-    comment: str | UnsetType = UNSET
-    properties: dict[str, str] | UnsetType = UNSET
-    format: str | UnsetType = UNSET
-    location: str | UnsetType = UNSET
-
-
 class Finding(msgspec.Struct, frozen=True):
     """A page of matches, and the catalog's HEAD that all pages are a view of."""
 
-    found: list[FoundAnswer]
+    found: list[entries.EntryAnswer]
     head: str
     next_page_token: str | UnsetType = UNSET
 
 
 def _query() -> tuple[Query, str]:
     """The request's members, and the query among them."""
-    asked = Query("query", "page_token", "max_results")
+    asked = Query("query", "as_of", "page_token", "max_results")
     text = asked.text("query")
     if text is None:
         raise InvalidRequest("query is missing", field="query", remedy="give a path query, as in /main/*")
@@ -62,17 +49,10 @@ def _catalog(_params: Params) -> Target:
 def find() -> Finding:
     asked, text = _query()
     here = services().catalog
-    page = Finder(here.world, here.reader, here.snapshots).find(
-        text, page_token=asked.text("page_token"), max_results=asked.integer("max_results")
+    page = Finder(here.world, here.reader, here.snapshots, here.limits.history_ms).find(
+        text, as_of=asked.moment(), page_token=asked.text("page_token"), max_results=asked.integer("max_results")
     )
-    return Finding([_answer(page.catalog, one) for one in page.items], page.head, page.next_token or UNSET)
-
-
-def _answer(catalog: str, found: Found) -> FoundAnswer:
-    """What the tree says of a match: the attributes that predicates may name, and properties where the tree has them."""
-    said = whole(found.entity)
-    members = {name: said.attributes[name] for name in ("id", "kind", "created", "comment", "format", "location")
-               if name in said.attributes}  # fmt: skip
-    properties = UNSET if said.properties is None else dict(said.properties)
-    answer: FoundAnswer = msgspec.convert({"name": dotted(catalog, *found.path), **members}, FoundAnswer)
-    return msgspec.structs.replace(answer, properties=properties)
+    found = [
+        entries.answer(page.catalog, one.path, one.entity, version_in(page.versions, one.entity)) for one in page.items
+    ]
+    return Finding(found, page.head, page.next_token or UNSET)

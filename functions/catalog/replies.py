@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from turnstile.core.catalog_paths import dotted
 from turnstile.core.entities import Catalog, Table
 from turnstile.core.plan import Row
+from turnstile.services.catalog.entries import version_in
 from turnstile.services.catalog.listing import Page
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile.services.publish import Problem, Published
@@ -30,36 +31,41 @@ class Catalogs(msgspec.Struct, frozen=True):
 
 
 class NamespaceAnswer(msgspec.Struct, frozen=True):
-    """A namespace under its full dotted name; ``created`` in ms."""
+    """A namespace under its full dotted name; ``created`` in ms; ``head`` whose it was, if it was asked for as of a
+    moment."""
 
     name: str
     comment: str | None
     properties: dict[str, str]
     created: int
+    head: str | UnsetType = UNSET
 
 
 class Namespaces(msgspec.Struct, frozen=True):
-    """A page of namespaces."""
+    """A page of namespaces; ``head`` as for one."""
 
     namespaces: list[NamespaceAnswer]
     next_page_token: str | UnsetType = UNSET
+    head: str | UnsetType = UNSET
 
 
 class TableAnswer(msgspec.Struct, frozen=True):
-    """A table in a listing; ``created`` in ms."""
+    """A table in a listing; ``created`` in ms; ``version`` where it is known: as of a snapshot, and of a clone."""
 
     name: str
     table_id: str
     format: str
     location: str
     created: int
+    version: int | UnsetType = UNSET
 
 
 class Tables(msgspec.Struct, frozen=True):
-    """A page of tables."""
+    """A page of tables; ``head`` as for namespaces."""
 
     tables: list[TableAnswer]
     next_page_token: str | UnsetType = UNSET
+    head: str | UnsetType = UNSET
 
 
 class HeadAnswer(msgspec.Struct, frozen=True):
@@ -104,21 +110,30 @@ def catalog(entity: Catalog) -> CatalogAnswer:
     return CatalogAnswer(entity.name, entity.created)
 
 
-def namespace(found: NamedNamespace) -> NamespaceAnswer:
+def namespace(found: NamedNamespace, head: str | UnsetType = UNSET) -> NamespaceAnswer:
     """A namespace."""
     entity = found.entity
-    return NamespaceAnswer(dotted(*found.name), entity.comment, entity.properties, entity.created)
+    return NamespaceAnswer(dotted(*found.name), entity.comment, entity.properties, entity.created, head)
 
 
-def namespaces(page: Page[NamedNamespace]) -> Namespaces:
-    """A page of namespaces."""
-    return Namespaces([namespace(found) for found in page.items], page.next_token or UNSET)
+def namespaces(page: Page[NamedNamespace], *, told: bool) -> Namespaces:
+    """A page of namespaces; whether its HEAD is to be told."""
+    return Namespaces([namespace(found) for found in page.items], page.next_token or UNSET, _head(page, told=told))
 
 
-def tables(page: Page[Table]) -> Tables:
-    """A page of tables."""
-    found = [TableAnswer(one.name, one.table_id, one.format, one.location, one.created) for one in page.items]
-    return Tables(found, page.next_token or UNSET)
+def tables(page: Page[Table], *, told: bool) -> Tables:
+    """A page of tables; whether its HEAD is to be told."""
+    found = [_table(one, version_in(page.versions, one)) for one in page.items]
+    return Tables(found, page.next_token or UNSET, _head(page, told=told))
+
+
+def _table(one: Table, version: int | None) -> TableAnswer:
+    known = UNSET if version is None else version
+    return TableAnswer(one.name, one.table_id, one.format, one.location, one.created, known)
+
+
+def _head(page: Page[Any], *, told: bool) -> str | UnsetType:
+    return page.head if told else UNSET
 
 
 def head(row: Row) -> HeadAnswer:

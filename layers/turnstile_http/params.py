@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import overload
 
+from turnstile.core.as_of import AsOf, parse
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import MAX_VERSION
 from turnstile_http.request import current
@@ -52,6 +53,11 @@ class Query:
                 remedy=f"give {name} in that range",
             )
         return number
+
+    def moment(self, name: str = "as_of") -> AsOf | None:
+        """The member as a moment of a catalog (``core.as_of``), None when absent or empty."""
+        value = self.text(name)
+        return None if value is None else parse(value, name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """The member as ``true`` or ``false``."""

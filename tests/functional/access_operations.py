@@ -39,6 +39,12 @@ def _ref(realm: Realm, method: str, what: str = "") -> Ask:
     return Ask(method, f"/v1/refs/app{what}", body, {"token": token} if method == "DELETE" else {})
 
 
+def _now(realm: Realm) -> dict[str, Any]:
+    """The present moment as one of the past."""
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return {"as_of": f"seq:{newest['seq']}"}
+
+
 def _drop_snapshot(realm: Realm) -> Ask:
     realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
     return Ask("DELETE", "/v1/catalogs/main/snapshots/s")
@@ -130,6 +136,12 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
     # -- /v1, operators
     "list heads": lambda _: Ask("GET", "/v1/tables"),
+    "list namespaces, as of": lambda _: Ask("GET", NS, query={"as_of": "seq:1"}),
+    "get namespace, as of": lambda realm: Ask("GET", SALES, query=_now(realm)),
+    "list tables, as of": lambda realm: Ask("GET", f"{SALES}/tables", query=_now(realm)),
+    "entry": lambda _: Ask("GET", f"{T1}/entry"),
+    "entry, as of": lambda realm: Ask("GET", f"{T1}/entry", query=_now(realm)),
+    "find, as of": lambda realm: Ask("GET", "/v1/find", query={"query": "/main/*", **_now(realm)}),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
     "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),

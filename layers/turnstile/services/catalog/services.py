@@ -9,9 +9,11 @@ from turnstile.services.catalog.catalogs import Catalogs
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
+from turnstile.services.catalog.entries import Entries
 from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.history import History
 from turnstile.services.catalog.listing import Listings
+from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.move import NamespaceMover
 from turnstile.services.catalog.namespaces import Namespaces
 from turnstile.services.catalog.reader import CatalogReader, Watch
@@ -43,6 +45,8 @@ class CatalogServices:
     zones: Zones
     catalogs: Catalogs
     namespaces: Namespaces
+    moments: Moments
+    entries: Entries
     listings: Listings
     history: History
     named: CatalogSnapshots
@@ -100,7 +104,7 @@ def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -
     dropper = Dropper(world, reader, committer, shared.publisher)
     steps = Dropper(world, reader, plain, shared.publisher)  # each of its changes is one of several of a request
     namespace_dropper = NamespaceDropper(world, reader, committer, steps)
-    history = History(reader)
+    history, moments = History(reader), Moments(reader, world.clock, shared.limits.history_ms)
     return CatalogServices(
         world=world,
         lake_root=shared.lake_root,
@@ -116,7 +120,9 @@ def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -
         history=history,
         named=CatalogSnapshots(world, reader, committer),
         resetter=Resetter(world, reader, committer, history, shared.limits.history_ms),
-        listings=Listings(reader, world.clock),
+        moments=moments,
+        entries=Entries(reader, moments),
+        listings=Listings(reader, world.clock, shared.limits.history_ms),
         staging=Staging(world, reader, zones, shared.lake_root),
         registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
         renamer=Renamer(world, reader, committer),
