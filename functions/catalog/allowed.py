@@ -9,6 +9,7 @@ import msgspec
 import wiring
 
 from turnstile.core.access_rules import Rule, write_files
+from turnstile.core.catalog_paths import Path, key_of
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.services.access import METASTORE, Target
 from turnstile_http.bodies import body
@@ -38,8 +39,9 @@ class _Typed(msgspec.Struct, frozen=True):
 
 
 class _Moved(msgspec.Struct, frozen=True):
-    """Where a rename goes."""
+    """Where a rename goes, and what it calls things."""
 
+    name: str = ""
     namespace: str | None = None
 
 
@@ -81,6 +83,23 @@ def moved(params: Params) -> Target:
     """The namespace that a rename leads to."""
     to = body(_Moved).namespace
     return namespace(params if to is None else {**params, "namespace": to})
+
+
+def moved_namespace(params: Params) -> Target | None:
+    """The namespace that a rename makes of another; a change of case alone makes none."""
+    asked, source = body(_Moved), namespace(params)
+    parent = source.namespace[:-1] if asked.namespace is None else parent_of(asked.namespace)
+    return _made(source, (*parent, check_identifier(asked.name, "name")))
+
+
+def parent_of(name: str) -> Path:
+    """The namespace that something moves to; empty: the catalog's top."""
+    return check_namespace(name) if name else ()
+
+
+def _made(source: Target, path: Path) -> Target | None:
+    same = key_of(path) == key_of(source.namespace)
+    return None if same else msgspec.structs.replace(source, namespace=path)
 
 
 def metastore_if_external(_params: Params) -> Target | None:
@@ -130,6 +149,12 @@ def named_catalog(params: Params) -> Target:
 def named_schema(params: Params) -> Target:
     """``/schemas/{full_name}``."""
     return Target(*naming.find_schema(*naming.split_schema(params["full_name"])))
+
+
+def renamed_schema(params: Params) -> Target | None:
+    """The schema that ``new_name`` makes of another, if the request has one."""
+    asked = body(legacy.ChangedSchema).new_name
+    return None if asked is None else _made(named_schema(params), check_namespace(asked, "new_name"))
 
 
 def named_table(params: Params) -> Target:

@@ -11,6 +11,7 @@ from functools import partial
 import allowed
 import entries
 import find
+import moves
 import operators
 import past
 import permissions
@@ -290,6 +291,7 @@ for routes in (
     refs.routes,
     entries.routes,
     past.routes,
+    moves.routes,
 ):
     api.register_blueprint(routes)
 

@@ -75,6 +75,14 @@ class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str | None = None
 
 
+class NamespaceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../namespaces/{ns}/rename``; without ``namespace`` it stays where it is, an empty one is the catalog's
+    top."""
+
+    name: str
+    namespace: str | None = None
+
+
 class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../imports``; a dry run unless told otherwise."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
-from typing import Any
 
 import allowed
 import msgspec
@@ -20,10 +20,10 @@ from turnstile.core.access_rules import (
     see_schema,
     use_catalog,
 )
-from turnstile.core.entities import Catalog
+from turnstile.core.entities import Catalog, Namespace
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.catalog.namespaces import NamedNamespace
+from turnstile.services.catalog.namespaces import NamedNamespace, fitting
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
 from turnstile_http.request import current
@@ -139,20 +139,15 @@ def unity_schema(full_name: str) -> legacy.SchemaInfo:
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
-@rights.needs((edit_schema, allowed.named_schema))
+@rights.needs((edit_schema, allowed.named_schema), (create_schema, allowed.renamed_schema))
 def update_unity_schema(full_name: str) -> legacy.SchemaInfo:
     asked = body(legacy.ChangedSchema)
     catalog, path = naming.find_schema(*naming.split_schema(full_name))
-    found = services().catalog.namespaces.get(catalog, path)
-    if asked.new_name is not None and check_namespace(asked.new_name, "new_name") != found.name:
-        raise NotImplementedHere("schemas cannot be renamed", field="new_name")
-    changes: dict[str, Any] = {}
-    if asked.properties is not None:
-        gone = [key for key in found.entity.properties if key not in asked.properties]
-        changes = {"set": asked.properties, "unset": gone}
-    if asked.comment is not msgspec.UNSET:
-        changes["comment"] = asked.comment
-    return _schema(_kept(catalog), services().catalog.namespaces.update(catalog, path, **changes))
+    kept, alter = _kept(catalog), functools.partial(_changed, asked)
+    if asked.new_name is None:
+        return _schema(kept, services().catalog.namespaces.alter(catalog, path, alter))
+    *parent, name = check_namespace(asked.new_name, "new_name")
+    return _schema(kept, services().catalog.namespace_mover.rename(catalog, path, name, tuple(parent), alter=alter))
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
@@ -165,6 +160,13 @@ def drop_unity_schema(full_name: str) -> dict[str, str]:
 
 def _catalog(found: Catalog, access: Access) -> legacy.CatalogInfo:
     return legacy.catalog(found, _id(found.name), access.owner)
+
+
+def _changed(asked: legacy.ChangedSchema, old: Namespace) -> Namespace:
+    """A schema as a request wants it, its name apart."""
+    properties = old.properties if asked.properties is None else asked.properties
+    comment = old.comment if asked.comment is msgspec.UNSET else asked.comment
+    return fitting(msgspec.structs.replace(old, properties=properties, comment=comment))
 
 
 def _schema(catalog: str, found: NamedNamespace) -> legacy.SchemaInfo:

@@ -11,7 +11,7 @@ import settings
 
 from turnstile.adapters.vending import FileVendor, open_vendor
 from turnstile.core.access import Access
-from turnstile.core.access_rules import Chain, permitted, see_table, use_catalog
+from turnstile.core.access_rules import Chain, permitted, see_schema, see_table, use_catalog
 from turnstile.core.entities import Catalog
 from turnstile.core.errors import PermissionDenied
 from turnstile.core.gc_plan import Grace
@@ -71,6 +71,11 @@ class Services:
     def loader(self) -> Loader:
         """Tables by name."""
         return self.open_loader.guarded(guard())
+
+    def catalog_at(self, target: Target) -> CatalogServices:
+        """The catalog's services for an answer about a namespace that is not what the request was judged by."""
+        judge = self.judges.guard(guard().principal, [Need(see_schema, target)])
+        return self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
 
     def loader_of(self, target: Target) -> Loader:
         """For an answer "as load" to a request that was judged by something else: judged as a load of ``target``."""

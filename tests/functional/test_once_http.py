@@ -59,6 +59,7 @@ CHANGES: dict[str, Callable[[Stack], Change]] = {
     "update": lambda _: ("PATCH", DEFAULT, COUNT),
     "update that changes nothing": lambda _: ("PATCH", DEFAULT, {}),
     "drop namespace": lambda stack: (stack.http.post(NAMESPACES, {"name": "n"}), ("DELETE", f"{NAMESPACES}/n", None))[1],
+    "rename namespace": lambda stack: (stack.create("t"), ("POST", f"{DEFAULT}/rename", {"name": "u"}))[1],
     "register": register,
     "rename": lambda stack: (stack.create("t"), ("POST", f"{DEFAULT}/tables/t/rename", {"name": "u"}))[1],
     "drop": lambda stack: (stack.create("t"), ("DELETE", f"{DEFAULT}/tables/t", None))[1],

@@ -80,6 +80,7 @@ def shapes() -> list[tuple[str, str, type[msgspec.Struct]]]:
                 ("updateNamespace", "NamespaceUpdate"),
                 ("stageTable", "NewStagingTable"),
                 ("registerTable", "NewTable"),
+                ("renameNamespace", "NamespaceMove"),
                 ("renameTable", "NewName"),
                 ("importTable", "Import"),
                 ("exportTable", "DryRun"),

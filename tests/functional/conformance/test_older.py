@@ -91,6 +91,48 @@ def test_a_schema_as_the_recording_has_it(unity: Unity) -> None:
     assert unity.call("DELETE", f"{B}/schemas/main.s1", query={"force": "false"}).status == 200
 
 
+@covers(createSchema=200, getSchema=(200, 404), getTable=(200, 404), loadTable=200, updateSchema=200)
+def test_i9_a_schema_gets_another_name_with_its_tables_and_its_other_changes_in_one_swap(unity: Unity) -> None:
+    made = unity.create()
+    before = unity.get(f"{B}/schemas/main.sales").json
+    changes = {"new_name": "Trade", "comment": "c", "properties": {"a": "b"}}
+    changed = unity.call("PATCH", f"{B}/schemas/main.sales", changes)
+    assert changed.status == 200, changed.text
+    named = {"name": "Trade", "full_name": "main.Trade", "comment": "c", "properties": {"a": "b"}}
+    assert changed.json == {**before, **named, "updated_at": changed.json["updated_at"]}
+    assert unity.get(f"{B}/schemas/main.trade").json == changed.json
+    refused_old(unity.get(f"{B}/schemas/main.sales"), 404, "SCHEMA_NOT_FOUND")
+    refused_old(unity.get(f"{B}/tables/main.sales.t1"), 404, "SCHEMA_NOT_FOUND")
+    assert unity.get(f"{B}/tables/main.trade.t1").json["table_id"] == made["metadata"]["table-uuid"]
+    assert unity.get(T1.replace("sales", "trade")).json["metadata"] == made["metadata"]
+    same = unity.call("PATCH", f"{B}/schemas/main.TRADE", {"new_name": "Trade"})
+    assert same.json == changed.json
+    unity.post(f"{B}/schemas", {"name": "sales", "catalog_name": "main"})
+    nested = unity.call("PATCH", f"{B}/schemas/main.trade", {"new_name": "sales.eu"}).json
+    assert (nested["name"], nested["full_name"], nested["schema_id"]) == (
+        "sales.eu",
+        "main.sales.eu",
+        before["schema_id"],
+    )
+
+
+@covers(createSchema=200, updateSchema=(400, 404))
+def test_i9_a_name_that_a_schema_cannot_get_changes_nothing_of_it(unity: Unity) -> None:
+    unity.post(f"{B}/schemas", {"name": "hr", "catalog_name": "main"})
+    before = unity.get(f"{B}/schemas", catalog_name="main").json
+    for schema, new_name, status, code in (
+        ("sales", "HR", 400, "SCHEMA_ALREADY_EXISTS"),
+        ("sales", "a b", 400, "INVALID_ARGUMENT"),
+        ("sales", "", 400, "INVALID_ARGUMENT"),
+        ("sales", "sales.it", 400, "INVALID_ARGUMENT"),
+        ("sales", "nope.it", 404, "SCHEMA_NOT_FOUND"),
+        ("nope", "it", 404, "SCHEMA_NOT_FOUND"),
+    ):
+        asked = {"new_name": new_name, "comment": "lost"}
+        refused_old(unity.call("PATCH", f"{B}/schemas/main.{schema}", asked), status, code)
+    assert unity.get(f"{B}/schemas", catalog_name="main").json == before
+
+
 @covers(createSchema=(400, 404), createUnityTable=200, deleteSchema=400, getSchema=404, listSchemas=(400, 404))
 def test_refusals_of_schemas(unity: Unity) -> None:
     refused_old(unity.post(f"{B}/schemas", {"name": "sales", "catalog_name": "main"}), 400, "SCHEMA_ALREADY_EXISTS")

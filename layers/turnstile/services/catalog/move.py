@@ -12,7 +12,7 @@ is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +28,7 @@ from turnstile.core.plan import Row
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.heads import not_active
-from turnstile.services.catalog.namespaces import MAX_LEVELS, NamedNamespace, check_path, require_free
+from turnstile.services.catalog.namespaces import MAX_LEVELS, Alter, NamedNamespace, check_path, require_free
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
 
@@ -36,9 +36,6 @@ AT_ONCE: Final = 90
 """Delta tables with a HEAD that move with a namespace: one transaction holds at most 100 rows."""
 
 _BATCH: Final = 100
-
-Alter = Callable[[Namespace], Namespace]
-"""What else changes of the namespace in the same swap. No side effects; raises what refuses it."""
 
 _Entries = Mapping[str, IndexEntry]
 
@@ -74,7 +71,7 @@ class NamespaceMover:
 
         Args:
             parent: the namespace to move it to, the empty path for the catalog's top; None: it stays where it is.
-            alter: what else changes of it.
+            alter: what else changes of it, in the same swap.
 
         Raises:
             InvalidRequest: not a name; into itself or below itself; something would have more than ``MAX_LEVELS`` levels.
@@ -87,7 +84,7 @@ class NamespaceMover:
         check_identifier(new_name, "name")
         parent = path[:-1] if parent is None else parent
         move = _Move(path, check_path((*parent, new_name)))
-        self._refuse_itself(catalog, path, parent)
+        _refuse_itself(catalog, path, parent)
         now = self._world.clock.now_ms()
 
         def change(view: View) -> Edit | None:
@@ -96,14 +93,12 @@ class NamespaceMover:
             new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
             if move.recased and new == old:
                 return None
-            if parent:
-                view.tree.namespace(parent)
+            full = dotted(view.tree.catalog, *view.written(parent), new_name)  # or says which level is missing
             if not move.recased:
                 require_free(view, move.target, "name")
             inside = dict(view.tree.subtree(path))
             _require_levels(inside, move)
-            full = dotted(view.tree.catalog, *view.written(parent), new_name)
-            heads = _heads(view, inside, full, path) if new.name != old.name or not move.recased else {}
+            heads = {} if move.recased and new.name == old.name else _heads(view, inside, full, path)
             return Edit(
                 f"rename namespace {dotted(*path)} to {dotted(*move.target)}",
                 put={move.target: msgspec.structs.replace(new, updated=now)},
@@ -123,14 +118,16 @@ class NamespaceMover:
         assert isinstance(moved, Namespace)
         return NamedNamespace(view.written(move.target), moved)
 
-    def _refuse_itself(self, catalog: str, path: Path, parent: Path) -> None:
-        source, target = key_of(path), key_of(parent)
-        if target == source or is_below(target, source):
-            raise InvalidRequest(
-                f"namespace '{dotted(catalog, *path)}' cannot move to '{dotted(catalog, *parent)}', which is in it",
-                field="namespace",
-                remedy="name a namespace that is not below it",
-            )
+
+def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
+    """Raises InvalidRequest when ``parent`` is the namespace ``path`` or lies below it."""
+    source, target = key_of(path), key_of(parent)
+    if target == source or is_below(target, source):
+        raise InvalidRequest(
+            f"namespace '{dotted(catalog, *path)}' cannot move to '{dotted(catalog, *parent)}': into itself or below",
+            field="namespace",
+            remedy="name a namespace that is not below it",
+        )
 
 
 def _require_levels(inside: _Entries, move: _Move) -> None:

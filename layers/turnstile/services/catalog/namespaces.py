@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -22,6 +22,10 @@ from turnstile.world import World
 MAX_LEVELS: Final = 10
 MAX_BYTES: Final = 32_768
 """Bytes of a namespace with its comment and properties."""
+
+
+Alter = Callable[[Namespace], Namespace]
+"""What a change makes of a namespace. No side effects; raises what refuses it."""
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):
@@ -107,13 +111,21 @@ class Namespaces:
         if twice:
             raise InvalidRequest(f"property {twice[0]!r} is merged as well", field="merge", remedy="choose one")
 
-        def change(view: View) -> Edit | None:
-            old = view.entity(view.tree.namespace(path).obj)
-            assert isinstance(old, Namespace)
+        def alter(old: Namespace) -> Namespace:
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
             properties = merged({**kept, **(set or {})}, merge or {})
-            new = fitting(msgspec.structs.replace(old, properties=properties, comment=said))
+            return fitting(msgspec.structs.replace(old, properties=properties, comment=said))
+
+        return self.alter(catalog, path, alter)
+
+    def alter(self, catalog: str, path: Path, alter: Alter) -> NamedNamespace:
+        """The namespace after ``alter``, which keeps its name. Raises NotFound."""
+
+        def change(view: View) -> Edit | None:
+            old = view.entity(view.tree.namespace(path).obj)
+            assert isinstance(old, Namespace)
+            new = alter(old)
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
