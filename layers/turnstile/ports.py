@@ -75,16 +75,27 @@ class Obj(msgspec.Struct, frozen=True):
 
 
 class Objs(Protocol):
-    """The write-once table of immutable objs; cacheable for ever without invalidation."""
+    """The write-once table of immutable objs; cacheable for ever without invalidation.
+
+    Types are those of ``core.obj_types``. A payload of up to 350,000 bytes is one row and one request; a larger one is
+    stored in parts and read back whole (``adapters.parts``), for a few requests more. An obj is there entirely or not
+    at all.
+    """
 
     def put(self, obj: Obj) -> None:
-        """Write once. Writing the same id again with the same payload is a no-op; with another payload a ValueError."""
+        """Write once. Writing the same id again with the same payload is a no-op; with another payload a ValueError.
+
+        Raises:
+            TooLarge: more than 4 MiB; nothing was written.
+            ValueError: also for a type that is not registered.
+        """
 
     def put_many(self, objs: Iterable[Obj]) -> None:
-        """Write many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads."""
+        """Write many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
+        ``put``."""
 
     def get(self, space: str, id: str) -> Obj | None:
-        """The obj; absence is never cached."""
+        """The obj. Absence is remembered only where it lasts (``core.obj_types``)."""
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         """Up to 100 objs in one request."""
@@ -96,7 +107,11 @@ class Objs(Protocol):
         """All objs whose id starts with ``prefix``, in id order."""
 
     def delete(self, space: str, id: str) -> None:
-        """Remove an obj; only gc does."""
+        """Remove an obj, or a part that is lost; only gc does."""
+
+    def lost_parts(self, space: str, before: int) -> Iterator[Obj]:
+        """Parts that no obj names, written before ``before`` (microseconds): of writers and removals that died half-way,
+        and of writers that were refused. Sound for a ``before`` that is longer ago than a write can take."""
 
 
 class Stat(msgspec.Struct, frozen=True):

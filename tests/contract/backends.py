@@ -71,6 +71,7 @@ class Backend:
         """A fresh adapter: nothing cached."""
         if not self.real:
             self._fake_objs.clock = more.get("clock")
+            self._fake_objs.on_request = None if on_request is None else lambda operation: on_request(operation, None)
             return self._fake_objs
         return DynamoObjs(
             self.client, OBJS_TABLE, clock=more.pop("clock", SystemClock()), on_request=on_request, **more

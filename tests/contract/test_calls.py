@@ -183,8 +183,8 @@ def _objs(*outcomes: Any) -> tuple[DynamoObjs, Scripted]:
 
 
 def test_i3_identities_that_were_not_all_written_are_written_again_or_the_caller_hears_it() -> None:
-    objs = [Obj("s", str(number), "identity", b"1", 1) for number in range(3)]
-    left = {"objs": [{"PutRequest": {"Item": {"space": {"S": "s"}, "id": {"S": "2"}}}}]}
+    objs = [Obj("s", f"identity/{number}", "identity", b"1", 1) for number in range(3)]
+    left = {"objs": [{"PutRequest": {"Item": {"space": {"S": "s"}, "id": {"S": "identity/2"}}}}]}
     store, client = _objs({"UnprocessedItems": left}, {"UnprocessedItems": {}})
     store.put_many(objs)
     assert client.asked[1][1]["RequestItems"] == left

@@ -74,10 +74,10 @@ def test_i8_a_transaction_just_under_4_mb_is_applied(request: pytest.FixtureRequ
 def test_i9_a_listing_longer_than_a_page_of_1_mb_is_complete(service: Backend, space: str) -> None:
     sent = Counter()
     objs = service.objs(sent)
-    wanted = [Obj(space, f"index/{number:03d}", "index", bytes([number]) * 100 * KB, 1) for number in range(25)]
+    wanted = [Obj(space, f"segment/{number:03d}", "segment", bytes([number]) * 100 * KB, 1) for number in range(25)]
     objs.put_many(wanted)
     del sent.sent[:]
-    assert list(objs.list(space, "index/")) == wanted
+    assert list(objs.list(space, "segment/")) == wanted
     assert sent.operations == ["query"] * 3
 
 

@@ -74,5 +74,5 @@ def test_i3_when_no_answer_ever_comes_the_outcome_is_unknown_although_it_landed(
 
 def test_i9_an_obj_whose_answer_was_lost_is_no_duplicate(service: Backend, space: str) -> None:
     objs = DynamoObjs(Deaf(service.client, 2), OBJS_TABLE, clock=SystemClock())
-    objs.put(Obj(space, "a", "test", b"payload", 1))
-    assert service.objs().get(space, "a") == Obj(space, "a", "test", b"payload", 1)
+    objs.put(Obj(space, "metadata/a", "metadata", b"payload", 1))
+    assert service.objs().get(space, "metadata/a") == Obj(space, "metadata/a", "metadata", b"payload", 1)

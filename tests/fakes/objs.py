@@ -1,67 +1,88 @@
-"""The objs table in memory."""
+"""The objs table in memory: the adapter's own splitting and expiry over rows in a dictionary."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from turnstile.adapters.parts import LargeObj, joined, part_ids
+from turnstile.adapters.stored_objs import Seconds, StoredObjs
 from turnstile.ports import Clock, Obj
 
 
-class FakeObjs:
-    """In-memory ``turnstile.ports.Objs``. Without a clock nothing expires."""
+class FakeObjs(StoredObjs):
+    """In-memory ``turnstile.ports.Objs``. Without a clock nothing expires; nothing is cached.
+
+    ``rows`` what is stored, parts and the rows of large objs included; ``requests`` what was asked of it, in order;
+    ``on_request`` is called after each, and may raise as a crash would.
+    """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock
         self.rows: dict[tuple[str, str], Obj] = {}
         self.requests: list[str] = []
-        self._lock = threading.RLock()
+        self.on_request: Callable[[str], None] | None = None
+        super().__init__(_Rows(self), self._now)
 
-    def put(self, obj: Obj) -> None:
+    def stored(self, space: str, id: str) -> Obj:
+        """The obj as the rows have it, without a request; KeyError when a row of it is missing."""
+        row = self.rows[space, id]
+        if not isinstance(row, LargeObj):
+            return row
+        obj = joined(row, {part: self.rows[space, part] for part in part_ids(row)})
+        assert obj is not None
+        return obj
+
+    def asked(self, request: str) -> None:
+        self.requests.append(request)
+        if self.on_request is not None:
+            self.on_request(request)
+
+    def _now(self) -> int:
+        return 0 if self.clock is None else self.clock.now_ms() // 1000
+
+
+class _Rows:
+    """``ObjRows`` in the fake's dictionary; each call is one request."""
+
+    def __init__(self, fake: FakeObjs) -> None:
+        self._fake, self._lock = fake, threading.RLock()
+
+    def insert(self, row: Obj, now: Seconds) -> Obj | None:
         with self._lock:
-            self.requests.append("put")
-            known = self._living(obj.space, obj.id)
-            if known is not None and known.payload != obj.payload:
-                raise ValueError(f"obj {obj.id} exists with another payload")
+            known = self._fake.rows.get((row.space, row.id))
+            if known is not None and known.expires is not None and known.expires <= now():
+                known = None
             if known is None:
-                self.rows[(obj.space, obj.id)] = obj
+                self._fake.rows[row.space, row.id] = row
+        self._fake.asked("put")
+        return known
 
-    def put_many(self, objs: Iterable[Obj]) -> None:
+    def put_many(self, rows: Sequence[Obj]) -> None:
         with self._lock:
-            self.requests.append("put_many")
-            for obj in objs:
-                self.rows[(obj.space, obj.id)] = obj
+            self._fake.rows.update({(row.space, row.id): row for row in rows})
+        self._fake.asked("put_many")
 
     def get(self, space: str, id: str) -> Obj | None:
-        with self._lock:
-            self.requests.append("get")
-            return self._living(space, id)
+        found = self._fake.rows.get((space, id))
+        self._fake.asked("get")
+        return found
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         with self._lock:
-            self.requests.append("get_many")
-            found = {id: self._living(space, id) for id in ids}
-            return {id: obj for id, obj in found.items() if obj is not None}
+            found = {id: self._fake.rows[space, id] for id in ids if (space, id) in self._fake.rows}
+        self._fake.asked("get_many")
+        return found
 
-    def newest(self, space: str, prefix: str) -> Obj | None:
-        found = list(self.list(space, prefix))
-        return found[-1] if found else None
-
-    def list(self, space: str, prefix: str) -> Iterator[Obj]:
+    def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
         with self._lock:
-            self.requests.append("list")
-            keys = sorted(key for key in self.rows if key[0] == space and key[1].startswith(prefix))
-            found = [self._living(*key) for key in keys]
-        yield from (obj for obj in found if obj is not None)
+            keys = [key for key in self._fake.rows if key[0] == space and key[1].startswith(prefix)]
+            found = [self._fake.rows[key] for key in sorted(keys, reverse=newest_first)]
+        self._fake.asked("list")
+        yield from found
 
-    def delete(self, space: str, id: str) -> None:
+    def delete(self, space: str, id: str) -> Obj | None:
         with self._lock:
-            self.requests.append("delete")
-            self.rows.pop((space, id), None)
-
-    def _living(self, space: str, id: str) -> Obj | None:
-        """The obj, if its time has not come: the service removes expired items when it likes."""
-        obj = self.rows.get((space, id))
-        if obj is None or obj.expires is None or self.clock is None:
-            return obj
-        return obj if obj.expires > self.clock.now_ms() // 1000 else None
+            known = self._fake.rows.pop((space, id), None)
+        self._fake.asked("delete")
+        return known

@@ -75,18 +75,18 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
     for row in world.refs.scan("catalog"):
         assert row["recent"][0] == row["head"] and len(row["recent"]) == min(row["seq"] + 1, RECENT)
         space = world.space.objs(row["name"])
-        commit = decode_commit(world.objs.rows[space, row["head"]].payload)
+        commit = decode_commit(world.objs.stored(space, row["head"]).payload)
         assert commit.seq == row["seq"]
         behind, older = row["head"], commit
         while older.parents:  # the whole history
             behind = older.parents[0]
-            before = decode_commit(world.objs.rows[space, behind].payload)
+            before = decode_commit(world.objs.stored(space, behind).payload)
             assert before.seq == older.seq - 1
             older = before
         tree = Tree.of(row["name"], row["head"], commit, RowSegments(world, space))
         assert row.get("spilled", b"") in (commit.segments, b"")
         for key, entry in tree.subtree(()):
-            entity = decode(world.objs.rows[space, entry.obj].payload)
+            entity = decode(world.objs.stored(space, entry.obj).payload)
             assert kind_of(entity) == entry.kind and fold(entity.name) == path_of(key)[-1]
             for depth in range(1, len(path_of(key))):
                 tree.namespace(path_of(key)[:depth])
@@ -98,7 +98,7 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
         assert fold(row["name"]) == named[table_id]
         owner = world.refs.rows[world.space.location(row["location"])]
         assert owner["table_id"] == table_id
-        snapshot = world.objs.rows[world.space.objs(row["catalog"]), row["metadata"]]
+        snapshot = world.objs.stored(world.space.objs(row["catalog"]), row["metadata"])
         assert snapshot.type == "metadata"
     owners_match(world, importing=importing)
 
@@ -110,7 +110,7 @@ class RowSegments:
         self._world, self._space = world, space
 
     def load(self, id: str) -> Index:
-        obj = self._world.objs.rows[self._space, id]
+        obj = self._world.objs.stored(self._space, id)
         assert obj.type == "segment"
         return unpack(obj.payload)
 

@@ -209,12 +209,48 @@ def test_the_row_stays_small_and_remembers_the_recent_heads() -> None:
 
 def test_an_index_that_does_not_fit_into_one_obj_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     services = fresh()
-    monkeypatch.setattr("turnstile.services.catalog.store.OBJ_BUDGET", 600)
+    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", 500)
+    monkeypatch.setattr("turnstile.adapters.parts.MAX_OBJ", 600)
     with pytest.raises(TooLarge) as refused:
         for n in range(100):
             services.namespaces.create("main", (f"namespace{n}",))
-    assert refused.value.remedy
+    assert refused.value.remedy == "use another catalog"
     complete(fakes(services))
+
+
+def test_i9_a_commit_larger_than_a_row_is_stored_in_parts_and_read_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", 200)
+    services = fresh()
+    for n in range(30):
+        services.namespaces.create("main", (f"namespace{n:02d}",), comment="x" * 600)
+    assert len([id for id in objs(services) if id.startswith("part/commit/")]) > 20
+    assert len([id for id in objs(services) if id.startswith("part/entity/")]) >= 60
+    complete(fakes(services))
+    cold = fresh(services.world)
+    listed = [found.name[0] for found in cold.listings.namespaces("main", max_results=100).items]
+    assert listed == ["default", *(f"namespace{n:02d}" for n in range(30))]
+
+
+def test_i9_a_change_that_lost_leaves_no_part_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an attempt tidies up goes with its parts."""
+    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", 100)
+    services = fresh()
+    rival, before = fresh(services.world), objs(services)
+    attempts: list[int] = []
+
+    def change(view: View) -> Edit:
+        attempts.append(1)
+        if len(attempts) <= 3:
+            rival.namespaces.create("main", (f"rival{len(attempts)}",))
+        return Edit("put", put={("mine",): Namespace("mine", "m", 1, "x" * 300 + str(len(attempts)))})
+
+    services.committer.commit("main", change)
+    assert len(attempts) == 4
+    owners = {id.removeprefix("part/").rpartition("/")[0] for id in objs(services) if id.startswith("part/")}
+    assert owners <= objs(services)
+    assert sum(id.startswith("commit/") for id in objs(services) - before) == 4, "three of the rival and one of mine"
 
 
 def test_history_tells_what_changed_and_leads_back_to_the_first_commit() -> None:

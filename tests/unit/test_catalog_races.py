@@ -175,7 +175,7 @@ def test_every_threads_sequence_is_gapless_in_the_log_walked_both_ways(per_threa
     row = world.refs.rows["test/catalog/main"]
     backward, at = [], row["head"]
     while at:
-        commit = decode_commit(world.objs.rows[world.space.objs("main"), at].payload)
+        commit = decode_commit(world.objs.stored(world.space.objs("main"), at).payload)
         backward.append(commit)
         at = commit.parents[0] if commit.parents else ""
     assert [commit.seq for commit in backward[::-1]] == list(range(THREADS * per_thread + 2))

@@ -39,11 +39,11 @@ def collect(world: World, **more: object) -> Report:
 def whole(world: FakeWorld, head: str, catalog: str = "main") -> list[str]:
     """Names at ``head``; fails where anything that it leads to is missing."""
     space = world.space.objs(catalog)
-    commit = decode_commit(world.objs.rows[space, head].payload)
+    commit = decode_commit(world.objs.stored(space, head).payload)
     tree = Tree.of(catalog, head, commit, RowSegments(world, space))
     found = list(tree.subtree(()))
     for _, entry in found:
-        decode(world.objs.rows[space, entry.obj].payload)
+        decode(world.objs.stored(space, entry.obj).payload)
     return [key for key, _ in found]
 
 

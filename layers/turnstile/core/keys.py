@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from turnstile.core.obj_types import IDENTITY, INLINE, METADATA
+
 
 @dataclass(frozen=True, slots=True)
 class Space:
@@ -64,7 +66,7 @@ class Space:
 
 def identity_obj(table_id: str, identity: str) -> str:
     """objs id of an identity-index entry: (table, txn id or staged name) -> version."""
-    return f"identity/{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}"
+    return IDENTITY.id(f"{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}")
 
 
 def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
@@ -73,12 +75,12 @@ def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
     gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again long afterwards would find
     its old obj, write nothing, and be ratified while gc removes it (I10).
     """
-    return f"inline/{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}"
+    return INLINE.id(f"{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}")
 
 
 def metadata_obj(table_id: str, version: int, payload: bytes) -> str:
     """objs id of a metadata snapshot: in order of the version that made it, unique by content. It is the etag."""
-    return f"metadata/{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}"
+    return METADATA.id(f"{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}")
 
 
 def app_key(app_id: str) -> str:

@@ -13,8 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.core.index import Index, shared
-
-PREFIX: Final = "segment/"
+from turnstile.core.obj_types import SEGMENT
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -100,13 +99,13 @@ def unpack_directory(packed: bytes) -> Directory:
 
 
 def _short(id: str) -> bytes | str:
-    digits = id.removeprefix(PREFIX)
+    digits = id.removeprefix(SEGMENT.prefix)
     try:
         packed = bytes.fromhex(digits)
     except ValueError:
         return id
-    return packed if PREFIX + packed.hex() == id else id
+    return packed if SEGMENT.id(packed.hex()) == id else id
 
 
 def _long(id: bytes | str) -> str:
-    return id if isinstance(id, str) else PREFIX + id.hex()
+    return id if isinstance(id, str) else SEGMENT.id(id.hex())

@@ -12,6 +12,7 @@ import re
 from typing import Final
 
 from turnstile.core.errors import InvalidRequest, TooLarge
+from turnstile.core.obj_types import TYPES
 from turnstile.core.plan import Change, Clause, Equals, Erase, Insert, Row, Set, new_row
 
 MAX_PAYLOAD: Final = 32_000
@@ -50,12 +51,17 @@ def _same(seen: str) -> Clause:
 
 
 def check_name(type: str, id: str) -> None:
-    """Raise InvalidRequest unless both can be part of a key."""
+    """Raise InvalidRequest unless both can be part of a key, and the type is not one of immutable objs."""
     if not _TYPE.fullmatch(type) or not _ID.fullmatch(id):
         raise InvalidRequest(
             f"{type[:60]}/{id[:60]} cannot name an object",
             field="id",
             remedy="use a type of lower-case letters and an id of up to 255 letters, digits, '_', '.', '@' or '-'",
+        )
+    known = TYPES.get(type)
+    if known is not None and not known.mutable:
+        raise InvalidRequest(
+            f"objects of type {type} are immutable", field="type", remedy="write an obj, or use another type"
         )
 
 

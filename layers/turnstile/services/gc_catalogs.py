@@ -16,6 +16,7 @@ from turnstile.core.plan import Row
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_history import PREFIXES
 from turnstile.services.gc_kinds import Batch, Means, Trouble
+from turnstile.services.gc_parts import lost_parts
 
 _BATCH: Final = 200
 
@@ -32,24 +33,25 @@ class GoneCatalogs:
         grace = self._means.grace.history + SETTLED_MS
         if now - row["created"] < grace:
             return
-        world, batch = self._means.world, list[Item]()
+        batch = list[Item]()
         if not self._again(row):
-            for prefix in PREFIXES:
-                for obj in world.objs.list(world.space.objs(row["name"]), prefix):
-                    created = obj.created // 1000
-                    item = due(
-                        "catalogs",
-                        f"{row['name']}/{obj.id}",
-                        len(obj.payload),
-                        since=max(created, row["created"]),
-                        now=now,
-                        grace=grace,
-                    )
-                    batch += [item] if item is not None else []
-                    if len(batch) == _BATCH:
-                        yield Batch(tuple(batch), partial(self._remove, row, tuple(batch)))
-                        batch = []
+            for item in self._due(row, now, grace):
+                batch.append(item)
+                if len(batch) == _BATCH:
+                    yield Batch(tuple(batch), partial(self._remove, row, tuple(batch)))
+                    batch = []
         yield Batch(tuple(batch), partial(self._end, row, tuple(batch)))
+
+    def _due(self, row: Row, now: int, grace: int) -> Iterator[Item]:
+        """Lost parts, then objs."""
+        world, name = self._means.world, row["name"]
+        yield from lost_parts(self._means, "catalogs", name, now)
+        for prefix in PREFIXES:
+            for obj in world.objs.list(world.space.objs(name), prefix):
+                since = max(obj.created // 1000, row["created"])
+                item = due("catalogs", f"{name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
+                if item is not None:
+                    yield item
 
     def _again(self, row: Row) -> bool:
         """Whether there is a catalog of that name."""

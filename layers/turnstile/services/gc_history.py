@@ -12,7 +12,7 @@ the edge. Nothing is kept between runs: a run that dies has made the next one's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -20,6 +20,7 @@ from turnstile.core.bloom import BloomFilter
 from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.errors import NotFound
 from turnstile.core.gc_plan import SETTLED_MS, Item, due
+from turnstile.core.obj_types import prefixes
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.history import AsOf, History
@@ -27,9 +28,10 @@ from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.snapshots import snapshots_of
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
+from turnstile.services.gc_parts import lost_parts
 
-PREFIXES: Final = ("commit/", "entity/", "segment/")
-"""In this order: a commit goes before what it leads to, so that a HEAD of the past is whole or gone."""
+PREFIXES: Final = prefixes("history")
+"""Commits, entities, segments, in this order: a commit goes before what it leads to, so that a HEAD of the past is whole or gone."""
 
 _BATCH: Final = 200
 _BITS: Final = 1 << 26  # at most, 8 MB: at three million objs one in ten thousand stays for another run
@@ -50,6 +52,7 @@ class HistoryObjs:
     def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
         began = now - self._means.grace.history - SETTLED_MS
         head = CatalogHead.from_row(row)
+        yield from self._batches(head, lost_parts(self._means, "history", head.name, now))
         if head.created > began:  # objs of a dropped catalog of the same name could be among these
             return
         try:
@@ -59,26 +62,29 @@ class HistoryObjs:
         marked = self._marked(head, edge, now)
         self._means.faults("collect.marked")
         for prefix in PREFIXES:
-            items: list[Item] = []
-            for obj in self._means.world.objs.list(self._means.world.space.objs(head.name), prefix):
-                created = obj.created // 1000
-                if obj.id in marked or created > began - SETTLED_MS:
-                    continue
-                since = max(created, edge.commit.at // 1000)
-                item = due(
-                    "history",
-                    f"{head.name}/{obj.id}",
-                    len(obj.payload),
-                    since=since,
-                    now=now,
-                    grace=self._means.grace.history,
-                )
-                items += [item] if item is not None else []
-                if len(items) == _BATCH:
-                    yield Batch(tuple(items), partial(self._remove, head, tuple(items)))
-                    items = []
-            if items:
-                yield Batch(tuple(items), partial(self._remove, head, tuple(items)))
+            yield from self._batches(head, self._unmarked(head, prefix, marked, edge, now))
+
+    def _unmarked(self, head: CatalogHead, prefix: str, marked: BloomFilter, edge: Tree, now: int) -> Iterator[Item]:
+        """Objs that are older than the kept history and that nothing in it leads to."""
+        grace = self._means.grace.history
+        for obj in self._means.world.objs.list(self._means.world.space.objs(head.name), prefix):
+            created = obj.created // 1000
+            if obj.id in marked or created > now - grace - 2 * SETTLED_MS:
+                continue
+            since = max(created, edge.commit.at // 1000)
+            item = due("history", f"{head.name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
+            if item is not None:
+                yield item
+
+    def _batches(self, head: CatalogHead, items: Iterable[Item]) -> Iterator[Batch]:
+        found: list[Item] = []
+        for item in items:
+            found.append(item)
+            if len(found) == _BATCH:
+                yield Batch(tuple(found), partial(self._remove, head, tuple(found)))
+                found = []
+        if found:
+            yield Batch(tuple(found), partial(self._remove, head, tuple(found)))
 
     def _marked(self, head: CatalogHead, edge: Tree, now: int) -> BloomFilter:
         segments: set[str] = set()

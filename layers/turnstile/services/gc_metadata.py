@@ -13,6 +13,7 @@ from typing import Final
 
 from turnstile.core.gc_plan import Item, due
 from turnstile.core.head import TableHead
+from turnstile.core.obj_types import METADATA
 from turnstile.core.plan import Row
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
@@ -31,7 +32,7 @@ class OldMetadata:
 
     def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
         head, world, grace = TableHead.from_row(row), self._means.world, self._means.grace.objs
-        space, prefix = world.space.objs(head.catalog), f"metadata/{head.table_id}/"
+        space, prefix = world.space.objs(head.catalog), METADATA.id(f"{head.table_id}/")
         if not head.metadata.startswith(prefix):
             return
         old = {

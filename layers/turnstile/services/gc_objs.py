@@ -10,6 +10,7 @@ from typing import Final
 from turnstile.core.gc_plan import Item, due
 from turnstile.core.gc_rows import PURGED
 from turnstile.core.head import TableHead
+from turnstile.core.obj_types import INLINE
 from turnstile.core.plan import Row
 from turnstile.ports import Obj
 from turnstile.services.content import transaction_of
@@ -33,7 +34,7 @@ class InlineObjs:
         world, grace = self._means.world, self._means.grace.objs
         space = world.space.objs(row["catalog"])
         sizes: dict[str, tuple[int, int, str]] = {}
-        for obj in world.objs.list(space, f"inline/{row['table_id']}/"):
+        for obj in world.objs.list(space, INLINE.id(f"{row['table_id']}/")):
             if now - obj.created // 1000 >= grace:
                 sizes[obj.id] = (len(obj.payload), obj.created // 1000, _transaction(obj))
         if not sizes:

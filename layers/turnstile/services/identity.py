@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from turnstile.core.keys import Space, identity_obj
+from turnstile.core.obj_types import IDENTITY
 from turnstile.core.positions import Positioned
 from turnstile.ports import Clock, Obj, Objs
 
@@ -34,7 +35,7 @@ class IdentityIndex:
                     Obj(
                         space=self._space.objs(catalog),
                         id=identity_obj(table_id, identity),
-                        type="identity",
+                        type=IDENTITY.name,
                         payload=payload,
                         created=now * 1000,
                         expires=now // 1000 + self._days * 86_400,

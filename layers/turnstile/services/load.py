@@ -23,6 +23,7 @@ from turnstile.core.errors import NotFound, UnsupportedTable
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import MAX_VERSION
+from turnstile.core.obj_types import METADATA
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.access import Guard
@@ -128,7 +129,9 @@ class Loader:
             self._judge(tree)
             return found, rows.get(keys[1])
         judged = self._beside.submit(self._judge, tree)
-        newest = self._beside.submit(self._objs.newest, self._space.objs(found.catalog), f"metadata/{found.table_id}/")
+        newest = self._beside.submit(
+            self._objs.newest, self._space.objs(found.catalog), METADATA.id(f"{found.table_id}/")
+        )
         row = self._refs.read(self._space.table(found.table_id))
         judged.result()
         obj = newest.result()

@@ -10,6 +10,7 @@ import msgspec
 from turnstile.core.errors import TurnstileError
 from turnstile.core.keys import Space, metadata_obj
 from turnstile.core.metadata import MetadataSnapshot
+from turnstile.core.obj_types import METADATA
 from turnstile.ports import Obj, Objs
 
 _CACHED = 512
@@ -56,7 +57,7 @@ class Snapshots:
         """Write a snapshot and return its id, the etag; idempotent."""
         payload = msgspec.json.encode(snapshot)
         id = metadata_obj(table_id, snapshot.version, payload)
-        self._objs.put(Obj(self._space.objs(catalog), id, "metadata", payload, created=now_ms * 1000))
+        self._objs.put(Obj(self._space.objs(catalog), id, METADATA.name, payload, created=now_ms * 1000))
         self._remember(catalog, id, snapshot)
         return id
 

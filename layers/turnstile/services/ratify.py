@@ -20,6 +20,7 @@ from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
 from turnstile.core.errors import InvalidCommit, NotFound, TooLarge, TurnstileError
 from turnstile.core.head import INLINE_IN_ROW, TableHead
 from turnstile.core.keys import inline_obj
+from turnstile.core.obj_types import INLINE
 from turnstile.core.plan import Change
 from turnstile.core.positions import Positioned, positioned
 from turnstile.core.proposal import Proposal
@@ -195,7 +196,7 @@ class Ratifier:
         entry = proposal.entry
         now = self._clock.now_ms()
         obj = inline_obj(table_id, now, entry.data)
-        self._objs.put(Obj(self._space.objs(about.catalog), obj, "inline", entry.data, created=now * 1000))
+        self._objs.put(Obj(self._space.objs(about.catalog), obj, INLINE.name, entry.data, created=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=obj))
 
     # -- facts ----------------------------------------------------------------------------------------------------

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
 from turnstile.core import task as states
+from turnstile.core.obj_types import TASK
 from turnstile.core.task import Task
 from turnstile.services.updateables import Moved, Updateable, Updateables
 from turnstile.world import World
-
-TYPE: Final = "task"
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -42,7 +40,7 @@ class Tasks:
 
     def last(self, name: str) -> Task | None:
         """What is known of the task: one request."""
-        found = self._objects.read(TYPE, name)
+        found = self._objects.read(TASK.name, name)
         return None if found is None else states.unpack(found.payload)
 
     def begin(self, name: str, term_ms: int) -> Running | Busy:
@@ -55,13 +53,13 @@ class Tasks:
             Throttled: it was not begun.
             OutcomeUnknown: perhaps it was; then nobody runs it until its lease ends.
         """
-        seen, now = self._objects.read(TYPE, name), self._clock.now_ms()
+        seen, now = self._objects.read(TASK.name, name), self._clock.now_ms()
         before = Task() if seen is None else states.unpack(seen.payload)
         if before.running(now):
             return Busy(before.until, before.attempt)
         task = states.begun(before, now, now + term_ms)
         if seen is None:
-            written = self._objects.create(TYPE, name, states.pack(task))
+            written = self._objects.create(TASK.name, name, states.pack(task))
         else:
             written = self._objects.update(seen, states.pack(task))
         if isinstance(written, Updateable):

@@ -73,6 +73,7 @@ class TableRow(RefRow):
     created = NumberAttribute()
     changed_at = NumberAttribute()
     managed = BooleanAttribute()
+    source = UnicodeAttribute(null=True)
 
 
 class CatalogRow(RefRow):
@@ -103,6 +104,8 @@ class LocationRow(RefRow):
     catalog = UnicodeAttribute(null=True)
     below = NumberAttribute(null=True)
     created = NumberAttribute()
+    clones = Names(null=True)
+    purging = BooleanAttribute(null=True)
 
 
 class StagingRow(RefRow):
@@ -188,7 +191,8 @@ class LeaseRow(RefRow):
 
 
 class ObjRow(Model):
-    """An immutable obj. ``created`` microseconds; ``expires`` seconds, the table's time-to-live attribute."""
+    """An immutable obj, or a part of a large one. ``created`` microseconds; ``expires`` seconds, the table's
+    time-to-live attribute; ``parts`` how many hold the payload of a large one (``adapters/parts.py``)."""
 
     space = UnicodeAttribute(hash_key=True)
     id = UnicodeAttribute(range_key=True)
@@ -196,6 +200,10 @@ class ObjRow(Model):
     payload = BinaryAttribute(legacy_encoding=False)
     created = NumberAttribute()
     expires = NumberAttribute(null=True)
+    parts = NumberAttribute(null=True)
+    digest = BinaryAttribute(legacy_encoding=False, null=True)
+    size = NumberAttribute(null=True)
+    stamp = UnicodeAttribute(null=True)
 
 
 KINDS: Final[dict[str, type[RefRow]]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from turnstile.adapters.dynamo.cache import ObjCache
 from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
 from turnstile.adapters.dynamo.models import ObjRow
 from turnstile.adapters.dynamo.rows import Item, from_item, to_item
+from turnstile.adapters.obj_cache import ObjCache
+from turnstile.adapters.parts import LargeObj
+from turnstile.adapters.stored_objs import Seconds, StoredObjs
 from turnstile.core.errors import Throttled
 from turnstile.ports import Clock, Obj
 
@@ -17,7 +19,7 @@ _WRITE_BATCH: Final = 25
 _CACHE_BYTES: Final = 32 * 1024 * 1024
 
 
-class DynamoObjs:
+class DynamoObjs(StoredObjs):
     """``turnstile.ports.Objs`` on DynamoDB.
 
     Reads are strongly consistent: an obj is referred to as soon as it is written. An obj past its ``expires`` counts
@@ -40,98 +42,79 @@ class DynamoObjs:
         patience: Patience | None = None,
         on_request: OnRequest | None = None,
     ) -> None:
-        self._table, self._clock, self._cache = table, clock, ObjCache(cache_bytes)
-        self._caller = Caller(client, patience=patience, on_request=on_request)
+        rows = _Rows(Caller(client, patience=patience, on_request=on_request), table)
+        super().__init__(rows, lambda: clock.now_ms() // 1000, ObjCache(cache_bytes, clock))
 
-    def put(self, obj: Obj) -> None:
+
+class _Rows:
+    """``ObjRows`` of one table."""
+
+    def __init__(self, caller: Caller, table: str) -> None:
+        self._caller, self._table = caller, table
+
+    def insert(self, row: Obj, now: Seconds) -> Obj | None:
         asked = {
             "TableName": self._table,
-            "Item": _item(obj),
+            "Item": _item(row),
             "ConditionExpression": "attribute_not_exists(#space) OR #expires <= :now",
             "ExpressionAttributeNames": {"#space": "space", "#expires": "expires"},
-            "ExpressionAttributeValues": {":now": {"N": str(self._seconds())}},
+            "ExpressionAttributeValues": {":now": {"N": str(now())}},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
             self._caller.write("put_item", asked)
         except Refusal as refusal:
-            known = _obj(refusal.response["Item"])
-            if known.payload != obj.payload:
-                raise ValueError(f"obj {obj.id} exists with another payload") from refusal
-            obj = known
-        self._cache.keep(obj)
+            return _row(refusal.response["Item"])
+        return None
 
-    def put_many(self, objs: Iterable[Obj]) -> None:
-        wanted = list({(obj.space, obj.id): obj for obj in objs}.values())
-        for start in range(0, len(wanted), _WRITE_BATCH):
-            batch = wanted[start : start + _WRITE_BATCH]
-            self._write_batch([{"PutRequest": {"Item": _item(obj)}} for obj in batch])
-            for obj in batch:
-                self._cache.keep(obj)
+    def put_many(self, rows: Sequence[Obj]) -> None:
+        for start in range(0, len(rows), _WRITE_BATCH):
+            batch = rows[start : start + _WRITE_BATCH]
+            asked: Any = {self._table: [{"PutRequest": {"Item": _item(row)}} for row in batch]}
+            pause = self._caller.pauses()
+            while asked:
+                asked = self._caller.write("batch_write_item", {"RequestItems": asked}).get("UnprocessedItems")
+                if asked and not pause():
+                    raise Throttled("some objs were not written until the deadline")
 
     def get(self, space: str, id: str) -> Obj | None:
-        known = self._cache.get(space, id)
-        if known is None:
-            asked = {"TableName": self._table, "Key": _key(space, id), "ConsistentRead": True}
-            item = self._caller.read("get_item", asked).get("Item")
-            known = self._adopt(item) if item else None
-        return known if known is not None and self._lives(known) else None
+        asked = {"TableName": self._table, "Key": _key(space, id), "ConsistentRead": True}
+        item = self._caller.read("get_item", asked).get("Item")
+        return _row(item) if item else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         found: dict[str, Obj] = {}
-        missing = []
-        for id in dict.fromkeys(ids):
-            known = self._cache.get(space, id)
-            if known is None:
-                missing.append(id)
-            else:
-                found[id] = known
-        for start in range(0, len(missing), _READ_BATCH):
-            for item in self._read_batch([_key(space, id) for id in missing[start : start + _READ_BATCH]]):
-                obj = self._adopt(item)
-                found[obj.id] = obj
-        return {id: found[id] for id in ids if id in found and self._lives(found[id])}
+        for start in range(0, len(ids), _READ_BATCH):
+            for item in self._read_batch([_key(space, id) for id in ids[start : start + _READ_BATCH]]):
+                row = _row(item)
+                found[row.id] = row
+        return found
 
-    def newest(self, space: str, prefix: str) -> Obj | None:
-        return next(self._query(space, prefix, ScanIndexForward=False, Limit=1), None)
-
-    def list(self, space: str, prefix: str) -> Iterator[Obj]:
-        yield from self._query(space, prefix)
-
-    def delete(self, space: str, id: str) -> None:
-        self._caller.write("delete_item", {"TableName": self._table, "Key": _key(space, id)})
-        self._cache.forget(space, id)
-
-    def _query(self, space: str, prefix: str, **more: Any) -> Iterator[Obj]:
+    def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
         asked: dict[str, Any] = {
             "TableName": self._table,
             "ConsistentRead": True,
             "KeyConditionExpression": "#space = :space",
             "ExpressionAttributeNames": {"#space": "space"},
             "ExpressionAttributeValues": {":space": {"S": space}},
-            **more,
         }
+        if newest_first:
+            asked |= {"ScanIndexForward": False, "Limit": 1}
         if prefix:
             asked["KeyConditionExpression"] += " AND begins_with(#id, :prefix)"
             asked["ExpressionAttributeNames"]["#id"] = "id"
             asked["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
         while True:
             page = self._caller.read("query", asked)
-            for item in page.get("Items", ()):
-                obj = _obj(item)
-                if self._lives(obj):
-                    yield obj
+            yield from (_row(item) for item in page.get("Items", ()))
             if not page.get("LastEvaluatedKey"):
                 return
             asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def _write_batch(self, requests: Sequence[Item]) -> None:
-        asked: Any = {self._table: list(requests)}
-        pause = self._caller.pauses()
-        while asked:
-            asked = self._caller.write("batch_write_item", {"RequestItems": asked}).get("UnprocessedItems")
-            if asked and not pause():
-                raise Throttled("some objs were not written until the deadline")
+    def delete(self, space: str, id: str) -> Obj | None:
+        asked = {"TableName": self._table, "Key": _key(space, id), "ReturnValues": "ALL_OLD"}
+        item = self._caller.write("delete_item", asked).get("Attributes")
+        return _row(item) if item else None
 
     def _read_batch(self, keys: Sequence[Item]) -> Iterator[Item]:
         asked: Any = {self._table: {"Keys": list(keys), "ConsistentRead": True}}
@@ -143,25 +126,27 @@ class DynamoObjs:
             if asked and not pause():
                 raise Throttled("some objs were not read until the deadline")
 
-    def _adopt(self, item: Item) -> Obj:
-        obj = _obj(item)
-        self._cache.keep(obj)
-        return obj
 
-    def _lives(self, obj: Obj) -> bool:
-        return obj.expires is None or obj.expires > self._seconds()
+def _item(row: Obj) -> Item:
+    known: dict[str, Any] = {
+        "space": row.space,
+        "id": row.id,
+        "type": row.type,
+        "payload": row.payload,
+        "created": row.created,
+    }
+    if row.expires is not None:
+        known["expires"] = row.expires
+    if isinstance(row, LargeObj):
+        known |= {"digest": row.digest, "size": row.size, "stamp": row.stamp, "parts": row.count}
+    return to_item(ObjRow, known)
 
-    def _seconds(self) -> int:
-        return self._clock.now_ms() // 1000
 
-
-def _item(obj: Obj) -> Item:
-    row = {"space": obj.space, "id": obj.id, "type": obj.type, "payload": obj.payload, "created": obj.created}
-    return to_item(ObjRow, row if obj.expires is None else {**row, "expires": obj.expires})
-
-
-def _obj(item: Item) -> Obj:
-    return Obj(**from_item(ObjRow, item))
+def _row(item: Item) -> Obj:
+    known = from_item(ObjRow, item)
+    if "parts" in known:
+        return LargeObj(count=known.pop("parts"), **known)
+    return Obj(**known)
 
 
 def _key(space: str, id: str) -> Item:

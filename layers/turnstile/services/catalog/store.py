@@ -7,17 +7,14 @@ from types import MappingProxyType
 from typing import Final
 
 from turnstile.core.entities import Entity, decode, encode, kind_of
-from turnstile.core.errors import TooLarge, TurnstileError
+from turnstile.core.errors import TurnstileError
 from turnstile.core.index import Index, unpack
-from turnstile.core.segments import PREFIX
+from turnstile.core.obj_types import COMMIT, ENTITY_PREFIX, SEGMENT
 from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.ports import Obj
 from turnstile.services.catalog.lru import Lru
 from turnstile.world import World
-
-OBJ_BUDGET: Final = 350_000
-"""Bytes of one obj: DynamoDB's 400 kB less keys and attributes, as Polaris has it."""
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
 _SEGMENTS_BYTES: Final = 64 * 1024 * 1024
@@ -42,15 +39,15 @@ class CatalogStore:
 
     def new_commit_id(self) -> str:
         """A fresh id for a commit obj; never used before, so HEADs never repeat (I9)."""
-        return f"commit/{self._ids.obj_id()}"
+        return COMMIT.id(self._ids.obj_id())
 
     def new_entity_id(self) -> str:
         """A fresh id for an entity obj."""
-        return f"entity/{self._ids.obj_id()}"
+        return ENTITY_PREFIX + self._ids.obj_id()
 
     def new_segment_id(self) -> str:
         """A fresh id for an index segment."""
-        return PREFIX + self._ids.obj_id()
+        return SEGMENT.id(self._ids.obj_id())
 
     def cached_tree(self, catalog: str, head: str) -> Tree | None:
         """The tree at ``head`` if this sandbox has it: no request."""
@@ -82,7 +79,7 @@ class CatalogStore:
         if known is not None:
             return known
         obj = self._objs.get(self._space.objs(catalog), head)
-        return self._adopt_tree(catalog, obj) if obj is not None and obj.type == "commit" else None
+        return self._adopt_tree(catalog, obj) if obj is not None and obj.type == COMMIT.name else None
 
     def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
         """A commit that may be gone, without its tree: at most one request."""
@@ -90,7 +87,7 @@ class CatalogStore:
         if known is not None:
             return known.commit
         obj = self._objs.get(self._space.objs(catalog), id)
-        return decode_commit(obj.payload) if obj is not None and obj.type == "commit" else None
+        return decode_commit(obj.payload) if obj is not None and obj.type == COMMIT.name else None
 
     def segments(self, catalog: str) -> StoredSegments:
         """Where trees of a catalog find their segments."""
@@ -150,20 +147,12 @@ class CatalogStore:
         """Make a commit, its new entities and segments durable, before any HEAD names them (I9). One batch.
 
         Raises:
-            TooLarge: an obj over ``OBJ_BUDGET``; nothing was written.
+            TooLarge: an obj over the limit of the port; nothing was written.
         """
         space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
-        objs = [Obj(space, commit_id, "commit", encode_commit(commit), created)]
+        objs = [Obj(space, commit_id, COMMIT.name, encode_commit(commit), created)]
         objs += [Obj(space, id, kind_of(entity), encode(entity), created) for id, entity in entities.items()]
-        objs += [Obj(space, id, "segment", index.packed, created) for id, index in segments.items()]
-        for obj in objs:
-            if len(obj.payload) > OBJ_BUDGET:
-                raise TooLarge(
-                    f"a catalog {obj.type} of {len(obj.payload)} bytes is over the limit",
-                    remedy="use another catalog" if obj.type == "commit" else "shorten its comment or properties",
-                    limit=OBJ_BUDGET,
-                    size=len(obj.payload),
-                )
+        objs += [Obj(space, id, SEGMENT.name, index.packed, created) for id, index in segments.items()]
         self._objs.put_many(objs)
         for id, entity in entities.items():
             self._entities.put((catalog.casefold(), id), entity, 1024)
