@@ -25,8 +25,8 @@ import unity_keys
 import unity_tables
 from allowed import rights
 from chalice.app import Chalice
-from wiring import once, opened, services, use_world
 from msgspec import UNSET
+from wiring import once, opened, services, use_world
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import (
@@ -111,8 +111,8 @@ def list_namespaces(catalog: str) -> replies.Namespaces:
     page = services().catalog.listings.namespaces(
         _catalog(catalog),
         check_namespace(parent, "parent") if parent else (),
-        page_token=query.text("page_token"),
         as_of=as_of,
+        page_token=query.text("page_token"),
         max_results=query.integer("max_results"),
     )
     return replies.namespaces(page, told=as_of is not None)
@@ -174,8 +174,8 @@ def list_tables(catalog: str, namespace: str) -> replies.Tables:
     page = services().catalog.listings.tables(
         _catalog(catalog),
         check_namespace(namespace),
-        page_token=query.text("page_token"),
         as_of=as_of,
+        page_token=query.text("page_token"),
         max_results=query.integer("max_results"),
     )
     return replies.tables(page, told=as_of is not None)
@@ -288,8 +288,8 @@ for routes in (
     unity_keys.routes,
     permissions.routes,
     find.routes,
-    refs.routes,
     entries.routes,
+    refs.routes,
     past.routes,
     moves.routes,
 ):

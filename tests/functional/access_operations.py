@@ -136,15 +136,15 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "drop": lambda _: Ask("DELETE", T1),
     "import": lambda _: Ask("POST", f"{SALES}/imports", {"name": "i", "location": FREE}),
     "export": lambda _: Ask("POST", f"{T1}/export", {}),
-    "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
-    # -- /v1, operators
-    "list heads": lambda _: Ask("GET", "/v1/tables"),
     "list namespaces, as of": lambda _: Ask("GET", NS, query={"as_of": "seq:1"}),
     "get namespace, as of": lambda realm: Ask("GET", SALES, query=_now(realm)),
     "list tables, as of": lambda realm: Ask("GET", f"{SALES}/tables", query=_now(realm)),
     "entry": lambda _: Ask("GET", f"{T1}/entry"),
     "entry, as of": lambda realm: Ask("GET", f"{T1}/entry", query=_now(realm)),
     "find, as of": lambda realm: Ask("GET", "/v1/find", query={"query": "/main/*", **_now(realm)}),
+    "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
+    # -- /v1, operators
+    "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
     "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),
