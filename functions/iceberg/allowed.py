@@ -9,7 +9,6 @@ import msgspec
 import wiring
 
 from turnstile.core.access_rules import create_table, modify_table
-from turnstile.core.names import check_identifier
 from turnstile.services.access import Need, Target
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
@@ -31,14 +30,19 @@ class _Named(msgspec.Struct, frozen=True):
 
 
 def catalog(prefix: str) -> str:
-    """The catalog that a prefix names; raises InvalidRequest."""
-    return check_identifier(prefix, "prefix")
+    """The catalog that a prefix names, as of whatever moment: rights are those of now. Raises InvalidRequest."""
+    return naming.warehouse(prefix, "prefix")[0]
+
+
+def past(prefix: str) -> bool:
+    """Whether a prefix names a moment of the past."""
+    return naming.warehouse(prefix, "prefix")[1] is not None
 
 
 def warehouse(_params: Params) -> Target | None:
     """The catalog that a client asks its configuration for; that none is named, the view says."""
     named = Query(*current().query).text("warehouse")
-    return None if named is None else Target(check_identifier(named, "warehouse"))
+    return None if named is None else Target(naming.warehouse(named)[0])
 
 
 def namespace(params: Params) -> Target:

@@ -18,6 +18,7 @@ from wiring import once, opened, services, use_world
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import create_schema, edit_schema, see_schema, use_catalog
+from turnstile.core.as_of import AsOf
 from turnstile.core.errors import InvalidRequest
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.namespaces import NamedNamespace, Namespaces
@@ -48,7 +49,12 @@ def config() -> dict[str, Any]:
     named = Query(*current().query).text("warehouse")
     if named is None:
         raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
-    return answers.config(services().context().view(named).tree.catalog)
+    catalog, as_of = naming.warehouse(named)
+    found = services().context().catalog.moments.at(catalog, as_of).tree
+    if as_of is None:
+        return answers.config(found.catalog)
+    # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
+    return answers.config(naming.prefix(found.catalog, AsOf(head=found.head)), answers.READING)
 
 
 # -- namespaces -----------------------------------------------------------------------------------------------------
@@ -59,7 +65,7 @@ def config() -> dict[str, Any]:
 def list_namespaces(prefix: str) -> dict[str, Any]:
     query = Query(*current().query)
     parent = query.text("parent")
-    found = Listing(services().context()).namespaces(
+    found = Listing(services().reading(prefix)).namespaces(
         allowed.catalog(prefix),
         naming.namespace(parent) if parent else (),
         tables.page_token(),
@@ -85,15 +91,19 @@ def create_namespace(prefix: str) -> dict[str, Any]:
 @api.route(NAMESPACE, methods=["GET"])
 @rights.needs((see_schema, allowed.namespace))
 def load_namespace(prefix: str, namespace: str) -> dict[str, Any]:
-    return answers.namespace(
-        _namespaces(services().context()).get(allowed.catalog(prefix), naming.namespace(namespace))
-    )
+    return answers.namespace(_namespace(prefix, namespace))
 
 
 @api.route(NAMESPACE, methods=["HEAD"])
 @rights.needs((see_schema, allowed.namespace))
 def namespace_exists(prefix: str, namespace: str) -> None:
-    services().context().view(allowed.catalog(prefix)).tree.namespace(naming.namespace(namespace))
+    _namespace(prefix, namespace)
+
+
+def _namespace(prefix: str, namespace: str) -> NamedNamespace:
+    """A namespace, now or then."""
+    context = services().reading(prefix)
+    return context.catalog.entries.namespace(allowed.catalog(prefix), naming.namespace(namespace), context.as_of)[0]
 
 
 @api.route(NAMESPACE, methods=["DELETE"])

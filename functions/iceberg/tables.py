@@ -56,7 +56,7 @@ def page_token() -> str | None:
 @rights.needs((see_schema, allowed.namespace))
 def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
     size = Query(*current().query).integer("pageSize")
-    found = Listing(services().context()).names(
+    found = Listing(services().reading(prefix)).names(
         allowed.catalog(prefix), naming.namespace(namespace), ICEBERG_TABLE, page_token(), size
     )
     return answers.identifiers(found)
@@ -93,18 +93,18 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
     shown = Query(*current().query).text("snapshots") or "all"
     if shown not in ("all", "refs"):
         raise InvalidRequest("snapshots must be all or refs", field="snapshots")
-    tables, known = Tables(services().context()), current().headers.get("if-none-match", "")
+    tables, known = Tables(services().reading(prefix)), current().headers.get("if-none-match", "")
     entity = tables.find(*_path(prefix, namespace, table))
     tag = answers.etag(entity.metadata, refs_only=shown == "refs")
     if known and answers.matches(known, tag):
         return Answer(_EMPTY, 304, {"ETag": tag})
-    return _loaded(tables.open(entity), refs_only=shown == "refs")
+    return _loaded(tables.open(entity), refs_only=shown == "refs", past=allowed.past(prefix))
 
 
 @routes.route(TABLE, methods=["HEAD"])
 @rights.needs((see_table, allowed.table))
 def table_exists(prefix: str, namespace: str, table: str) -> None:
-    Tables(services().context()).find(*_path(prefix, namespace, table))
+    Tables(services().reading(prefix)).find(*_path(prefix, namespace, table))
 
 
 @routes.route(TABLE, methods=["POST"])
@@ -145,14 +145,14 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
 @routes.route(TABLE + "/credentials", methods=["GET"])
 @rights.needs((read_table, allowed.table))
 def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
-    entity = Tables(services().context()).find(*_path(prefix, namespace, table))
-    return answers.credentials(_keys(entity.location, mine=False))
+    entity = Tables(services().reading(prefix)).find(*_path(prefix, namespace, table))
+    return answers.credentials(_keys(entity.location, mine=False, past=allowed.past(prefix)))
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
 @rights.needs((see_table, allowed.table))
 def report_metrics(prefix: str, namespace: str, table: str) -> None:
-    Tables(services().context()).find(*_path(prefix, namespace, table))
+    Tables(services().reading(prefix)).find(*_path(prefix, namespace, table))
     note(report=body(requests.Report).report_type[:40])
 
 
@@ -167,9 +167,9 @@ def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
     return allowed.catalog(prefix), naming.namespace(namespace), naming.name(table, "table")
 
 
-def _loaded(found: Loaded, *, refs_only: bool = False, mine: bool = False) -> Answer:
+def _loaded(found: Loaded, *, refs_only: bool = False, mine: bool = False, past: bool = False) -> Answer:
     """The answer to whoever loads a table, or (``mine``) has just made it."""
-    keys = _keys(found.metadata.location, mine=mine) if _delegates() else ()
+    keys = _keys(found.metadata.location, mine=mine, past=past) if _delegates() else ()
     return Answer(answers.table(found, refs_only=refs_only, keys=keys), headers=_tag(found, refs_only=refs_only))
 
 
@@ -182,8 +182,8 @@ def _delegates() -> bool:
     return "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
 
 
-def _keys(location: str, *, mine: bool) -> tuple[Vended, ...]:
-    """Keys for a table's files, as far as whoever asks may read or write them."""
-    if mine or guard().may(write_files):
+def _keys(location: str, *, mine: bool, past: bool = False) -> tuple[Vended, ...]:
+    """Keys for a table's files, as far as whoever asks may read or write them; those of the ``past`` only to read."""
+    if not past and (mine or guard().may(write_files)):
         return services().keys(location, "READ_WRITE")
     return services().keys(location, "READ") if guard().may(read_table) else ()

@@ -34,7 +34,7 @@ VIEW = VIEWS + "/{view}"
 @rights.needs((see_schema, allowed.namespace))
 def list_views(prefix: str, namespace: str) -> dict[str, Any]:
     size = Query(*current().query).integer("pageSize")
-    found = Listing(services().context()).names(
+    found = Listing(services().reading(prefix)).names(
         allowed.catalog(prefix), naming.namespace(namespace), ICEBERG_VIEW, page_token(), size
     )
     return answers.identifiers(found)
@@ -55,13 +55,13 @@ def create_view(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(VIEW, methods=["GET"])
 @rights.needs((see_table, allowed.view))
 def load_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
-    return answers.view(Views(services().context()).load(*_path(prefix, namespace, view)))
+    return answers.view(Views(services().reading(prefix)).load(*_path(prefix, namespace, view)))
 
 
 @routes.route(VIEW, methods=["HEAD"])
 @rights.needs((see_table, allowed.view))
 def view_exists(prefix: str, namespace: str, view: str) -> None:
-    Views(services().context()).find(*_path(prefix, namespace, view))
+    Views(services().reading(prefix)).find(*_path(prefix, namespace, view))
 
 
 @routes.route(VIEW, methods=["POST"])

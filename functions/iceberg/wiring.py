@@ -21,8 +21,9 @@ from turnstile_http.judging import Judging
 from turnstile_http.once import keyed
 from turnstile_http.once import once as applied_once
 from turnstile_http.rights import guard
+from turnstile_iceberg import naming
 from turnstile_iceberg.context import Context
-from turnstile_iceberg.errors import kind_of
+from turnstile_iceberg.errors import ReadOnly, kind_of
 from turnstile_iceberg.files import MetadataFiles
 
 T = TypeVar("T")
@@ -47,6 +48,10 @@ class Services:
         judge = judge or guard()
         catalog = self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
         return Context(catalog, catalog.committer, self.files, judge.principal, self._elsewhere)
+
+    def reading(self, prefix: str) -> Context:
+        """The operations of a request that reads what its prefix names: a catalog, or its past."""
+        return replace(self.context(), as_of=naming.warehouse(prefix, "prefix")[1])
 
     def guard_of(self, needs: Sequence[Need]) -> Guard:
         """The guard of a request whose needs only its body says."""
@@ -111,7 +116,12 @@ def once(
 
     Raises:
         InvalidRequest: a key that is no uuid.
+        ReadOnly: the prefix names a moment of the past.
     """
+    if naming.warehouse(catalog, "prefix")[1] is not None:
+        raise ReadOnly(
+            "the past of a catalog cannot be changed", field="prefix", remedy="change the catalog without '@'"
+        )
     context, key = services().context(judge), keyed()
     if key is None:
         return operation(context)

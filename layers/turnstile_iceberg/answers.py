@@ -53,12 +53,16 @@ ENDPOINTS: Final = (
 """What is served, in the specification's words. Clients do not try anything else."""
 
 
-def config(catalog: str) -> dict[str, Any]:
-    """The configuration of a client of ``catalog``."""
+READING: Final = tuple(one for one in ENDPOINTS if not one.startswith(("POST", "DELETE")) or one.endswith("/metrics"))
+"""What is served of a catalog's past."""
+
+
+def config(prefix: str, endpoints: Sequence[str] = ENDPOINTS) -> dict[str, Any]:
+    """The configuration of a client of the catalog, or of the moment of it, that ``prefix`` names."""
     return {
         "defaults": {},
-        "overrides": {"prefix": catalog},
-        "endpoints": list(ENDPOINTS),
+        "overrides": {"prefix": prefix},
+        "endpoints": list(endpoints),
         "idempotency-key-lifetime": KEY_LIFETIME,
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from turnstile.core.as_of import AsOf
+from turnstile.core.catalog_paths import Path
 from turnstile.core.errors import OutcomeUnknown, TurnstileError
 from turnstile.core.principal import Principal
 from turnstile.core.tree import Tree
@@ -26,6 +28,7 @@ class Context:
         committer: applies the request's one change; with a key, once.
         files: of the sandbox.
         elsewhere: raises PermissionDenied when the request may not use locations that were not chosen here.
+        as_of: the moment that the request reads; None for the present, and the only one that can be changed.
     """
 
     catalog: CatalogServices
@@ -33,6 +36,7 @@ class Context:
     files: MetadataFiles
     principal: Principal
     elsewhere: Callable[[], None]
+    as_of: AsOf | None = None
 
     @property
     def world(self) -> World:
@@ -45,8 +49,19 @@ class Context:
         return Places(self.catalog, self.elsewhere)
 
     def view(self, catalog: str) -> View:
-        """The catalog as it is now: one request warm."""
-        return View(self.catalog.reader.current(catalog), self.catalog.reader.store)
+        """The catalog as the request reads it: one request warm."""
+        return View(self.catalog.moments.at(catalog, self.as_of).tree, self.catalog.reader.store)
+
+    def look(self, catalog: str, path: Path, what: str) -> View:
+        """The same, for whoever asks for the table or view ``path``: what may not be told of the past, is not there.
+
+        Raises:
+            NotFound: as ``Moments.require``.
+        """
+        moment = self.catalog.moments.at(catalog, self.as_of)
+        if self.as_of is not None:
+            self.catalog.moments.require(moment, path, what, what)
+        return View(moment.tree, self.catalog.reader.store)
 
     def commit(self, catalog: str, change: ChangeFunction, judge: Judge | None = None) -> Tree:
         """Apply a change; see ``Committer.commit``."""

@@ -29,6 +29,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "LocationOwned": _BAD,
     "NotAuthenticated": (401, "NotAuthorizedException"),
     "PermissionDenied": (403, "ForbiddenException"),
+    "ReadOnly": (403, "ForbiddenException"),
     "NoSuchCatalog": (404, "NoSuchWarehouseException"),
     "NoSuchNamespace": (404, "NoSuchNamespaceException"),
     "NoSuchTable": (404, "NoSuchTableException"),
@@ -38,6 +39,7 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "AlreadyExists": (409, "AlreadyExistsException"),
     "NamespaceNotEmpty": (409, "NamespaceNotEmptyException"),
     "CommitFailed": (409, "CommitFailedException"),
+    "TableHasClones": (409, "TableHasClonesException"),
     "Unprocessable": (422, "UnprocessableEntityException"),
     "KeyReused": (422, "UnprocessableEntityException"),
     "ConcurrentChange": _BUSY,
@@ -66,6 +68,12 @@ class NotOffered(TurnstileError):
     """Something the specification leaves to the server, and this one does not do."""
 
     type = "NotOffered"
+
+
+class ReadOnly(TurnstileError):
+    """A change of a catalog's past. 403 is what the specification has for every operation, and for clients final."""
+
+    type = "ReadOnly"
 
 
 def kind_of(error: TurnstileError) -> tuple[int, str]:

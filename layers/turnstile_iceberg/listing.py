@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.catalog_paths import Path, fold, key_of
+from turnstile.core.catalog_paths import Path, key_of
 from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest, TooLarge
-from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import View
-from turnstile.services.catalog.paging import MAX_PAGE, Token, bad_token, from_text, to_text
+from turnstile.services.catalog.moments import Moment
+from turnstile.services.catalog.paging import MAX_PAGE
 from turnstile_iceberg.context import Context
 
 MAX_ALL: Final = 50_000
@@ -37,7 +37,7 @@ class Listing:
     """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
 
     def __init__(self, context: Context) -> None:
-        self._reader, self._clock = context.catalog.reader, context.world.clock
+        self._reader, self._moments, self._as_of = context.catalog.reader, context.catalog.moments, context.as_of
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
         """Names of a kind. One request warm, and one per hundred entities not seen before.
@@ -54,47 +54,35 @@ class Listing:
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
         most = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
-        now = self._clock.now_ms()
-        if token:
-            given = from_text(token, now)
-            if (given.catalog, given.parent, given.kind) != (fold(catalog), key_of(parent), kind):
-                raise bad_token("belongs to another listing")
-            present = None if self._reader.watch is None else self._reader.current(catalog)
-            pinned = self._reader.store.find_tree(catalog, given.head)
-            if pinned is None:
-                raise bad_token("has expired")
-            tree, after, began = pinned, given.after, given.began
-        else:
-            present = tree = self._reader.current(catalog)
-            after, began = "", now
+        start = self._moments.page(catalog, key_of(parent), kind, self._as_of, token)
+        moment = start.moment
         if parent:
-            tree.namespace(parent)
-        view = View(tree, self._reader.store)
-        found = list(islice(self._visible(view, present, parent, kind, after), most + 1))
+            if self._as_of is not None:
+                self._moments.require(moment, parent)
+            moment.tree.namespace(parent)
+        view = View(moment.tree, self._reader.store)
+        found = list(islice(self._visible(view, moment, parent, kind, start.after), most + 1))
         if len(found) > most and token is None:
             raise TooLarge(
                 f"there are more than {MAX_ALL} names", field="pageToken", remedy="ask for pages: pageToken="
             )
         page = found[:most]
         names = tuple(str(getattr(entity, "name", "")) for _, entity in page)
-        more = len(found) > most
-        made = Token(fold(catalog), tree.head, key_of(parent), kind, page[-1][0] if page else "", began)
-        return Names(view.written(parent), names, to_text(made) if more else None)
+        following = start.following(page[-1][0]) if len(found) > most else None
+        return Names(view.written(parent), names, following)
 
     def namespaces(self, catalog: str, parent: Path, token: str | None, size: int | None) -> Names:
         """Child namespaces of ``parent``; as ``names``."""
         return self.names(catalog, parent, NAMESPACE, token, size)
 
-    def _visible(
-        self, view: View, present: Tree | None, parent: Path, kind: str, after: str
-    ) -> Iterator[tuple[str, Entity]]:
-        """Children with their keys that whoever asks may see, by the rights of the ``present`` tree (I12)."""
+    def _visible(self, view: View, moment: Moment, parent: Path, kind: str, after: str) -> Iterator[tuple[str, Entity]]:
+        """Children with their keys that whoever asks may see, by the rights of the present tree (I12)."""
         children, watch = view.tree.children(parent, kind, after), self._reader.watch
         while some := list(islice(children, _AT_ONCE)):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]
-            if watch is None or present is None:
+            if watch is None:
                 yield from named
                 continue
-            seen = watch.visible(present, parent, [entity for _, entity in named])
+            seen = watch.visible(moment.present, parent, [entity for _, entity in named])
             yield from (one for one, visible in zip(named, seen, strict=True) if visible)

@@ -37,7 +37,7 @@ class Tables:
         self._world, self._files, self._places = context.world, context.files, context.places
 
     def load(self, catalog: str, namespace: Path, table: str) -> Loaded:
-        """A table as it is now: one request warm; cold also the tree, the entity and the metadata file.
+        """A table as the request reads it: one request warm; cold also the tree, the entity and the metadata file.
 
         Raises:
             NotFound: no such catalog, namespace or table.
@@ -51,8 +51,8 @@ class Tables:
 
     def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:
         """The entity of a table; raises NotFound."""
-        view = self._context.view(catalog)
-        found = entity_at(view, (*namespace, table), "table")
+        path = (*namespace, table)
+        found = entity_at(self._context.look(catalog, path, "table"), path, "table")
         assert isinstance(found, IcebergTable)
         return found
 

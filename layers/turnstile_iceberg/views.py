@@ -34,12 +34,13 @@ class Views:
 
     def find(self, catalog: str, namespace: Path, view: str) -> IcebergView:
         """The entity of a view; raises NotFound."""
-        found = entity_at(self._context.view(catalog), (*namespace, view), "view")
+        path = (*namespace, view)
+        found = entity_at(self._context.look(catalog, path, "view"), path, "view")
         assert isinstance(found, IcebergView)
         return found
 
     def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
-        """A view as it is now; raises NotFound."""
+        """A view as the request reads it; raises NotFound."""
         entity = self.find(catalog, namespace, view)
         return LoadedView(entity, self._files.view(entity.metadata))
 
