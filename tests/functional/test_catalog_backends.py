@@ -116,15 +116,42 @@ def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
     assert [found.name for found in services.listings.namespaces("main").items] == [("default",)]
 
 
-def test_a_namespace_of_ninety_tables_goes_in_one_transaction(realm: Realm) -> None:
-    services = realm.services()
+def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_each(realm: Realm) -> None:
+    counter = Counter()
+    services = realm.services(counter)
     services.namespaces.create("main", ("n",))
-    for n in range(90):
-        create(services, f"t{n:02d}", "n")
-    assert len(names(services, "n")) == 90
+    ids = [create(services, f"t{n:02d}", "n") for n in range(90)]
+    services.namespaces.get("main", ("default",))
     seq = services.reader.current("main").commit.seq
-    services.namespace_dropper.drop("main", ("n",), cascade=True)
-    assert services.reader.current("main").commit.seq == seq + 1
+    counter.sent.clear()
+    services.namespace_mover.rename("main", ("n",), "Moved", ("default",))
+    assert sorted(counter.operations) == ["batch_write_item", "get_item", "transact_write_items"]
+    assert len(names(realm.services(), "default.moved")) == 90
+    assert head_of(services.world, ids[-1]).name == "main.default.Moved.t89"
+    services.namespace_dropper.drop("main", ("default", "moved"), cascade=True)
+    assert services.reader.current("main").commit.seq == seq + 2
+
+
+def test_i9_tables_take_commits_while_their_namespace_changes_its_name(realm: Realm) -> None:
+    """A rename touches every HEAD in the namespace: clashes with commits are sent again, neither is lost."""
+    services = realm.services()
+    services.namespaces.create("main", ("n0",))
+    ids = [create(services, f"t{n}", "n0") for n in range(3)]
+
+    def committing(id: str) -> None:
+        ratifier = Ratifier(realm.world())
+        for version in range(1, 9):
+            content = delta.append(f"a{version}", services.world.clock.now_ms() + version)
+            assert isinstance(ratifier.commit(CommitRequest(id, version, content=content)), Ratified)
+
+    def renaming() -> None:
+        box = realm.services()
+        for n in range(6):
+            box.namespace_mover.rename("main", (f"n{n}",), f"n{n + 1}")
+
+    assert at_once([renaming, *(partial(committing, id) for id in ids)]) == [None] * 4
+    found = [head_of(services.world, id) for id in ids]
+    assert [(head.latest, head.name) for head in found] == [(8, f"main.n6.t{n}") for n in range(3)]
 
 
 def test_a_table_comes_in_and_goes_out(realm: Realm) -> None:
