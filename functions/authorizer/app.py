@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger
 
 from turnstile.core.errors import TurnstileError
 from turnstile_http.auth import verdict
+from turnstile_http.settings import in_lambda
 
 logger = Logger(service="authorizer")
 bearer = settings.judge()
@@ -35,5 +36,5 @@ def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     return {"isAuthorized": True, "context": verdict.encode(judged)}
 
 
-if settings.in_lambda():
+if in_lambda():
     bearer.prepare()

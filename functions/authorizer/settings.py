@@ -17,8 +17,3 @@ def judge() -> Bearer:
     if found is None:
         raise env.BadSetting("TURNSTILE_AUTHENTICATION is none: there is nothing to judge")
     return bearer(found)
-
-
-def in_lambda() -> bool:
-    """Whether the function runs deployed: then everything is loaded at the cold start, and a bad setting shows."""
-    return bool(env.text("AWS_LAMBDA_FUNCTION_NAME", ""))

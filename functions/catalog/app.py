@@ -17,7 +17,6 @@ import past
 import permissions
 import refs
 import replies
-import settings
 import shapes
 import unity
 import unity_catalogs
@@ -57,6 +56,7 @@ from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_http.routes import COMMIT, TOKENS
+from turnstile_http.settings import in_lambda
 from turnstile_unity.errors import PREFIX, render
 
 __all__ = ["app", "rights", "use_world"]
@@ -298,5 +298,5 @@ for routes in (
 # Routes of the other functions: the gateway sends what no route matches here, to be told apart: 404 or 405.
 app = serve(api, service="catalog", authentication=authentication(), elsewhere=COMMIT | TOKENS, shapes={PREFIX: render})
 
-if settings.in_lambda():
+if in_lambda():
     opened()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import settings
 
-from turnstile.adapters.vending import FileVendor, open_vendor
+from turnstile.adapters.vending import FileVendor, Operation, vended
 from turnstile.core.access import Access
 from turnstile.core.access_rules import Chain, permitted, see_schema, see_table, use_catalog
 from turnstile.core.entities import Catalog
-from turnstile.core.errors import PermissionDenied
 from turnstile.core.gc_plan import Grace
 from turnstile.ports import Vended, Vendor
 from turnstile.services.access import Need, Target
@@ -97,22 +96,24 @@ class Services:
         """Rights."""
         return Grants(self.catalog, self.judges.access)
 
-    def keys(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+    def keys(self, location: str, operation: Operation) -> tuple[Vended, ...]:
         """Keys for a location; none where clients need none, or bring their own."""
-        try:
-            return self.vendor.vend(location, operation)
-        except PermissionDenied:
-            return ()
+        return vended(self.vendor, location, operation)
 
 
 _built: list[Services] = []
 
 
 def use_world(
-    world: World, *, lake_root: str = "file:///lake", grace: Grace | None = None, vendor: Vendor | None = None
+    world: World,
+    *,
+    lake_root: str = "file:///lake",
+    grace: Grace | None = None,
+    limits: Limits | None = None,
+    vendor: Vendor | None = None,
 ) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    limits = Limits(history_ms=(grace or Grace()).history)
+    limits = limits or Limits(history_ms=(grace or Grace()).history)
     catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
     commits = Commits(world, catalog.limits)
     made = Services(
@@ -135,12 +136,10 @@ def services() -> Services:
 def opened() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
         found = settings.read()
-        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
-        vendor = open_vendor(world.clock, world.ids, role=found.vending_role, keys=found.keys)
-        use_world(world, lake_root=found.lake_root, grace=found.grace, vendor=vendor)
+        world = found.stores.open()
+        vendor = found.vending.open(world)
+        use_world(world, lake_root=found.lake_root, grace=found.grace, limits=found.limits, vendor=vendor)
     return _built[0]
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import proposals
 import replies
-import settings
 import unity
 from allowed import rights, table_of_path, uuid_of_path
 from chalice.app import Chalice
@@ -25,6 +24,7 @@ from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import MAX_BODY
+from turnstile_http.settings import in_lambda
 from turnstile_unity.errors import PREFIX, render
 
 __all__ = ["app", "rights", "use_world"]
@@ -113,5 +113,5 @@ api.register_blueprint(unity.routes)
 
 app = serve(api, service="commit", authentication=authentication(), shapes={PREFIX: render})
 
-if settings.in_lambda():
+if in_lambda():
     opened()

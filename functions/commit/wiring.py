@@ -10,6 +10,7 @@ import settings
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.external import Externals
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.store import CatalogStore
 from turnstile.services.commits import Commits
 from turnstile.services.limits import Limits
 from turnstile.services.load import Loader
@@ -59,7 +60,8 @@ def use_world(world: World, limits: Limits | None = None) -> Services:
     limits = limits or Limits()
     snapshots = Snapshots(world.objs, world.space)
     commits = Commits(world, limits)
-    reader, ratifier = CatalogReader(world), Ratifier(world, limits, snapshots)
+    reader = CatalogReader(world, CatalogStore(world, limits.spill))
+    ratifier = Ratifier(world, limits, snapshots)
     made = Services(
         world=world,
         limits=limits,
@@ -84,9 +86,6 @@ def services() -> Services:
 def opened() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
         found = settings.read()
-        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
-        use_world(world, Limits(backlog_bytes=found.backlog_bytes))
+        use_world(found.stores.open(), found.limits)
     return _built[0]

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-import settings
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
@@ -17,6 +16,7 @@ from wiring import services, use_world
 from turnstile.core.gc_plan import KINDS, Kind
 from turnstile.services.collect_task import totals
 from turnstile.services.tasks import Busy
+from turnstile_http.settings import in_lambda
 
 __all__ = ["collect", "sweep", "use_world"]
 
@@ -91,5 +91,5 @@ def _tell(what: str, totals: Mapping[str, int], complaints: list[dict[str, Any]]
     metrics.flush_metrics()
 
 
-if settings.in_lambda():
+if in_lambda():
     services()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import settings
@@ -9,6 +10,7 @@ import settings
 from turnstile.core.gc_plan import Grace
 from turnstile.services.collect import Collector
 from turnstile.services.collect_task import CollectTask
+from turnstile.services.faults import faults_from
 from turnstile.services.publish import Publisher
 from turnstile.services.sweep import Sweeper
 from turnstile.world import World
@@ -30,7 +32,7 @@ _built: list[Services] = []
 
 def use_world(world: World, *, grace: Grace | None = None, table_ms: int = 60_000, workers: int = 8) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handlers."""
-    faults = settings.faults()
+    faults = faults_from(os.environ)
     made = Services(
         world=world,
         sweeper=Sweeper(world, Publisher(world, faults=faults)),
@@ -45,9 +47,6 @@ def use_world(world: World, *, grace: Grace | None = None, table_ms: int = 60_00
 def services() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
         found = settings.read()
-        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
-        use_world(world, grace=found.grace, table_ms=found.table_ms, workers=found.workers)
+        use_world(found.stores.open(), grace=found.grace, table_ms=found.table_ms, workers=found.workers)
     return _built[0]

@@ -9,7 +9,6 @@ from typing import Any
 
 import allowed
 import msgspec
-import settings
 import tables
 import views
 from allowed import rights
@@ -28,6 +27,7 @@ from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_http.rights import guard
+from turnstile_http.settings import in_lambda
 from turnstile_iceberg import answers, naming, requests
 from turnstile_iceberg.commits import Commits, TableChange
 from turnstile_iceberg.context import Context
@@ -168,5 +168,5 @@ for routes in (tables.routes, views.routes):
 
 app = serve(api, service="iceberg", authentication=authentication(), shapes={PREFIX: render})
 
-if settings.in_lambda():
+if in_lambda():
     opened()

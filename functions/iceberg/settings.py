@@ -4,48 +4,25 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.adapters.vending import Keys
-from turnstile_http import settings as env
+from turnstile.services.limits import Limits
+from turnstile_http import shared_settings as shared
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Names of the two tables, the tenant, where managed tables live, and what clients get keys from: a role to narrow,
-    or static ones."""
+    """Where everything is kept, where managed tables live, the limits of catalogs, and what clients get keys from."""
 
-    refs_table: str
-    objs_table: str
-    realm: str
+    stores: shared.Stores
     lake_root: str
-    vending_role: str = ""
-    keys: Keys | None = None
+    limits: Limits
+    vending: shared.Vending
 
 
 def read() -> Settings:
     """The settings.
 
     Raises:
-        BadSetting: a variable is missing; the message names it.
+        BadSetting: a variable is missing or has the wrong form; the message names it.
     """
     return Settings(
-        refs_table=env.text("TURNSTILE_REFS_TABLE"),
-        objs_table=env.text("TURNSTILE_OBJS_TABLE"),
-        realm=env.text("TURNSTILE_REALM", "default"),
-        lake_root=env.text("TURNSTILE_LAKE_ROOT"),
-        vending_role=env.text("TURNSTILE_VENDING_ROLE", ""),
-        keys=_keys(),
+        stores=shared.stores(), lake_root=shared.lake_root(), limits=shared.limits(), vending=shared.vending()
     )
-
-
-def _keys() -> Keys | None:
-    """Static keys, if there are any: for S3-compatible stores without STS."""
-    id = env.text("TURNSTILE_S3_ACCESS_KEY_ID", "")
-    if not id:
-        return None
-    return Keys(
-        id=id, secret=env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), token=env.text("TURNSTILE_S3_SESSION_TOKEN", "")
-    )
-
-
-def in_lambda() -> bool:
-    """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
-    return bool(env.text("AWS_LAMBDA_FUNCTION_NAME", ""))

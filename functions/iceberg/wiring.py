@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import settings
 
-from turnstile.adapters.vending import FileVendor, open_vendor
+from turnstile.adapters.vending import FileVendor, Operation, vended
 from turnstile.core.access_rules import create_external
-from turnstile.core.errors import PermissionDenied
 from turnstile.ports import Vended, Vendor
 from turnstile.services.access import METASTORE, Guard, Need
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.limits import Limits
 from turnstile.world import World
 from turnstile_http.judging import Judging
 from turnstile_http.once import keyed
@@ -62,20 +62,19 @@ class Services:
         """Raise PermissionDenied unless whoever asks may register tables where files belong to nobody."""
         self.guard_of([Need(create_external, METASTORE)]).settle()
 
-    def keys(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+    def keys(self, location: str, operation: Operation) -> tuple[Vended, ...]:
         """Keys for a location; none where clients need none, or bring their own."""
-        try:
-            return self.vendor.vend(location, operation)
-        except PermissionDenied:
-            return ()
+        return vended(self.vendor, location, operation)
 
 
 _built: list[Services] = []
 
 
-def use_world(world: World, *, lake_root: str = "file:///lake", vendor: Vendor | None = None) -> Services:
+def use_world(
+    world: World, *, lake_root: str = "file:///lake", limits: Limits | None = None, vendor: Vendor | None = None
+) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    catalog = build(world, lake_root=lake_root, pause=time.sleep)
+    catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
     made = Services(
         open_catalog=catalog,
         files=MetadataFiles(world.storages, world.ids),
@@ -95,12 +94,9 @@ def services() -> Services:
 def opened() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
         found = settings.read()
-        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
-        vendor = open_vendor(world.clock, world.ids, role=found.vending_role, keys=found.keys)
-        use_world(world, lake_root=found.lake_root, vendor=vendor)
+        world = found.stores.open()
+        use_world(world, lake_root=found.lake_root, limits=found.limits, vendor=found.vending.open(world))
     return _built[0]
 
 

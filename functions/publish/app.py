@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import settings
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
 from turnstile.services.publish_many import Round, StoreUnreachable, publish_hinted
+from turnstile_http.settings import in_lambda
 
 __all__ = ["on_refs", "use_world"]
 
@@ -76,5 +76,5 @@ def _tell(done: Round) -> None:
     metrics.flush_metrics()
 
 
-if settings.in_lambda():
+if in_lambda():
     services()

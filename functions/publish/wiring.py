@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import settings
 
+from turnstile.services.faults import faults_from
 from turnstile.services.publish import Publisher
 from turnstile.world import World
 
@@ -25,7 +27,7 @@ _built: list[Services] = []
 
 def use_world(world: World, *, table_ms: int = 20_000, workers: int = 8) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    made = Services(world, Publisher(world, faults=settings.faults()), table_ms, workers)
+    made = Services(world, Publisher(world, faults=faults_from(os.environ)), table_ms, workers)
     _built[:] = [made]
     return made
 
@@ -33,9 +35,6 @@ def use_world(world: World, *, table_ms: int = 20_000, workers: int = 8) -> Serv
 def services() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
         found = settings.read()
-        world = open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm)
-        use_world(world, table_ms=found.table_ms, workers=found.workers)
+        use_world(found.stores.open(), table_ms=found.table_ms, workers=found.workers)
     return _built[0]

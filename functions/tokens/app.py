@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 import grants
-import settings
 import shapes
 from chalice.app import Chalice
 from forms import form_of
@@ -23,6 +22,7 @@ from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import current
+from turnstile_http.settings import in_lambda
 
 __all__ = ["app", "use_world"]
 
@@ -117,5 +117,5 @@ app = serve(
     shapes={"/oauth": render, "/api/1.0/unity-control": render},
 )
 
-if settings.in_lambda():
+if in_lambda():
     services()

@@ -36,8 +36,5 @@ def use_world(world: World) -> Services:
 def services() -> Services:
     """The services, opened at first use."""
     if not _built:
-        from turnstile.adapters import open_world
-
-        found = settings.read()
-        use_world(open_world(refs_table=found.refs_table, objs_table=found.objs_table, realm=found.realm))
+        use_world(settings.read().stores.open())
     return _built[0]

@@ -37,3 +37,8 @@ def flag(name: str, *, default: bool = False) -> bool:
     if value not in ("true", "false"):
         raise BadSetting(f"{name} must be true or false, not {value!r}")
     return value == "true"
+
+
+def in_lambda() -> bool:
+    """Whether the function runs deployed: then everything is opened at the cold start, and a bad setting shows."""
+    return bool(text("AWS_LAMBDA_FUNCTION_NAME", ""))

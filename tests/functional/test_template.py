@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from turnstile.core.spill import SpillLimits
+from turnstile_http.shared_settings import spill
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]
@@ -78,6 +80,40 @@ def test_functions(resources: dict[str, Any]) -> None:
     for function in found.values():
         assert (ROOT / function["CodeUri"]).is_dir()
         assert "Policies" not in function
+
+
+def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any]) -> None:
+    """The authorizer is there only with signed tokens; ``ApiFailures`` sees it fail."""
+    named = {name for name in template["Outputs"] if name in FUNCTIONS}
+    assert named == FUNCTIONS.keys() - {"AuthorizerFunction"}
+    alarms = read(ROOT / "infra" / "alarms.yaml")
+    assert named == {name for name in alarms["Parameters"] if name.endswith("Function")}
+    body = alarms["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    errors = next(widget for widget in body.split('{"type": "metric"') if '"title": "Errors"' in widget)
+    assert named == set(re.findall(r"\$\{(\w+Function)\}", errors))
+    watched = [
+        dimension["Value"]["Ref"]
+        for alarm in of_type(alarms["Resources"], "AWS::CloudWatch::Alarm").values()
+        for dimension in alarm["Dimensions"]
+    ]
+    assert named - set(watched) == {"CatalogFunction", "CollectFunction"}, "which ApiFailures and the gc report show"
+
+
+def test_sizes_of_an_index_have_the_bounds_that_functions_check(
+    template: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for parameter, variable in (
+        ("IndexEmbeddedKb", "TURNSTILE_INDEX_EMBEDDED_KB"),
+        ("IndexSegmentKb", "TURNSTILE_INDEX_SEGMENT_KB"),
+    ):
+        assert template["Globals"]["Function"]["Environment"]["Variables"][variable] == {"Ref": parameter}
+        found = template["Parameters"][parameter]
+        monkeypatch.setenv(variable, str(found["Default"]))
+    assert spill() == SpillLimits(), "the template's defaults are the code's"
+    monkeypatch.setenv("TURNSTILE_INDEX_SEGMENT_KB", str(template["Parameters"]["IndexSegmentKb"]["MaxValue"]))
+    for end in ("MinValue", "MaxValue"):
+        monkeypatch.setenv("TURNSTILE_INDEX_EMBEDDED_KB", str(template["Parameters"]["IndexEmbeddedKb"][end]))
+        assert spill().embedded == template["Parameters"]["IndexEmbeddedKb"][end] * 1024
 
 
 def test_time_limits_grow_outwards(resources: dict[str, Any]) -> None:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+from botocore.exceptions import ClientError
 
 from turnstile.core.errors import PermissionDenied, StorageFault
-from turnstile.ports import Clock, Ids, Vended
+from turnstile.ports import Clock, Ids, Vended, Vendor
 
 Operation = Literal["READ", "READ_WRITE"]
+
+_REFUSED: Final = ("AccessDenied", "AccessDeniedException")
+"""What STS says of a role that is not there, does not trust the caller, or may not be assumed by it."""
 
 _EARLY_MS = 60_000
 """A cached session is given out until this long before it ends."""
@@ -76,6 +80,7 @@ class StsVendor:
 
     def __init__(self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, seconds: int = 3600) -> None:
         self._assume, self._role, self._clock, self._ids, self._seconds = assume, role, clock, ids, seconds
+        self._partition = role.split(":")[1]
         self._sessions: dict[tuple[str, Operation], Vended] = {}
 
     def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
@@ -95,13 +100,24 @@ class StsVendor:
                 RoleArn=self._role,
                 RoleSessionName=f"turnstile-{self._ids.uuid()}",
                 DurationSeconds=self._seconds,
-                Policy=json.dumps(session_policy(location, operation), separators=(",", ":")),
+                Policy=json.dumps(session_policy(location, operation, self._partition), separators=(",", ":")),
             )["Credentials"]
         except Exception as error:  # whatever went wrong, there are no keys
-            raise StorageFault("the issuer of keys could not be asked", remedy="try again") from error
+            raise _no_keys(error) from error
         expires = int(found["Expiration"].timestamp() * 1000)
         keys = _config(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
         return Vended(location, operation, expires, keys)
+
+
+def _no_keys(error: Exception) -> StorageFault:
+    """Told apart: STS refused, which somebody has to mend, or could not be asked."""
+    said = str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+    if said in _REFUSED:
+        return StorageFault(
+            f"the role that keys are sessions of cannot be assumed ({said})",
+            remedy="tell the operator: it has to exist, and to trust this function's role (docs/deploy.md)",
+        )
+    return StorageFault("the issuer of keys could not be asked" + (f" ({said})" if said else ""), remedy="try again")
 
 
 def session_policy(location: str, operation: Operation, partition: str = "aws") -> dict[str, Any]:
@@ -132,6 +148,18 @@ def _literal(text: str) -> str:
 def _config(id: str, secret: str, token: str) -> dict[str, str]:
     found = {"s3.access-key-id": id, "s3.secret-access-key": secret}
     return {**found, "s3.session-token": token} if token else found
+
+
+def vended(vendor: Vendor, location: str, operation: Operation) -> tuple[Vended, ...]:
+    """Keys for a location; none where clients need none, or bring their own.
+
+    Raises:
+        StorageFault: the issuer of keys could not be asked; try again.
+    """
+    try:
+        return vendor.vend(location, operation)
+    except PermissionDenied:
+        return ()
 
 
 def open_vendor(
