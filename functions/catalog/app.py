@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 import allowed
+import clones
 import entries
 import find
 import moves
@@ -291,6 +292,7 @@ for routes in (
     entries.routes,
     refs.routes,
     past.routes,
+    clones.routes,
     moves.routes,
 ):
     api.register_blueprint(routes)

@@ -54,6 +54,15 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     to: When
 
 
+class Clone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../clones``; ``from`` and ``to`` dotted, an empty ``from`` is the whole catalog; ``of`` now unless a moment
+    is named."""
+
+    source: str = msgspec.field(name="from")
+    to: str
+    of: When | None = None
+
+
 class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../staging-tables``."""
 

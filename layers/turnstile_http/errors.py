@@ -42,6 +42,8 @@ STATUS: Final[dict[str, int]] = {
     "LocationOwned": 409,
     "ConcurrentChange": 409,
     "CannotReset": 409,
+    "CannotClone": 409,
+    "TableHasClones": 409,
     "RefMoved": 409,
     "GcRunning": 409,
     "TooLarge": 413,

@@ -129,7 +129,11 @@ class Places:
         return claim(space, place.location, rows, table_id=place.table_id, catalog=catalog, now=now)
 
     def leave(self, entity: IcebergEntity) -> list[Write]:
-        """The writes that go with dropping it and keeping its files: the location is nobody's. One read."""
+        """The writes that go with dropping it and keeping its files: the location is nobody's. One read.
+
+        Raises:
+            StateConflict: ``TableHasClones``: it has to stay somebody's.
+        """
         rows = self._world.refs.read_many(keys_above(self._world.space, entity.location))
         return release(self._world.space, entity.location, entity.table_id, rows)
 

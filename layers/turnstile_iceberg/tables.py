@@ -8,6 +8,7 @@ import msgspec
 
 from turnstile.core.access import Access, owner_for
 from turnstile.core.catalog_paths import Path, dotted, key_of
+from turnstile.core.clones import let_go_of
 from turnstile.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.core.plan import Row
@@ -142,7 +143,8 @@ class Tables:
         Raises:
             NotFound: no such catalog, namespace or table.
             NotOffered: ``purge`` of a table whose location was not chosen here.
-            StateConflict: ``LocationOwned``: ``purge``, and another table's HEAD has this uuid.
+            StateConflict: ``LocationOwned``: ``purge``, and another table's HEAD has this uuid; ``TableHasClones``: no
+                purge, and clones need its files.
         """
         gone: list[IcebergEntity] = []
 
@@ -153,6 +155,7 @@ class Tables:
             writes = (
                 self._places.purge(entity, view.tree.catalog, written, now) if purge else self._places.leave(entity)
             )
+            writes += let_go_of(self._world.space, [entity])
             return Edit(f"drop {what} {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
         self._context.commit(catalog, change, judge=_no_tombstone if purge else _again)

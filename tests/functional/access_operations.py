@@ -13,6 +13,7 @@ V1 = f"{B}/delta/v1"
 NS = "/v1/catalogs/main/namespaces"
 SALES = f"{NS}/sales"
 T1 = f"{SALES}/tables/t1"
+CLONES = "/v1/catalogs/main/clones"
 SCHEMA = f"{V1}/catalogs/main/schemas/sales"
 D1 = f"{SCHEMA}/tables/t1"
 OF = {"catalog_name": "main", "schema_name": "sales"}
@@ -54,6 +55,11 @@ def _reset(realm: Realm) -> Ask:
     """To where it is."""
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
     return Ask("POST", "/v1/catalogs/main/reset", {"to": {"seq": newest["seq"]}})
+
+
+def _clone_the_past(realm: Realm) -> Ask:
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return Ask("POST", CLONES, {"from": "hr", "to": "hr9", "of": {"seq": newest["seq"]}})
 
 
 def _keys(realm: Realm, operation: str) -> Ask:
@@ -152,6 +158,9 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "create snapshot": lambda _: Ask("POST", "/v1/catalogs/main/snapshots", {"name": "s"}),
     "drop snapshot": _drop_snapshot,
     "reset catalog": _reset,
+    "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),
+    "clone namespace": lambda _: Ask("POST", CLONES, {"from": "hr", "to": "hr9"}),
+    "clone the past": _clone_the_past,
     "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "app", "value": "a"}),
     "read ref": lambda realm: _ref(realm, "GET"),
     "ref history": lambda realm: _ref(realm, "GET", "/history"),

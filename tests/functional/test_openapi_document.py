@@ -87,6 +87,7 @@ def shapes() -> list[tuple[str, str, type[msgspec.Struct]]]:
                 ("changeRights", "RightsChange"),
                 ("createSnapshot", "NewSnapshot"),
                 ("resetCatalog", "Reset"),
+                ("clone", "Clone"),
                 ("createRef", "NewRef"),
                 ("swapRef", "RefSwap"),
                 ("collect", "Collect"),

@@ -24,6 +24,8 @@ WRITES: Final = (
     "turnstile.core.catalog_rows",
     "turnstile.core.catalog_heads",
     "turnstile.core.location_rows",
+    "turnstile.core.clone_holds",
+    "turnstile.core.clones",
     "turnstile.core.client_rows",
     "turnstile.core.named_ref",
     "turnstile.core.request_rows",

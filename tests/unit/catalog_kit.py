@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from turnstile.core.catalog_paths import fold, path_of
 from turnstile.core.catalog_rows import RECENT
 from turnstile.core.entities import TABLE, decode, kind_of
-from turnstile.core.head import TableHead
+from turnstile.core.head import PINNED, TableHead
 from turnstile.core.index import Index, unpack
 from turnstile.core.location_rows import Location
 from turnstile.core.locations import ancestors
+from turnstile.core.plan import Row
 from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import Tree, decode_commit
 from turnstile.services import bootstrap
@@ -97,10 +100,19 @@ def complete(world: FakeWorld, *, importing: bool = False) -> None:
     for table_id, row in live.items():
         assert fold(row["name"]) == named[table_id]
         owner = world.refs.rows[world.space.location(row["location"])]
-        assert owner["table_id"] == table_id
+        assert owner["table_id"] == row.get("source", table_id)
         snapshot = world.objs.stored(world.space.objs(row["catalog"]), row["metadata"])
         assert snapshot.type == "metadata"
+    holds_match(world, live)
     owners_match(world, importing=importing)
+
+
+def holds_match(world: FakeWorld, live: Mapping[str, Row]) -> None:
+    """Locations are held for exactly the clones that there are (of Delta tables), and none of those is being purged."""
+    held = {(row["key"], id) for row in world.refs.scan("location") for id in row.get("clones", ())}
+    assert held == {(world.space.location(row["location"]), id) for id, row in live.items() if row["state"] == PINNED}
+    for key, _ in held:
+        assert "purging" not in world.refs.rows[key]
 
 
 class RowSegments:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.refs import FakeRefs
-from turnstile.core import catalog_heads, catalog_rows, location_rows
+from turnstile.core import catalog_heads, catalog_rows, clone_holds, clones, location_rows
 from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.head import TableHead, new_head_row
 from turnstile.core.keys import Space
@@ -68,6 +68,8 @@ MARKED = {
     SPACE.location("s3://b"): location("s3://b", below=2),
     SPACE.location("s3://b/x"): location("s3://b/x", below=1),
 }
+HELD = clone_holds.Held(PLACE, "t")
+PIN = clones.Pin("t", PLACE, 4, 1, None, "m")
 CLAIM = location_rows.claim(SPACE, PLACE, MARKED, table_id="t", catalog="main", now=1)
 RELEASE = location_rows.release(SPACE, PLACE, "t", MARKED)
 
@@ -105,7 +107,17 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
             "published": head_row(floor=3),
         },
     ),
-    "rename": (catalog_heads.rename_head(HEAD.key, "n", 2), head_row(), {"active": head_row(state="stuck")}),
+    "rename": (catalog_heads.rename_head(HEAD.key, "n", 2), head_row(), {"shown": head_row(state="stuck")}),
+    "rename clone": (
+        catalog_heads.rename_head(HEAD.key, "n", 2),
+        head_row(state="pinned"),
+        {"shown": head_row(state="recovering")},
+    ),
+    "drop clone": (
+        catalog_heads.drop_head(HEAD.key, 2),
+        head_row(state="pinned"),
+        {"droppable": head_row(state="dropped")},
+    ),
     "leave": (catalog_heads.leave_head(HEAD, "export", 2), head_row(), {"active": head_row(state="dropped")}),
     "stay": (
         catalog_heads.stay_head(LEAVING, "export", 2),
@@ -133,7 +145,49 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         None,
         {"new": location("s3://b", below=1)},
     ),
-    "disown": (RELEASE[0], location(PLACE, table_id="t"), {"own": location(PLACE, table_id="other")}),
+    "disown": (
+        RELEASE[0],
+        location(PLACE, table_id="t"),
+        {"own": location(PLACE, table_id="other"), "uncloned": location(PLACE, table_id="t", clones={"c"})},
+    ),
+    "hold": (
+        clone_holds.hold(SPACE, HELD, ["c"]),
+        location(PLACE, table_id="t", clones={"b"}),
+        {"own": location(PLACE, table_id="other"), "unpurged": location(PLACE, table_id="t", purging=True)},
+    ),
+    "let go": (
+        clone_holds.let_go(SPACE, HELD, ["c"]),
+        location(PLACE, table_id="t", clones={"c"}),
+        {"owned": location(PLACE, below=1)},
+    ),
+    "exchange": (
+        clone_holds.exchange(SPACE, HELD, frozenset({"a"}), come=["c"], go=["a"]),
+        location(PLACE, table_id="t", clones={"a"}),
+        {
+            "own": location(PLACE, table_id="other", clones={"a"}),
+            "unpurged": location(PLACE, table_id="t", clones={"a"}, purging=True),
+            "same clones": location(PLACE, table_id="t", clones={"a", "b"}),
+        },
+    ),
+    "first back": (
+        clone_holds.exchange(SPACE, HELD, frozenset(), come=["c"], go=[]),
+        location(PLACE, table_id="t"),
+        {
+            "own": location(PLACE, table_id="other"),
+            "unpurged": location(PLACE, table_id="t", purging=True),
+            "same clones": location(PLACE, table_id="t", clones={"b"}),
+        },
+    ),
+    "begin purge": (
+        clone_holds.begin_purge(SPACE, HELD),
+        location(PLACE, table_id="t"),
+        {"own": location(PLACE, table_id="other"), "uncloned": location(PLACE, table_id="t", clones={"c"})},
+    ),
+    "new clone": (
+        clones.new_pinned(SPACE, PIN, table_id="c", catalog="main", name="main.n.c", now=1),
+        None,
+        {"new": head_row()},
+    ),
     "unmark": (RELEASE[1], location("s3://b", below=2), {"shared": location("s3://b", below=1)}),
     "last mark": (RELEASE[2], location("s3://b/x", below=1), {"last": location("s3://b/x", below=2)}),
     "take over": (

@@ -194,13 +194,13 @@ def test_i10_a_table_in_use_is_never_purged(world: FakeWorld) -> None:
 def test_i10_a_table_that_was_revived_between_look_and_purge_keeps_its_files(world: FakeWorld) -> None:
     table = dropped(world)
     days(world, 30)
-    original = world.refs.write
+    original = world.refs.transact
 
-    def revive_first(write):  # type: ignore[no-untyped-def]
+    def revive_first(writes, token):  # type: ignore[no-untyped-def]
         table.row["state"] = "active"
-        return original(write)
+        return original(writes, token)
 
-    world.refs.write = revive_first  # type: ignore[method-assign]
+    world.refs.transact = revive_first  # type: ignore[method-assign]
     report = collect(world, "dropped")
     assert report.deleted == 0
     assert files_of(world, table.location)

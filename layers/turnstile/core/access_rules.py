@@ -114,6 +114,12 @@ def see_schema(at: Standing) -> bool:
     return at.owns_around or at.inside
 
 
+def read_schema(at: Standing) -> bool:
+    """Read all that is below, or will be: what a clone of the namespace (or the catalog) shows. No look at what is below
+    is needed, so the refusal says nothing about it."""
+    return at.inside and at.holds(Privilege.USE_SCHEMA, Privilege.SELECT)
+
+
 def edit_schema(at: Standing) -> bool:
     """Change, drop or grant the namespace, whatever is in it."""
     return at.owns_around

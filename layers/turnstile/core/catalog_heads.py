@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.core.head import ACTIVE, TableHead
+from turnstile.core.head import ACTIVE, PINNED, State, TableHead
 from turnstile.core.plan import Absent, Action, Below, Change, Clause, Drop, Either, Equals, Set
 
 DROPPED: Final = "dropped"
@@ -13,11 +13,12 @@ LEAVING: Final = "leaving"
 STUCK: Final = "stuck"
 
 _ACTIVE: Final = Clause("active", "I10", "the table is in ordinary use", Equals(("state",), ACTIVE))
+_SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
 
 
 def drop_head(key: str, now: int) -> Change:
-    """Active or stuck to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
-    usable = Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK)))
+    """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
+    usable = Either((_SHOWN, Equals(("state",), STUCK)))
     return Change(
         key,
         (Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable),),
@@ -25,15 +26,15 @@ def drop_head(key: str, now: int) -> Change:
     )
 
 
-def restore_head(key: str, name: str, now: int) -> Change:
-    """Dropped to active again, under the full name ``name``: as long as gc has not begun to purge the table (I10)."""
+def restore_head(key: str, name: str, now: int, state: State = ACTIVE) -> Change:
+    """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10)."""
     return Change(
         key,
         (
             Clause("dropped", "I10", "the table was dropped, and is not in use", Equals(("state",), DROPPED)),
             Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", Absent(("reason",))),
         ),
-        (Set(("state",), ACTIVE), Set(("name",), name), Set(("changed_at",), now)),
+        (Set(("state",), state), Set(("name",), name), Set(("changed_at",), now)),
     )
 
 
@@ -51,7 +52,8 @@ def drop_published_head(head: TableHead, now: int) -> Change:
 
 def rename_head(key: str, name: str, now: int) -> Change:
     """The full name for people; the catalog's index decides what the name leads to."""
-    return Change(key, (_ACTIVE,), (Set(("name",), name), Set(("changed_at",), now)))
+    shown = Clause("shown", "I10", "the table is in ordinary use, or a clone that is read", _SHOWN)
+    return Change(key, (shown,), (Set(("name",), name), Set(("changed_at",), now)))
 
 
 def leave_head(head: TableHead, reason: str, now: int) -> Change:

@@ -7,6 +7,7 @@ the paragraphs below and is part of the contract: identity, memory, state, versi
 
 from __future__ import annotations
 
+from turnstile.core.clones import READ_ONLY
 from turnstile.core.decision import Conflict, Decision, Ratified, Recall, Refused, Spill
 from turnstile.core.head import ACTIVE, ROWS_UNREAD, TableHead, cost
 from turnstile.core.names import MAX_ROW_ID
@@ -149,6 +150,7 @@ def _not_active(head: TableHead) -> Refused:
         "leaving": "the table is leaving the catalog; write to it through the file system once it has left",
         "stuck": "a ratified commit cannot be published; run 'turnstile repair'",
         "recovering": "the coordinator was restored and is catching up with storage; try again shortly",
+        "pinned": READ_ONLY,
     }
     return Refused(
         kind="TableNotActive",

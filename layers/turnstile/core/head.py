@@ -10,7 +10,10 @@ from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import Row
 
 ACTIVE: Final = "active"
-State = Literal["active", "leaving", "dropped", "stuck", "recovering"]
+PINNED: Final = "pinned"
+"""Of a clone: one version of another table's log. Read like every table, and never written (``core.clones``)."""
+
+State = Literal["active", "leaving", "dropped", "stuck", "recovering", "pinned"]
 
 KEEP_PUBLISHED: Final = 3
 """How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
@@ -90,7 +93,8 @@ def cost(entry: Entry) -> int:
 
 class TableHead(msgspec.Struct, frozen=True):
     """A parsed HEAD. ``row_hwm`` is None where row tracking is off; ``apps`` maps a hashed streaming application id
-    to the last version in or before the tail that carried its ``txn``."""
+    to the last version in or before the tail that carried its ``txn``; ``source`` is the uuid of the table whose log a
+    pinned clone shows, empty for every other table."""
 
     key: str
     table_id: str
@@ -116,6 +120,7 @@ class TableHead(msgspec.Struct, frozen=True):
     managed: bool
     changed_at: int
     reason: str
+    source: str = ""
 
     @classmethod
     def from_row(cls, row: Row) -> TableHead:
@@ -145,6 +150,7 @@ class TableHead(msgspec.Struct, frozen=True):
             managed=row["managed"],
             changed_at=int(row.get("changed_at") or row["created"]),
             reason=row.get("reason", ""),
+            source=row.get("source", ""),
         )
 
 

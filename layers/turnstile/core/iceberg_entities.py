@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from turnstile.core.access import NOBODY, Access
+from turnstile.core.clone_holds import Held
 
 ICEBERG_TABLE: Final = "iceberg-table"
 ICEBERG_VIEW: Final = "iceberg-view"
@@ -28,6 +29,7 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
         managed: whether Turnstile chose the location and may purge it.
         updated: last change in ms.
         access: who may do what with it.
+        needs: where files lie that its snapshots name and that are not its own: those of a clone's source.
     """
 
     name: str
@@ -38,6 +40,7 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     managed: bool = True
     updated: int = 0
     access: Access = NOBODY
+    needs: tuple[Held, ...] = ()
 
 
 class IcebergView(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_VIEW):

@@ -1,6 +1,6 @@
 """Who owns a storage location: one row per normalised location, and no owner above or below another (I10).
 
-    location   {key, kind, table_id, catalog, created, below}
+    location   {key, kind, table_id, catalog, created, below, clones?, purging?}
 
 Three sorts of row, and a location has at most one row:
 
@@ -21,6 +21,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from turnstile.core.clone_holds import UNCLONED
 from turnstile.core.errors import StateConflict
 from turnstile.core.keys import Space
 from turnstile.core.locations import ancestors
@@ -28,16 +29,24 @@ from turnstile.core.plan import AtLeast, Below, Change, Clause, Equals, Erase, I
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A parsed location row; ``table_id`` empty for zones and markers."""
+    """A parsed location row; ``table_id`` empty for zones and markers; ``clones`` and ``purging`` as in ``clone_holds``."""
 
     key: str
     table_id: str
     below: int
+    clones: frozenset[str] = frozenset()
+    purging: bool = False
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
         """Parse a refs row of kind ``location``."""
-        return cls(key=row["key"], table_id=row.get("table_id") or "", below=row.get("below") or 0)
+        return cls(
+            key=row["key"],
+            table_id=row.get("table_id") or "",
+            below=row.get("below") or 0,
+            clones=frozenset(row.get("clones", ())),
+            purging="purging" in row,
+        )
 
     @property
     def marker(self) -> bool:
@@ -120,9 +129,21 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
 
     A marker that counts this claim only goes with it. When ``rows`` (of ``keys_above``) has changed by the time of the
     write, a clause fails: read again.
+
+    Raises:
+        StateConflict: ``TableHasClones``: whoever came to the location next could remove what they need.
     """
+    clones = rows.get(space.location(location), {}).get("clones")
+    if clones:
+        raise StateConflict(
+            "TableHasClones",
+            f"{len(clones)} clones need the files of table {table_id}",
+            field="table",
+            remedy="drop the clones first; a drop that purges waits for them",
+            clones=sorted(clones),
+        )
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
-    writes: list[Write] = [Erase(space.location(location), (own,))]
+    writes: list[Write] = [Erase(space.location(location), (own, UNCLONED))]
     keys = [space.location(above) for above in ancestors(location)]
     above = [(key, Location.from_row(rows[key])) for key in keys if key in rows]
     if any(found.zone for _, found in above):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from turnstile.core.clone_holds import Held, begin_purge
 from turnstile.core.gc_plan import due
 from turnstile.core.gc_rows import PURGED, PURGING, mark_purged, mark_purging
 from turnstile.core.head import TableHead
 from turnstile.core.location_rows import Location, keys_above, release
 from turnstile.core.locations import normalise
 from turnstile.core.plan import Row
-from turnstile.ports import Rejected, SomeRejected
+from turnstile.ports import SomeRejected
 from turnstile.services.gc_files import NotNow, empty, size_of
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 
 
 class DroppedTables:
-    """Purges only while the location's owner row names the purged uuid, and never what was imported unless its id was
+    """Purges only while the location's owner row names the purged uuid and no clone that needs the files, and never what was imported unless its id was
     given: those files were there before the catalog. The HEAD stays as a tombstone."""
 
     rows = "table"
@@ -32,8 +33,12 @@ class DroppedTables:
             return
         if now - head.changed_at < self._means.grace.dropped and head.reason != PURGING:
             return
-        if not self._owns(head):
+        owner = self._owner(head)
+        if owner is None or owner.table_id != head.table_id:
             yield Trouble("dropped", head.table_id, f"{head.location} is not this table's, nothing is purged")
+            return
+        if owner.clones:
+            yield Trouble("dropped", head.table_id, f"{len(owner.clones)} clones need its files, nothing is purged")
             return
         size = size_of(self._means.world.storages.open(head.location))
         item = due("dropped", head.table_id, size, since=head.changed_at, now=now, grace=0)
@@ -42,8 +47,10 @@ class DroppedTables:
 
     def _remove(self, head: TableHead) -> None:
         means, world = self._means, self._means.world
-        if isinstance(world.refs.write(mark_purging(head)), Rejected):
-            raise NotNow("it is not dropped any more")
+        held = Held(normalise(head.location), head.table_id)
+        begun = [mark_purging(head), begin_purge(world.space, held)]
+        if isinstance(world.refs.transact(begun, world.ids.uuid()), SomeRejected):
+            raise NotNow("it is not dropped any more, or a clone needs its files")
         means.faults("collect.marked")
         storage = world.storages.open(head.location)
         empty(storage, lambda: self._stop(head), workers=means.workers, faults=means.faults)
@@ -58,9 +65,11 @@ class DroppedTables:
     def _stop(self, head: TableHead) -> str | None:
         if self._means.over():
             return "the time is up"
-        return None if self._owns(head) else "the location is another table's by now"
+        owner = self._owner(head)
+        owned = owner is not None and owner.table_id == head.table_id
+        return None if owned else "the location is another table's by now"
 
-    def _owns(self, head: TableHead) -> bool:
+    def _owner(self, head: TableHead) -> Location | None:
         space = self._means.world.space
         row = self._means.world.refs.read(space.location(normalise(head.location)))
-        return row is not None and Location.from_row(row).table_id == head.table_id
+        return None if row is None else Location.from_row(row)

@@ -18,12 +18,12 @@ from turnstile.services.paths import LOG, STAGED, published_path, staged_path
 
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 _BATCH: Final = 200
-_NOT_NOW: Final = ("dropped", "recovering")
+_NOT_NOW: Final = ("dropped", "recovering", "pinned")
 
 
 class StagedFiles:
     """Looks at every table that is in use. A dropped table's files go with the table, a restored one's floor may be
-    older than its log."""
+    older than its log; and the files where a clone is are its source's."""
 
     rows = "table"
 

@@ -2,7 +2,8 @@
 
 The name can be used again at once, by another table with another uuid. gc purges the files of a managed table after a
 grace period, as long as the location still belongs to the dropped uuid; those of an imported table it leaves alone.
-An imported table's log stays in use elsewhere, so everything ratified is published before it goes (I11).
+An imported table's log stays in use elsewhere, so everything ratified is published before it goes (I11). A clone has no
+files; it lets go of those of its source.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 
 from turnstile.core.catalog_heads import drop_head, drop_published_head
 from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.clones import let_go_of
 from turnstile.core.entities import Table
 from turnstile.core.errors import NotFound, StateConflict
 from turnstile.core.head import TableHead
@@ -47,8 +49,10 @@ class Dropper:
         if table.external is not None:
             self._externals.drop(catalog, namespace, name, first.table_id)
             return
-        head = None if table.managed else published_head(self._world, self._publisher, first.table_id, full)
+        plain = table.managed or table.clone is not None
+        head = None if plain else published_head(self._world, self._publisher, first.table_id, full)
         state = {"head": head}
+        released = let_go_of(self._world.space, [table])
 
         def change(view: View) -> Edit:
             entry = view.tree.table(namespace, name)
@@ -62,7 +66,7 @@ class Dropper:
             now, known = self._world.clock.now_ms(), state["head"]
             key = self._world.space.table(entry.table_id)
             write = drop_head(key, now) if known is None else drop_published_head(known, now)
-            return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write,))
+            return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write, *released))
 
         def judge(failed: Mapping[int, Row | None]) -> None:
             if 0 not in failed:

@@ -12,11 +12,12 @@ from typing import Final
 
 from turnstile.core.catalog_heads import drop_head
 from turnstile.core.catalog_paths import Path, dotted, path_of
+from turnstile.core.clones import let_go_of
 from turnstile.core.entities import TABLE, Table
 from turnstile.core.errors import StateConflict
 from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
-from turnstile.core.plan import Row
+from turnstile.core.plan import Row, Write
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
@@ -28,6 +29,9 @@ _Named = tuple[Path, IndexEntry]
 
 AT_ONCE: Final = 90
 """Tables dropped in one transaction, which holds at most 100 rows."""
+
+MAX_ROWS: Final = 99
+"""Rows of a transaction beside the catalog's: a HEAD for each table, and where clones lie the row of the location's owner."""
 
 
 class NamespaceDropper:
@@ -75,7 +79,7 @@ class NamespaceDropper:
                 )
             _refuse_iceberg(below)
             managed, imported = _tables(view, below)
-            going[:] = managed[:AT_ONCE]
+            going[:], released = self._at_once(view, managed)
             done[0] = not imported and len(going) == len(managed)
             if imported and not going:
                 return None
@@ -84,16 +88,27 @@ class NamespaceDropper:
             return Edit(
                 f"drop namespace {dotted(*path)}" + ("" if done[0] else f": {len(going)} tables first"),
                 remove=(*gone, path) if done[0] else tuple(gone),
-                writes=tuple(drop_head(self._world.space.table(entry.table_id), now) for _, entry in going),
+                writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in going), *released),
                 more=not done[0],
             )
 
         def judge(failed: Mapping[int, Row | None]) -> None:
             for position, found in failed.items():
-                raise not_active(dotted(catalog, *going[position][0]), found)
+                if position < len(going):
+                    raise not_active(dotted(catalog, *going[position][0]), found)
 
         self._committer.commit(catalog, change, row=row, judge=judge)
         return done[0]
+
+    def _at_once(self, view: View, managed: list[_Named]) -> tuple[list[_Named], list[Write]]:
+        """As many of the tables as one change drops, and the writes that their clones among them need."""
+        going = managed[:AT_ONCE]
+        while True:
+            found = view.entities([entry.obj for _, entry in going])
+            released = let_go_of(self._world.space, found.values())
+            if len(going) + len(released) <= MAX_ROWS:
+                return going, released
+            going = going[: len(going) // 2]
 
 
 def _below(view: View, path: Path) -> list[_Named]:
@@ -116,8 +131,8 @@ def _refuse_iceberg(below: list[_Named]) -> None:
 
 
 def _tables(view: View, below: list[_Named]) -> tuple[list[_Named], list[_Named]]:
-    """The managed and the imported tables among ``below``."""
+    """The managed tables and clones, and the imported tables among ``below``."""
     tables = [(name, entry) for name, entry in below if entry.kind == TABLE]
     found = view.entities([entry.obj for _, entry in tables])
-    managed = {obj for obj, entity in found.items() if isinstance(entity, Table) and entity.managed}
+    managed = {obj for obj, one in found.items() if isinstance(one, Table) and (one.managed or one.clone is not None)}
     return [one for one in tables if one[1].obj in managed], [one for one in tables if one[1].obj not in managed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from turnstile.core.clones import READ_ONLY
 from turnstile.core.errors import NotFound, StateConflict, TurnstileError
 from turnstile.core.plan import Row
 
@@ -24,6 +25,7 @@ def not_active(name: str, row: Row | None) -> TurnstileError:
             "leaving": "finish the export, or wait for it",
             "stuck": "a ratified commit cannot be published; run 'turnstile repair'",
             "recovering": "try again when the coordinator has caught up with storage",
+            "pinned": READ_ONLY,
         }.get(row["state"], "try again"),
         state=row["state"],
     )

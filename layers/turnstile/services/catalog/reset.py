@@ -22,12 +22,14 @@ from turnstile.core.catalog_paths import dotted, key_of, path_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import TABLE, Table
 from turnstile.core.errors import StateConflict, TooLarge
+from turnstile.core.head import ACTIVE, PINNED
 from turnstile.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
 from turnstile.core.tree import Tree
 from turnstile.ports import Accepted
 from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.clone_reset import held_again
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.reader import CatalogReader
@@ -38,6 +40,9 @@ AT_ONCE: Final = 90
 
 _SAID: Final = "reset to "
 """How the message of a reset's commit begins; the HEAD gone back to follows."""
+
+MAX_ROWS: Final = 99
+"""Rows of a transaction beside the catalog's."""
 
 _Entries = Mapping[str, IndexEntry]
 
@@ -63,6 +68,8 @@ class _Plan:
     restored: tuple[str, ...]
     dropped: tuple[str, ...]
     renamed: tuple[str, ...]
+    coming: list[Table]
+    going: list[Table]
 
 
 class Resetter:
@@ -95,10 +102,14 @@ class Resetter:
 
         def change(view: View) -> Edit:
             plans[:] = [self._plan(view, past)]
-            return plans[0].edit
+            plan = plans[0]
+            rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))
+            return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows))
 
         def judge(failed: Mapping[int, Row | None]) -> None:
             for position, found in failed.items():
+                if position >= len(plans[0].names):
+                    continue  # a location's clones changed since they were read: the reset is computed anew
                 name, state = plans[0].names[position], found["state"] if found else "gone"
                 raise StateConflict(
                     "TableNotActive",
@@ -147,7 +158,10 @@ class Resetter:
                 size=count,
             )
         clock, space = self._world.clock.now_ms(), self._world.space
-        writes: list[Write] = [restore_head(space.table(one.table_id), name, clock) for name, one in coming]
+        writes: list[Write] = [
+            restore_head(space.table(one.table_id), name, clock, ACTIVE if one.clone is None else PINNED)
+            for name, one in coming
+        ]
         writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
         writes += [rename_head(space.table(one.table_id), name, clock) for name, one in moving]
         edit = Edit(
@@ -159,7 +173,8 @@ class Resetter:
             restores=True,
         )
         restored, dropped, renamed = (tuple(name for name, _ in found) for found in (coming, going, moving))
-        return _Plan(edit, (*restored, *dropped, *renamed), restored, dropped, renamed)
+        come, go = ([table for _, table in found] for found in (coming, going))
+        return _Plan(edit, (*restored, *dropped, *renamed), restored, dropped, renamed, come, go)
 
     def _require_ours(self, view: View, now: _Entries, then: _Entries) -> None:
         """Tables of other formats may change with a reset, not come or go: their locations have owners elsewhere."""
@@ -179,7 +194,7 @@ class Resetter:
         named = []
         for key in sorted(keys):
             table = found[index[key].obj]
-            if not isinstance(table, Table) or table.external is not None or not table.managed:
+            if not isinstance(table, Table) or table.external is not None or not (table.managed or table.clone):
                 raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
             named.append((self._full(view, index, key, table.name), table))
         return named

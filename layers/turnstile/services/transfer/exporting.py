@@ -24,7 +24,7 @@ from turnstile.core.errors import NotFound, StateConflict, TurnstileError
 from turnstile.core.head import ACTIVE, TableHead
 from turnstile.core.location_rows import keys_above, release
 from turnstile.core.metadata import MetadataSnapshot
-from turnstile.core.plan import Row
+from turnstile.core.plan import Row, Write
 from turnstile.ports import Rejected
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.drop import published_head
@@ -58,7 +58,7 @@ class Exporter:
             NotFound: no such catalog, namespace or table.
         """
         head = self._head(self._services.reader.resolve(catalog, namespace, name).table_id)
-        problems = [problem(error) for error in (self._unfit(head),) if error is not None]
+        problems = [problem(error) for error in (self._unfit(head) or self._cloned(head),) if error is not None]
         after = released(self._snapshot(head).protocol)
         return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
 
@@ -67,7 +67,7 @@ class Exporter:
 
         Raises:
             NotFound: no such catalog, namespace or table.
-            StateConflict: ``TableNotActive``: stuck, recovering, or it cannot be published.
+            StateConflict: ``TableNotActive``: stuck, recovering, or it cannot be published; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
         table_id = self._services.reader.resolve(catalog, namespace, name).table_id
@@ -99,6 +99,20 @@ class Exporter:
             return None
         return not_active(head.name, {"state": head.state, "reason": head.reason})
 
+    def _freed(self, head: TableHead) -> list[Write]:
+        """The writes that give the location up; raises StateConflict while clones need what lies there."""
+        space = self._world.space
+        return release(
+            space, head.location, head.table_id, self._world.refs.read_many(keys_above(space, head.location))
+        )
+
+    def _cloned(self, head: TableHead) -> TurnstileError | None:
+        try:
+            self._freed(head)
+        except StateConflict as error:
+            return error
+        return None
+
     def _leave(self, head: TableHead) -> TableHead:
         """Step 2; the HEAD afterwards."""
         unfit = self._unfit(head)
@@ -106,6 +120,7 @@ class Exporter:
             raise unfit
         if head.state == LEAVING:
             return head
+        self._freed(head)
         answer = self._world.refs.write(leave_head(head, EXPORTING, self._world.clock.now_ms()))
         if answer.row is None:
             raise NotFound("table", head.name, field="table")
@@ -141,21 +156,19 @@ class Exporter:
 
     def _tombstone(self, catalog: str, path: Path, head: TableHead) -> None:
         """Step 5. A location row that changed meanwhile (its markers are shared with neighbours) is read again."""
-        space, refs = self._world.space, self._world.refs
-        rows = {"now": refs.read_many(keys_above(space, head.location))}
+        freed = {"now": self._freed(head)}
 
         def change(view: View) -> Edit:
             entry = view.tree.table(path[:-1], path[-1])
             if entry.table_id != head.table_id:
                 raise NotFound("table", dotted(view.tree.catalog, *path), field="table", remedy="it was replaced")
             now = self._world.clock.now_ms()
-            freed = release(space, head.location, head.table_id, rows["now"])
             full = dotted(view.tree.catalog, *path)
-            return Edit(f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *freed))
+            return Edit(f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *freed["now"]))
 
         def judge(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
                 raise not_active(head.name, failed[0])
-            rows["now"] = refs.read_many(keys_above(space, head.location))
+            freed["now"] = self._freed(head)
 
         self._services.committer.commit(catalog, change, judge=judge)

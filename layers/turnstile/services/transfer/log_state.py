@@ -73,6 +73,14 @@ class LogFiles(msgspec.Struct):
     checksums: dict[int, Stat]
     checkpoints: dict[int, list[Stat]]
 
+    def upto(self, version: int) -> LogFiles:
+        """Those of ``version`` and of what came before it."""
+        return LogFiles(
+            {at: file for at, file in self.commits.items() if at <= version},
+            {at: file for at, file in self.checksums.items() if at <= version},
+            {at: files for at, files in self.checkpoints.items() if at <= version},
+        )
+
 
 def listed(storage: LogStorage) -> LogFiles:
     """All files of the log; one listing."""

@@ -24,13 +24,13 @@ from turnstile.services.transfer.log_state import (
 from turnstile.services.transfer.protocols import as_features
 
 
-def read_state(storage: LogStorage, location: str) -> LogState:
-    """The state of the table at ``location``.
+def read_state(storage: LogStorage, location: str, upto: int | None = None) -> LogState:
+    """The state of the table at ``location``: the latest, or that of version ``upto``.
 
     Raises:
         UnsupportedTable: no Delta table, a gap in its log, or only Parquet checkpoints that cannot be read here.
     """
-    files = listed(storage)
+    files = listed(storage) if upto is None else listed(storage).upto(upto)
     if not files.commits:
         raise UnsupportedTable(
             f"there is no Delta table at {location}", field="location", remedy="give the folder that holds _delta_log"

@@ -1,0 +1,51 @@
+"""Clones over HTTP (docs/api.md, "Clones"). Glue only."""
+
+from __future__ import annotations
+
+import allowed
+import shapes
+from allowed import rights
+from chalice.app import Blueprint
+from wiring import once, services
+
+from turnstile.core.access import owner_for
+from turnstile.core.access_rules import use_catalog
+from turnstile.core.entities import TABLE
+from turnstile.core.names import check_identifier, check_namespace
+from turnstile.services.catalog.clone import Cloner
+from turnstile.services.catalog.clone_delta import DeltaCopier
+from turnstile.services.catalog.history import AsOf
+from turnstile.services.catalog.services import CatalogServices
+from turnstile.services.clone_rights import CloneRights
+from turnstile_http.answers import Answer
+from turnstile_http.bodies import body
+from turnstile_http.request import current
+from turnstile_iceberg.cloning import copiers
+from turnstile_iceberg.files import MetadataFiles
+
+__all__ = ["routes"]
+
+routes = Blueprint(__name__)
+
+
+@routes.route("/v1/catalogs/{catalog}/clones", methods=["POST"])
+@rights.needs((use_catalog, allowed.catalog))
+def clone(catalog: str) -> Answer:
+    asked, name = body(shapes.Clone), check_identifier(catalog, "catalog")
+    source = check_namespace(asked.source, "from") if asked.source else ()
+    to, of = check_namespace(asked.to, "to"), asked.of
+    when = None if of is None else AsOf(head=of.head, seq=of.seq, time=of.time, snapshot=of.snapshot)
+    made = once(
+        name,
+        lambda by: _cloner(by).clone(name, source, to, when),
+        lambda by, seq: _cloner(by).told(name, to, seq or 0),
+    )
+    return Answer(made, 201)
+
+
+def _cloner(by: CatalogServices) -> Cloner:
+    """What makes the clones of this request, and judges them by whoever asks."""
+    principal = current().principal
+    owner, files = owner_for(principal), MetadataFiles(by.world.storages, by.world.ids)
+    tables = {TABLE: DeltaCopier(by.world, by.snapshots, by.publisher), **copiers(by, files, owner)}
+    return Cloner(by, tables, CloneRights(services().judges.access, principal), owner=owner)

@@ -1,0 +1,66 @@
+"""What tests of clones share: a cloner of both kinds of tables, commits to Delta tables, and what clones may rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.fakes import delta
+from tests.fakes.world import FakeWorld
+from tests.unit.catalog_kit import head_of
+from turnstile.core.catalog_paths import Path
+from turnstile.core.decision import Ratified
+from turnstile.core.entities import TABLE
+from turnstile.core.head import PINNED
+from turnstile.core.tree import Tree
+from turnstile.services.catalog.clone import Cloned, Cloner, Judge
+from turnstile.services.catalog.clone_delta import DeltaCopier
+from turnstile.services.catalog.history import AsOf
+from turnstile.services.catalog.services import CatalogServices
+from turnstile.services.paths import published_path
+from turnstile.services.proposing import CommitRequest
+from turnstile.services.ratify import Ratifier
+from turnstile_iceberg.cloning import copiers
+from turnstile_iceberg.files import MetadataFiles
+
+
+def anyone(_now: Tree, _source: Path, _kind: str | None, _to: Path, *, past: bool) -> None:
+    """Rights are tested elsewhere."""
+
+
+def cloner(services: CatalogServices, judge: Judge = anyone, owner: str = "") -> Cloner:
+    """What makes the clones of one request."""
+    files = MetadataFiles(services.world.storages, services.world.ids)
+    delta_tables = DeltaCopier(services.world, services.snapshots, services.publisher)
+    return Cloner(services, {TABLE: delta_tables, **copiers(services, files)}, judge, owner=owner)
+
+
+def path(name: str) -> Path:
+    return tuple(name.split(".")) if name else ()
+
+
+def clone(services: CatalogServices, source: str, to: str, **moment: Any) -> Cloned:
+    """A clone in ``main``; ``moment`` as ``AsOf`` has it."""
+    return cloner(services).clone("main", path(source), path(to), AsOf(**moment) if moment else None)
+
+
+def commit(world: FakeWorld, table_id: str, *actions: dict[str, Any]) -> int:
+    """A commit of the next version: an append, unless ``actions`` say otherwise. Its version."""
+    version, now = head_of(world, table_id).latest + 1, world.clock.now_ms()
+    content = delta.lines(delta.info(f"c-{version}-{now}", now), *(actions or (delta.add(f"{version}-{now}.parquet"),)))
+    answer = Ratifier(world).commit(CommitRequest(table_id, version, content=content))
+    assert isinstance(answer, Ratified), answer
+    return answer.version
+
+
+def held(world: FakeWorld, location: str) -> frozenset[str]:
+    """The clones that need a location."""
+    return frozenset(world.refs.rows[world.space.location(location)].get("clones", ()))
+
+
+def check_shown(world: FakeWorld, table_id: str, version: int) -> None:
+    """I10: a Delta clone still has the log that it shows."""
+    head = head_of(world, table_id)
+    assert (head.state, head.latest, head.floor, head.tail) == (PINNED, version, version, ())
+    storage = world.storages.open(head.location)
+    assert all(storage.stat(published_path(number)) is not None for number in range(version + 1))
+    assert world.objs.get(world.space.objs(head.catalog), head.metadata) is not None
