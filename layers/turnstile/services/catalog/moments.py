@@ -70,8 +70,8 @@ class Moments:
         self._history = History(reader)
 
     def at(self, catalog: str, as_of: AsOf | None) -> Moment:
-        """The catalog now, or as of a moment: one request warm. A HEAD takes a dozen more when it is new to the sandbox,
-        a number or a time more than that if it is far back.
+        """The catalog now, or as of a moment: one request warm. A moment that is new to the sandbox takes a look at some
+        commits on the way, as ``History`` says.
 
         Raises:
             NotFound: no such catalog; or no such commit or snapshot, never or no more.
