@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.fakes.storage import FakeClock, FakeIds
 from turnstile.adapters.vending import FileVendor, Keys, StaticVendor, StsVendor, session_policy
 from turnstile.core.errors import PermissionDenied, StorageFault
 
 PLACE = "s3://lake/main/sales/t1"
+ROLE = "arn:aws:iam::1:role/x"
 
 
 def test_read_cannot_write_and_nobody_deletes_from_the_log() -> None:
@@ -42,7 +44,7 @@ def test_a_session_is_used_again_until_it_is_about_to_end() -> None:
         until = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 3600, dt.UTC)
         return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
 
-    vendor = FileVendor(StsVendor(assume, "arn:aws:iam::1:role/x", clock, FakeIds()))
+    vendor = FileVendor(StsVendor(assume, ROLE, clock, FakeIds()))
     (first,) = vendor.vend(PLACE, "READ")
     assert first.config["s3.session-token"] == "t" and first.expires == clock.now_ms() + 3_600_000
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
@@ -53,12 +55,43 @@ def test_a_session_is_used_again_until_it_is_about_to_end() -> None:
     assert len(asked) == 3 and asked[0]["DurationSeconds"] == 3600
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole"), "cannot be assumed (AccessDenied)"),
+        (ClientError({"Error": {"Code": "Throttling"}}, "AssumeRole"), "could not be asked (Throttling)"),
+        (EndpointConnectionError(endpoint_url="https://sts"), "could not be asked"),
+    ],
+)
+def test_a_role_that_cannot_be_assumed_is_told_from_an_issuer_that_does_not_answer(error: Exception, said: str) -> None:
+    def assume(**given: Any) -> Any:
+        raise error
+
+    with pytest.raises(StorageFault) as refused:
+        StsVendor(assume, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
+    assert refused.value.message.endswith(said)
+    assert ("docs/deploy.md" in str(refused.value.remedy)) == ("assumed" in said)
+
+
+def test_a_session_is_of_the_partition_that_its_role_is_in() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def assume(**given: Any) -> Any:
+        asked.append(given)
+        raise RuntimeError("enough")
+
+    with pytest.raises(StorageFault):
+        StsVendor(assume, "arn:aws-cn:iam::1:role/x", FakeClock(), FakeIds()).vend(PLACE, "READ")
+    resources = [one["Resource"] for one in json.loads(asked[0]["Policy"])["Statement"]]
+    assert resources == ["arn:aws-cn:s3:::lake", "arn:aws-cn:s3:::lake/main/sales/t1/*"]
+
+
 def test_without_an_issuer_there_are_no_keys() -> None:
     def broken(**given: Any) -> Any:
         raise RuntimeError("down")
 
     with pytest.raises(StorageFault):
-        StsVendor(broken, "r", FakeClock(), FakeIds()).vend(PLACE, "READ")
+        StsVendor(broken, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
     with pytest.raises(PermissionDenied):
         FileVendor().vend(PLACE, "READ")
     assert FileVendor().vend("file:///x", "READ") == ()
