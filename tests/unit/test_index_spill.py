@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from turnstile.core.index import Index, IndexEntry, unpack
+from turnstile.core.index import Index, IndexEntry, past_prefix, unpack
 from turnstile.core.layered import LayeredIndex
 from turnstile.core.segments import (
     Directory,
@@ -142,6 +142,20 @@ class SpillMachine(RuleBasedStateMachine):
             ((key, self.model[key]) for key in sorted(self.model) if key >= start), None
         )
 
+    @rule(prefix=st.text(alphabet="ab\x00é\ud7ff\U0010ffff", max_size=3))
+    def prefixes_are_those_of_the_model(self, prefix: str) -> None:
+        expected = [(key, self.model[key]) for key in sorted(self.model) if key.startswith(prefix)]
+        assert list(self.kept.index.starting(prefix)) == expected
+        assert list(self.kept.index.starting(prefix, reverse=True)) == expected[::-1]
+
+    @rule(stop=st.none() | keys)
+    def the_last_before_a_key_is_that_of_the_model(self, stop: str | None) -> None:
+        before = [key for key in sorted(self.model) if stop is None or key < stop]
+        reads = self.kept.stored.reads
+        found = self.kept.index.last(stop)
+        assert found == ((before[-1], self.model[before[-1]]) if before else None)
+        assert before or self.kept.stored.reads - reads <= len(self.kept.index.directory)
+
     @invariant()
     def everything_is_there_in_order(self) -> None:
         assert dict(self.kept.index.iterate()) == self.model
@@ -243,3 +257,20 @@ def test_writers_wait_differently_long_before_they_spill() -> None:
         return len(kept.written)
 
     assert began(0) < began(0.5) < began(0.99) < 3 * began(0)
+
+
+@given(st.text(max_size=4), st.text(max_size=6))
+def test_what_is_past_a_prefix_is_past_all_that_starts_with_it_and_nothing_else(prefix: str, key: str) -> None:
+    stop = past_prefix(prefix)
+    assert stop is None or prefix < stop
+    assert (prefix <= key and (stop is None or key < stop)) == key.startswith(prefix)
+
+
+def test_going_backwards_reads_only_the_segments_that_it_crosses() -> None:
+    kept = Kept()
+    kept.change(entries({f"n{number:04d}": number % 10 for number in range(300)}))
+    assert len(kept.index.directory) > 5
+    reads = kept.stored.reads
+    backwards = kept.index.iterate(reverse=True)
+    assert [next(backwards)[0] for _ in range(3)] == ["n0299", "n0298", "n0297"]
+    assert kept.stored.reads - reads <= 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from turnstile.core.catalog_paths import key_of, path_of
 from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
@@ -65,6 +67,50 @@ def test_children_are_direct_in_order_and_never_those_of_a_name_that_only_starts
 def test_children_go_on_after_a_key_without_its_subtree() -> None:
     assert children((), NAMESPACE, key_of(("a",))) == ["a-b", "a0", "a9", "a_b"]
     assert children(("a",), TABLE, key_of(("a", "b-x"))) == ["t"]
+
+
+def test_children_and_subtrees_backwards() -> None:
+    assert [key for key, _ in tree().children((), NAMESPACE, reverse=True)] == ["a_b", "a9", "a0", "a-b", "a"]
+    assert [key for key, _ in tree().children((), NAMESPACE, "a9", reverse=True)] == ["a0", "a-b", "a"]
+    assert [path_of(key)[-1] for key, _ in tree().children(("a",), TABLE, reverse=True)] == ["t", "b-x"]
+    assert [key for key, _ in tree().children((), NAMESPACE, "a0", reverse=True)] == ["a-b", "a"]
+    below = [path_of(key) for key, _ in tree().subtree(("a",), key_of(("a", "b-x")), reverse=True)]
+    assert below == [("a", "b", "t"), ("a", "b", "c"), ("a", "b")]
+
+
+levels = st.sampled_from(["a", "a-b", "ab", "b", "é", "z"])
+paths = st.lists(levels, min_size=1, max_size=3).map(tuple)
+
+
+@given(st.dictionaries(paths, st.booleans(), max_size=20), paths | st.just(()), st.none() | paths)
+def test_i9_walking_a_tree_both_ways_is_walking_a_dictionary(
+    made: dict[tuple[str, ...], bool], root: tuple[str, ...], after: tuple[str, ...] | None
+) -> None:
+    """Half of the entries are spilled, some of them buried; parents are namespaces."""
+    names = {path[:depth]: NAMESPACE for path in made for depth in range(1, len(path))}
+    names = {**dict.fromkeys(made, TABLE), **names}
+    entries = {key_of(path): IndexEntry(kind, "entity/1") for path, kind in names.items()}
+    under = {key: entry for at, (key, entry) in enumerate(entries.items()) if at % 2}
+    buried = {key_of((*path, "gone")): IndexEntry(TABLE, "entity/2") for path in names}
+    over = {key: entry for key, entry in entries.items() if key not in under}
+    over |= {key: IndexEntry(GONE, "") for key in buried}
+    stored = Stored({"segment/1": Index().with_changes(under | buried)})
+    directory = pack_directory((Segment("", "segment/1", 1),))
+    found = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(Index().with_changes(over)), directory), stored)
+    below = {path: kind for path, kind in names.items() if path[: len(root)] == root and path != root}
+    keys = sorted(key_of(path) for path in below)
+    mark = key_of(after) if after is not None else ""
+    assert [key for key, _ in found.subtree(root, mark)] == [key for key in keys if key > mark]
+    expected = [key for key in reversed(keys) if not mark or key < mark]
+    assert [key for key, _ in found.subtree(root, mark, reverse=True)] == expected
+    for kind in (NAMESPACE, TABLE):
+        direct = sorted(key_of(path) for path, one in below.items() if len(path) == len(root) + 1 and one == kind)
+        assert [key for key, _ in found.children(root, kind)] == direct
+        assert [key for key, _ in found.children(root, kind, reverse=True)] == direct[::-1]
+        if mark in direct:
+            at = direct.index(mark)
+            assert [key for key, _ in found.children(root, kind, mark)] == direct[at + 1 :]
+            assert [key for key, _ in found.children(root, kind, mark, reverse=True)] == direct[:at][::-1]
 
 
 def test_a_subtree_is_everything_below_and_nothing_beside() -> None:

@@ -15,6 +15,9 @@ import msgspec
 
 GONE: Final = "gone"
 
+_LAST: Final = "\U0010ffff"
+_SURROGATES: Final = ("\ud7ff", "\ue000")  # between them lies no character
+
 
 class IndexEntry(msgspec.Struct, frozen=True):
     """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty: not a table)."""
@@ -22,6 +25,15 @@ class IndexEntry(msgspec.Struct, frozen=True):
     kind: str
     obj: str
     table_id: str = ""
+
+
+def past_prefix(prefix: str) -> str | None:
+    """The smallest key that is greater than every key that starts with ``prefix``; None: there is none."""
+    head = prefix.rstrip(_LAST)
+    if not head:
+        return None
+    before, after = _SURROGATES
+    return head[:-1] + (after if head[-1] == before else chr(ord(head[-1]) + 1))
 
 
 class Index:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from turnstile.core.index import GONE, Index, IndexEntry
+from turnstile.core.index import GONE, Index, IndexEntry, past_prefix
 from turnstile.core.segments import Directory, Segments, position_of, segment_of, stop_of
 
 Item = tuple[str, IndexEntry]
@@ -45,9 +45,17 @@ class LayeredIndex:
             under = self._segments.load(id).iterate(low, high, reverse=reverse) if id else iter(())
             yield from _merged(over, under, reverse=reverse)
 
+    def starting(self, prefix: str, *, reverse: bool = False) -> Iterator[Item]:
+        """Entries whose key starts with ``prefix``, in key order (or the reverse of it)."""
+        return self.iterate(prefix, past_prefix(prefix), reverse=reverse)
+
     def first(self, start: str) -> Item | None:
         """The first entry with ``key >= start``."""
         return next(self.iterate(start), None)
+
+    def last(self, stop: str | None) -> Item | None:
+        """The last entry with ``key < stop``; None for ``stop``: the last of all."""
+        return next(self.iterate(stop=stop, reverse=True), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
         """The embedded layer after ``put`` and then ``remove``; keys to remove need not be there."""

@@ -110,11 +110,17 @@ class Tree:
         """The full name of the table with this uuid, folded; None when no name leads to it. Looks at every entry."""
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
-    def children(self, path: Path, kind: str, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
-        """Direct children of a kind in key order, with their keys, from the first key greater than ``after``.
+    def children(
+        self, path: Path, kind: str, after: str = "", *, reverse: bool = False
+    ) -> Iterator[tuple[str, IndexEntry]]:
+        """Direct children of a kind in key order, with their keys, from the first key greater than ``after``; or, in
+        ``reverse``, from the last one that is less, if ``after`` is given.
 
         Subtrees of children are jumped over, not walked through.
         """
+        if reverse:
+            yield from self._children_backwards(path, kind, after)
+            return
         parent = key_of(path)
         start, stop = below(parent)
         at = max(start, past_subtree(after)) if after else start
@@ -124,8 +130,23 @@ class Tree:
                 yield found
             at = past_subtree(child)
 
-    def subtree(self, path: Path, after: str = "") -> Iterator[tuple[str, IndexEntry]]:
-        """Everything strictly below ``path``, in key order, from the first key greater than ``after``."""
+    def subtree(self, path: Path, after: str = "", *, reverse: bool = False) -> Iterator[tuple[str, IndexEntry]]:
+        """Everything strictly below ``path``, in key order, from the first key greater than ``after``; or, in
+        ``reverse``, from the last one that is less, if ``after`` is given."""
         start, stop = below(key_of(path))
-        start = max(start, after + "\x00") if after else start
-        return self.index.iterate(start, stop)
+        if after and reverse:
+            stop = after if stop is None else min(stop, after)
+        elif after:
+            start = max(start, after + "\x00")
+        return self.index.iterate(start, stop, reverse=reverse)
+
+    def _children_backwards(self, path: Path, kind: str, before: str) -> Iterator[tuple[str, IndexEntry]]:
+        parent = key_of(path)
+        start, stop = below(parent)
+        at = before if before and (stop is None or before < stop) else stop
+        while (found := self.index.last(at)) and found[0] >= start:
+            child = child_key(parent, found[0])  # what is found first is the end of its subtree
+            entry = found[1] if child == found[0] else self.index.get(child)
+            if entry is not None and entry.kind == kind:
+                yield child, entry
+            at = child
