@@ -6,9 +6,13 @@ SHELL := /bin/bash
 BIN := .venv/bin
 STAMP := .venv/.set-up
 SEEDS ?= 10000
+EXAMPLES ?= 1
+export TURNSTILE_EXAMPLES := $(EXAMPLES)
 # Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
+# Two processes, a file in one of them; files with slow tests first (tests/conftest.py).
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help
 help: ## Show this list
@@ -68,22 +72,25 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-quick test-core test-stack test-spark simulate mutate bench
-test: test-core test-stack test-spark ## All tests, in three groups (less the full list of mutants: make mutate)
+.PHONY: test test-quick test-core test-stack test-spark downloads simulate mutate bench
+test: test-core test-stack test-spark ## All tests, in three groups (less all mutants: make mutate; longer: EXAMPLES=10)
 
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
-	$(PYTEST) -m "not spark and not slow" -n 2 --dist loadfile --ignore tests/mutation tests
+	$(PYTEST) -m "not spark and not slow" $(TWO) --ignore tests/mutation tests
 
 # tests/mutation forks the process it runs in, which no xdist worker survives.
 test-core: setup
-	$(PYTEST) -m "not spark and not stack" -n 2 --dist loadfile --ignore tests/mutation tests
+	$(PYTEST) -m "not spark and not stack" $(TWO) --ignore tests/mutation tests
 	$(PYTEST) -m "not slow" tests/mutation
 
 test-stack: setup
-	$(PYTEST) -m "stack and not spark" tests
+	$(PYTEST) -m "stack and not spark" $(TWO) tests
 
 test-spark: setup ## Only the tests with a Spark session
-	$(PYTEST) -m spark tests
+	$(PYTEST) -m spark $(TWO) tests
+
+downloads: setup ## What some tests download or compile the first time, ahead of them
+	$(BIN)/python -m tests.downloads
 
 simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)

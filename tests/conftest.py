@@ -1,11 +1,14 @@
 """The embedded stack as fixtures, started once per pytest session (and xdist worker) and only if a test asks.
 
-A test that uses ``stack`` or ``s3_stack`` is marked ``stack`` by that alone.
+A test that uses ``stack`` or ``s3_stack`` is marked ``stack`` by that alone. And what holds for every run of tests: files
+with slow tests go first, a session that is told to end prints its summary, and a failure tells the end of a long log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import signal
+import threading
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,12 +17,39 @@ if TYPE_CHECKING:
     from turnstile_local import Stack
 
 STACKS = ("stack", "s3_stack")
+LONGEST = 10_000
+"""Characters of captured output that a failure tells: a property that fails logs megabytes before it does."""
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends a session as Ctrl-C does, with fixtures torn down and a summary."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(name in getattr(item, "fixturenames", ()) for name in STACKS):
             item.add_marker(pytest.mark.stack)
+
+
+@pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
+def slow_files_first(items: list[pytest.Item]) -> None:
+    """So that of two workers neither is left alone with a long file in the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Captured output is cut to its end."""
+    report = yield
+    report.sections = [(name, _end(text)) for name, text in report.sections]
+    return report
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= LONGEST else f"[{len(text) - LONGEST} characters left out]\n{text[-LONGEST:]}"
 
 
 @pytest.fixture(scope="session")

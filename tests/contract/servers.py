@@ -15,10 +15,7 @@ from typing import Final
 import msgspec
 
 from tests.contract.processes import free_port, serving
-
-
-class Missing(Exception):
-    """A server cannot be run on this machine; the message says what to install."""
+from tests.downloads import Missing, cache
 
 
 @contextmanager
@@ -66,10 +63,6 @@ _BOM: Final = """
   </dependency></dependencies></dependencyManagement>"""
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / ".turnstile" / "dynamodb-local"
-
-
 def libraries(release: Release) -> Path:
     """The folder with the release's jars, fetched by Maven the first time.
 
@@ -79,9 +72,8 @@ def libraries(release: Release) -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Missing(f"DynamoDB Local {release.version} needs {program} (Java 17 and Maven)")
-    folder = _cache() / release.version
+    folder = cache("dynamodb-local") / release.version
     if not folder.exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as name:
             fetched = Path(name) / "fetched"
             fetched.mkdir()

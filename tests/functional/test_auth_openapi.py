@@ -16,6 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
+from tests.examples import examples
 from tests.functional.auth_kit import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.functional.http import Answer, Http, event
 from tests.functional.openapi_kit import FOLDER, Document
@@ -175,7 +176,7 @@ def body_of(case: Any) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", sorted(GENERATED))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_generated_requests_are_answered_as_described(id: str, data: st.DataObject, trusted: Issuer) -> None:
     site, one = Site(trusted), OPERATIONS[id]

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes import delta
 from tests.functional.http import Answer, event
 from tests.functional.tables import ORDERS, UNKNOWN, Lake, make_lake
 from turnstile.core.positions import positioned
 from turnstile.services.content import content_of
 
-QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 
 INTS = st.one_of(st.integers(-2, 8), st.integers(), st.sampled_from([2**31, 2**53 - 1, 2**53, 2**63, 2**64, 10**40]))
 SCALARS = st.one_of(

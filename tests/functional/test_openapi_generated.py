@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
+from tests.examples import examples
 from tests.functional.http import event
 from tests.functional.openapi_kit import check, document, operations
 from tests.functional.test_openapi_answers import Site
 
-QUIET = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 
 GENERATED = {
     operation.definition.raw["operationId"]: operation

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.downloads import Missing
+from tests.iceberg import spark41
+
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-SPARK = "pyspark==4.1.*"
-HOME = Path.home() / ".cache" / "turnstile-tests" / "iceberg-spark-4.1"
-"""The environment, kept between runs: it takes some minutes and 450 MB to make."""
 
 STORY = Path(__file__).with_name("spark_story.py")
 
@@ -24,18 +22,10 @@ STORY = Path(__file__).with_name("spark_story.py")
 @pytest.fixture(scope="session")
 def python() -> Path:
     """The environment's interpreter; the test is skipped, with the reason, where it cannot be made."""
-    made = HOME / "bin" / "python"
-    uv = Path(sys.executable).with_name("uv")
-    if not (HOME / "complete").exists():
-        for command in (
-            [uv, "venv", "--quiet", "--clear", "--python", sys.executable, HOME],
-            [uv, "pip", "install", "--quiet", "--python", made, SPARK],
-        ):
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1_200)
-            if done.returncode:
-                pytest.skip(f"NOT TESTED: no environment with {SPARK}: {done.stderr[-300:]}")
-        (HOME / "complete").touch()
-    return made
+    try:
+        return spark41.python()
+    except Missing as missing:
+        pytest.skip(f"NOT TESTED: Iceberg's Spark: {missing}")
 
 
 @pytest.mark.spark

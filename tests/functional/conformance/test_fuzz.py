@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.functional.conformance.drive import GOOD, stocked
 from tests.functional.conformance.fuzz import GENERATED, MODES, cases, send_generated, send_mixed
 from tests.functional.http import Answer
@@ -16,7 +17,7 @@ from tests.functional.unity_kit import Unity
 IDS = sorted(GENERATED)
 WITH_BODY = [id for id in IDS if GENERATED[id].body]
 QUICK = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-LONG = settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def ours(answer: Answer) -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from tests.examples import examples
 from tests.fakes import delta
 from tests.functional.http import Answer
 from tests.functional.unity_kit import SCHEMA, B, Unity, published, refused
@@ -183,4 +184,4 @@ def test_i1_i2_i3_i6_i9_what_engines_do_leaves_what_the_model_says() -> None:
 
 @pytest.mark.slow
 def test_i1_i2_i3_i6_i9_long_sequences_leave_what_the_model_says() -> None:
-    run(250, 40, derandomize=False)
+    run(examples(60), 40, derandomize=False)
