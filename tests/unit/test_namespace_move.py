@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
+from tests.unit.catalog_meter import filled
+from tests.unit.clone_kit import check_shown, clone
 from tests.unit.test_catalog_costs import counted
 from tests.unit.test_catalog_tables import refused, set_state
 from turnstile.core.access import Access
@@ -163,6 +165,20 @@ def test_tables_without_a_head_move_too() -> None:
     assert not [key for key in after if key.split("\x00")[0] == "sales"]
 
 
+def test_i10_clones_and_what_they_are_clones_of_move_without_each_other() -> None:
+    """A clone says where its files lie by uuid and location, not by name."""
+    services = fresh()
+    ids = sales(services)
+    made = {one.name: one.table_id for one in clone(services, "sales", "copies").tables}
+    services.namespace_mover.rename("main", ("sales",), "trade")
+    services.namespace_mover.rename("main", ("copies",), "Kept", ("trade",))
+    copied = made["copies.EU.Items"]
+    assert head_of(services.world, copied).name == "main.trade.Kept.EU.Items"
+    assert head_of(services.world, ids["EU.Items"]).name == "main.trade.EU.Items"
+    check_shown(fakes(services), copied, 0)
+    complete(fakes(services))
+
+
 def test_i9_a_rename_writes_one_entity_and_one_commit_however_much_is_in_the_namespace() -> None:
     services = fresh()
     sales(services)
@@ -296,6 +312,36 @@ def test_three_requests_when_warm_and_a_read_for_each_level_of_entities_when_col
         "refs.read",
         "refs.transact",
     ]
+
+
+@pytest.mark.parametrize("size", [10, 1_000])
+def test_what_a_rename_costs_follows_from_the_tables_that_move_and_not_from_the_catalog(size: int) -> None:
+    """Two write units for each HEAD (a transaction counts twice), and the commit."""
+    metered = filled(size)
+    services = metered.services
+    services.namespaces.create("main", ("n",))
+    for number in range(20):
+        create(services, f"t{number}", "n")
+    cost = metered.cost(services.namespace_mover.rename, "main", ("n",), "m")
+    assert sorted(cost.requests) == ["objs.put_many", "refs.read", "refs.transact"]
+    assert len(cost.objs) <= 3 and 2 * 20 < cost.write_units < 2 * 20 + 60
+
+
+def test_two_thousand_iceberg_tables_move_in_three_requests() -> None:
+    metered = filled(10)
+    services = metered.services
+    made: dict[Path, Entity] = {
+        ("n", f"t{number:05d}"): msgspec.structs.replace(
+            EVENTS, name=f"t{number:05d}", table_id=metered.world.ids.uuid()
+        )
+        for number in range(2_000)
+    }
+    services.namespaces.create("main", ("n",))
+    put(services, made)
+    cost = metered.cost(services.namespace_mover.rename, "main", ("n",), "m")
+    assert sorted(cost.requests) == ["objs.put_many", "refs.read", "refs.write"]
+    assert len(cost.objs) < 10, "the index is written anew in segments, entities are not"
+    assert services.reader.current("main").find(("m", "t01999")) is not None
 
 
 def test_without_delta_tables_a_rename_is_one_write_to_one_row() -> None:
