@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.simulation.catalog_actors import NAMES as TABLES
 from tests.simulation.past_auditor import COUNTED, COUNTER, TOGETHER
 from tests.simulation.past_sandbox import PastActor, PastSandbox, Unanswered
-from tests.simulation.processes import CATALOG
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
+from tests.simulation.processes import CATALOG, NAMESPACE
+from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, Throttled, TurnstileError
 from turnstile.core.merging import Merge
 from turnstile_iceberg.commits import TableChange
 from turnstile_iceberg.requests import CreateTable
@@ -17,6 +18,8 @@ from turnstile_iceberg.updates import SetProperties
 SIDE: Final = "side"
 ICE: Final = ("ice",)
 ICE_TABLES: Final = ("i", "j")
+UNSURE: tuple[type[TurnstileError], ...] = (*Unanswered, Throttled)
+"""After these a change may have been made."""
 _NAMES: Final = tuple((f"n{number}",) for number in range(6))
 
 
@@ -36,6 +39,19 @@ class Names(PastActor):
                 self.ask(lambda box: box.services.namespace_dropper.drop(CATALOG, path))
 
 
+class TableNames(PastActor):
+    """Renames and drops Delta tables; a reset brings them back as long as gc has not begun to purge them."""
+
+    times = 8
+
+    def act(self) -> None:
+        one, other = self.rng.sample(TABLES, 2)
+        if self.rng.random() < 0.5:
+            self.ask(lambda box: box.services.dropper.drop(CATALOG, NAMESPACE, one))
+        else:
+            self.ask(lambda box: box.services.renamer.rename(CATALOG, NAMESPACE, one, other))
+
+
 class Counter(PastActor):
     """Merges into a counter; what was sent once is never sent again, since it may have been applied."""
 
@@ -46,7 +62,7 @@ class Counter(PastActor):
         merge = {COUNTER: Merge("add", 1 << number)}
         try:
             self.client.ask(lambda box: box.services.namespaces.update(CATALOG, COUNTED, merge=merge))
-        except Unanswered:
+        except UNSURE:
             self.met("merge unanswered")
         except TurnstileError as error:
             self.auditor.told_not_merged(number, error.type)

@@ -12,6 +12,7 @@ from tests.simulation.tree_auditor import SeenHead
 from turnstile.core.catalog_paths import key_of
 from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest, NotFound
+from turnstile.core.snapshots import ALL
 from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.paging import from_text
 
@@ -29,7 +30,7 @@ class Lister(PastActor):
         found: list[tuple[str, Entity]] = []
         while True:
             try:
-                page, following, named = self.ask(lambda box, at=token: self._page(box, kind, catalog, at))  # type: ignore[misc]
+                page, following, named = self._next(kind, catalog, token)
             except InvalidRequest as error:
                 self.auditor.token_refused(began, error.message)
                 return
@@ -42,6 +43,15 @@ class Lister(PastActor):
         if head:
             self.met("listed")
             self.auditor.listed(head, (NAMESPACE,), found)
+
+    def _next(self, kind: str, catalog: str, token: str | None) -> _Page:
+        """The next page. To a server whose clock is behind that of the first page's, a token is from the future; some
+        minutes later it is none to anybody."""
+        try:
+            return self.ask(lambda box: self._page(box, kind, catalog, token))
+        except InvalidRequest:
+            self.state.scheduler.sleep(3 * MINUTE)
+            return self.ask(lambda box: self._page(box, kind, catalog, token))
 
     def _page(self, box: PastSandbox, kind: str, catalog: str, token: str | None) -> _Page:
         size = self.rng.choice((1, 2, 5))
@@ -60,32 +70,37 @@ class Traveller(PastActor):
         if self.rng.random() < 0.2:
             self._walk()
             return
-        heads = sorted(
-            (one for one in self.state.trees.heads.values() if one.catalog == CATALOG), key=lambda one: one.row["seq"]
-        )
-        since = self.ago
+        heads, since = self._heads(), self.ago
         asked = next((one for one in heads if one.until is None or one.until > since), heads[-1])
         at = self.rng.choice((AsOf(head=asked.id), AsOf(seq=asked.row["seq"]), AsOf(time=asked.commit.at // 1000)))
-        if at.time is not None:  # the newest commit not after it
-            asked = [one for one in heads if one.commit.at <= at.time * 1000 + 999][-1]
-        self._read(asked, at)
-
-    def _read(self, asked: SeenHead, at: AsOf) -> None:
-        began = self.state.scheduler.now
+        began, first = self.state.scheduler.now, self._meant(at)
 
         def question(box: PastSandbox) -> tuple[str, dict[str, Entity]]:
             tree = box.services.history.tree(CATALOG, at)
-            keys = list(asked.entries)
-            found = box.services.reader.store.entities(CATALOG, [asked.entries[key].obj for key in keys])
-            return tree.head, {key: found[asked.entries[key].obj] for key in keys if tree.index.get(key) is not None}
+            entries = dict([*tree.index.iterate(*ALL), *tree.subtree(())])
+            found = box.services.reader.store.entities(CATALOG, [entry.obj for entry in entries.values()])
+            return tree.head, {key: found[entry.obj] for key, entry in entries.items()}
 
         try:
             head, found = self.ask(question, tries=1)
         except NotFound:
-            self.auditor.gone(asked, began)
+            self.auditor.gone(first, began)
             return
         self.met("read the past")
-        self.auditor.read(asked, head, found)
+        last = self._meant(at)  # a server whose clock is behind may have added to the very moment that was asked for
+        self.auditor.read(
+            [one for one in self._heads() if first.row["seq"] <= one.row["seq"] <= last.row["seq"]], head, found
+        )
+
+    def _heads(self) -> list[SeenHead]:
+        heads = self.state.trees.heads.values()
+        return sorted((one for one in heads if one.catalog == CATALOG), key=lambda one: one.row["seq"])
+
+    def _meant(self, at: AsOf) -> SeenHead:
+        """Which HEAD that is: of a time, the newest commit not after it."""
+        if at.time is not None:
+            return [one for one in self._heads() if one.commit.at <= at.time * 1000 + 999][-1]
+        return next(one for one in self._heads() if at.head == one.id or at.seq == one.row["seq"])
 
     def _walk(self) -> None:
         forwards = self.rng.random() < 0.5

@@ -22,7 +22,9 @@ from turnstile_iceberg.files import MetadataFiles
 from turnstile_iceberg.tables import Tables
 
 T = TypeVar("T")
-NAPS: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE, 40 * MINUTE)
+BUSY: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE)
+QUIET: Final = (1, 10 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR)
+"""How long actors pause: they meet all the time, or a day goes by and gc has work."""
 Unanswered: Final = (OutcomeUnknown, StorageFault)
 
 
@@ -53,8 +55,10 @@ class PastActor:
 
     times: int | None = None
 
-    def __init__(self, state: State, name: str, rng: random.Random, auditor: PastAuditor) -> None:
-        self.state, self.name, self.rng, self.auditor = state, name, rng, auditor
+    def __init__(
+        self, state: State, name: str, rng: random.Random, auditor: PastAuditor, naps: tuple[int, ...] = BUSY
+    ) -> None:
+        self.state, self.name, self.rng, self.auditor, self._naps = state, name, rng, auditor, naps
         self.client = Client(state, name, PastSandbox, LIFE)
 
     def __call__(self) -> None:
@@ -65,7 +69,7 @@ class PastActor:
                 self.act()
             except TurnstileError as error:
                 self.state.auditor.refused(error)
-            self.state.scheduler.sleep(self.rng.choice(NAPS))
+            self.state.scheduler.sleep(self.rng.choice(self._naps))
 
     def act(self) -> None:
         """One thing; errors are looked at by the auditor."""
@@ -86,7 +90,7 @@ class PastActor:
 
     @property
     def ago(self) -> int:
-        """A time of the kept history (ms), often near its beginning, where gc is at work."""
+        """A time (ms), mostly of the kept history, often near its beginning, sometimes before it, where gc is at work."""
         now, history = self.state.scheduler.now, self.state.grace.history
-        back = self.rng.choice((MINUTE, HOUR, history // 2, history - 3 * MINUTE, history - MINUTE))
+        back = self.rng.choice((HOUR, history // 2, history - MINUTE, history - MINUTE, history + 80 * MINUTE))
         return now - int(back * (0.9 + 0.1 * self.rng.random()))

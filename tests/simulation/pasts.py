@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
+from tests.simulation.defects import mended
 from tests.simulation.faults import HOUR
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.others import sweep
 from tests.simulation.past_auditor import PastAuditor
-from tests.simulation.past_changers import Counter, IcebergUser, Names, Side, fill
+from tests.simulation.past_changers import Counter, IcebergUser, Names, Side, TableNames, fill
 from tests.simulation.past_keepers import Janitor, Resets, SnapshotUser
 from tests.simulation.past_readers import Lister, Traveller
-from tests.simulation.past_sandbox import NAPS, PastActor, PastSandbox
+from tests.simulation.past_sandbox import BUSY, QUIET, PastActor, PastSandbox
 from tests.simulation.plans import Plan
 from tests.simulation.ports import Process
 from tests.simulation.scenario import Actor
@@ -27,7 +28,12 @@ from turnstile.core import catalog_rows
 from turnstile.core.gc_plan import Grace
 from turnstile.services.catalog.backoff import Backoff
 
-CHANGERS: Final[dict[str, type[PastActor]]] = {"names": Names, "counter": Counter, "iceberg": IcebergUser}
+CHANGERS: Final[dict[str, type[PastActor]]] = {
+    "names": Names,
+    "counter": Counter,
+    "iceberg": IcebergUser,
+    "tables": TableNames,
+}
 USERS: Final[dict[str, type[PastActor]]] = {
     "snapshots": SnapshotUser,
     "resets": Resets,
@@ -43,17 +49,31 @@ OTHERS: Final = {
     "lister": 0.5,
     "traveller": 0.4,
     "side": 0.4,
-    "catalog-1": 0.3,
+    "catalog-1": 0.4,
     "inline-1": 0.15,
 }
 """Everybody but the changers, and how often they take part."""
+_KEEP: Final = (0, 2, 19)
+"""How many HEADs before the present one a catalog's row remembers."""
+
+
+def _hurried(init: Callable[..., None]) -> Callable[..., None]:
+    """Changes give up after a few attempts, and after an answer that was lost."""
+    return lambda self, *args, deadline_ms, **more: init(self, *args, deadline_ms=deadline_ms // 100, **more)
 
 
 class Pasts:
-    """One catalog and its past (I8 to I10)."""
+    """One catalog and its past (I8 to I10).
+
+    Args:
+        but: a known defect that is left in.
+    """
 
     name = "pasts"
-    grace = Grace(history=3 * HOUR, dropped=4 * HOUR)
+    grace = Grace(history=3 * HOUR, dropped=2 * HOUR)
+
+    def __init__(self, but: str = "") -> None:
+        self.but = but
 
     def plan(self, seed: int) -> Plan:
         """Two or three changers, and some of the others."""
@@ -65,17 +85,22 @@ class Pasts:
             actors=(*changers, *rest),
             faults=tuple(kind for kind in FAULTS if rng.random() < 0.6),
             rate=rng.choice((0.0, 0.01, 0.04, 0.1)),
-            steps=rng.choice((200, 400, 700)),
+            steps=rng.choice((200, 400, 800)),
             row_tracking=False,
-            keep=rng.choice((0, 2, 19)),
+            slow=rng.random() < 0.7,
+            keep=rng.choice(_KEEP),
         )
 
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
-        """How many HEADs a catalog's row remembers; sometimes every change that lost asks to go first."""
+        """How many HEADs a catalog's row remembers. Sometimes every change that lost asks to go first, sometimes changes
+        have little time."""
         stack = ExitStack()
+        stack.enter_context(mended(but=self.but))
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
-        if plan.keep == 0:
+        if plan.keep == _KEEP[0]:
             stack.enter_context(patch.object(Backoff, "starving", PropertyMock(return_value=True)))
+        if plan.keep == _KEEP[1]:
+            stack.enter_context(patch.object(Backoff, "__init__", _hurried(Backoff.__init__)))
         return stack
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
@@ -86,17 +111,18 @@ class Pasts:
         process = Process(state, "prepare", prone=False)
         process.free = True
         fill(PastSandbox(process))
+        naps = QUIET if plan.slow else BUSY
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = name.split("-", maxsplit=1)[0]
             if kind in CHANGERS:
-                yield Actor(name, CHANGERS[kind](state, name, rng, auditor), leads=True)
+                yield Actor(name, CHANGERS[kind](state, name, rng, auditor, naps), leads=True)
             elif kind in USERS:
-                yield Actor(name, USERS[kind](state, name, rng, auditor))
+                yield Actor(name, USERS[kind](state, name, rng, auditor, naps))
             elif kind == "gc":
                 yield Actor(name, Janitor(state, name, rng))
             elif kind == "catalog":
-                yield Actor(name, CatalogUser(state, name, rng, naps=NAPS))
+                yield Actor(name, CatalogUser(state, name, rng, naps=naps))
             else:
                 yield Actor(name, Writer(state, name, table, plan, rng))
 

@@ -1,0 +1,214 @@
+"""Mistakes planted in what keeps a catalog's past, and changes that are none: what the simulation must find, and must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, Self
+from unittest.mock import patch
+
+from tests.simulation.faults import HOUR
+from tests.simulation.mistakes import SWAP, swapped, without
+from turnstile.core.errors import OutcomeUnknown
+from turnstile.services.catalog.attempts import Attempts
+from turnstile.services.catalog.history import History
+from turnstile.services.catalog.listing import Listings
+from turnstile.services.catalog.turns import Turn
+from turnstile.services.collect_task import CollectTask
+from turnstile.services.gc_catalogs import GoneCatalogs
+from turnstile.services.gc_history import HistoryObjs
+from turnstile_iceberg.commits import Commits
+from turnstile_iceberg.context import Context
+
+Plant = Callable[[], Any]
+GC: Final = "turnstile.services.gc_history."
+RESET: Final = "turnstile.services.catalog.reset."
+
+
+def all_of(*plants: Plant) -> Plant:
+    """Several at once: where one guard alone still holds."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for plant in plants:
+                stack.enter_context(plant())
+            yield
+
+    return planted
+
+
+def never(owner: type, name: str, answer: Any = ()) -> Plant:
+    """A method that finds nothing."""
+    return lambda: patch.object(owner, name, lambda *_: iter(answer) if isinstance(answer, tuple) else answer)
+
+
+def _edge(later: int) -> Plant:
+    """The edge is so much nearer (ms)."""
+    return lambda: swapped(GC + "AsOf", lambda as_of: lambda time: as_of(time=time + later))
+
+
+class _Began(int):
+    """The edge's time, of which nothing is taken off any more."""
+
+    def __sub__(self, other: int) -> int:
+        return int(self)
+
+
+class _OnlyAtTheEdge(int):
+    """A margin that is taken off once."""
+
+    def __rsub__(self, other: int) -> _Began:
+        return _Began(other - int(self))
+
+
+def _old_at_once() -> Any:
+    def always(due: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *a, since, now, grace, **more: due(*a, since=now - grace, now=now, grace=grace, **more)
+
+    return swapped(GC + "due", always)
+
+
+def _tidies_what_may_land() -> Any:
+    """The objs of a swap whose answer was lost are deleted."""
+
+    def wrong(swap: Callable[..., Any]) -> Callable[..., Any]:
+        def tidies(self: Attempts, *args: Any, **more: Any) -> Any:
+            try:
+                return swap(self, *args, **more)
+            except OutcomeUnknown:
+                self._dead |= self._stored
+                raise
+
+        return tidies
+
+    return patch.object(Attempts, "swap", wrong(Attempts.swap))
+
+
+class _Sticky(set[str]):
+    """Nobody gets out again."""
+
+    def __isub__(self, other: object) -> Self:  # type: ignore[override,misc]
+        return self
+
+
+def _tidies_what_is_used_again() -> Any:
+    """An entity of a lost attempt is deleted although a later attempt named it."""
+
+    def wrong(init: Callable[..., Any]) -> Callable[..., Any]:
+        def made(self: Attempts, *args: Any) -> None:
+            init(self, *args)
+            self._dead = _Sticky()
+
+        return made
+
+    return patch.object(Attempts, "__init__", wrong(Attempts.__init__))
+
+
+def _edits(path: str, **forgotten: Any) -> Plant:
+    """The module's edits lack something."""
+    return lambda: swapped(path + "Edit", lambda edit: lambda *a, **more: edit(*a, **{**more, **forgotten}))
+
+
+def _not_lasting() -> Any:
+    """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
+    return patch.object(History, "lasting", lambda self, catalog, as_of, _: self.tree(catalog, as_of))
+
+
+def _not_pinned() -> Any:
+    """A listing goes on in the tree as it is by then."""
+    return patch.object(Listings, "_pinned", lambda self, catalog, _: self._reader.current(catalog))
+
+
+def _sweeps_when_unknown() -> Any:
+    """Iceberg metadata is deleted when the outcome of its swap is not known."""
+
+    @contextmanager
+    def sweeping(self: Context, written: Any) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self.forget(written)
+            raise
+
+    return patch.object(Context, "sweeping", sweeping)
+
+
+def _one_after_the_other() -> Any:
+    """A transaction over several Iceberg tables commits them one by one."""
+
+    def wrong(commit: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, catalog, changes: [one for change in changes for one in commit(self, catalog, [change])]
+
+    return patch.object(Commits, "commit", wrong(Commits.commit))
+
+
+def _merged_once() -> Any:
+    """A merge is computed from the first tree that was looked at, whatever the swap then replaces."""
+
+    def wrong(merged: Callable[..., Any]) -> Callable[..., Any]:
+        memo: dict[int, Any] = {}
+        held: list[Any] = []  # so that no id is used again
+
+        def once(properties: Any, merges: Any) -> Any:
+            held.append(merges)
+            return memo.setdefault(id(merges), merged(properties, merges))
+
+        return once
+
+    return swapped("turnstile.services.catalog.namespaces.merged", wrong)
+
+
+def _gone_by_age() -> Any:
+    """The objs of a dropped catalog go because they are old."""
+
+    def wrong(look: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, row, now: look(self, {**row, "created": 0}, now)
+
+    return patch.object(GoneCatalogs, "look", wrong(GoneCatalogs.look))
+
+
+PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
+    "gc: the edge is now": (all_of(_edge(4 * HOUR), _old_at_once), "I10"),
+    "gc: no margin at the edge": (_edge(HOUR), "I10"),
+    "gc: no margin for what is on its way": (lambda: swapped(GC + "SETTLED_MS", _OnlyAtTheEdge), "I10"),
+    "gc: restoring commits are not marked": (never(HistoryObjs, "_restoring"), "I10"),
+    "gc: snapshots are not marked": (never(HistoryObjs, "_named"), "I10"),
+    "gc: recent HEADs are not marked": (never(HistoryObjs, "_recent"), "I10"),
+    "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
+    "gc: a catalog created again is not seen": (never(GoneCatalogs, "_again", answer=False), "I10"),
+    "gc: purges what was restored": (
+        without("turnstile.services.gc_dropped.mark_purging", "dropped", "same drop"),
+        "I10",
+    ),
+    "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),
+    "reset: leaves the HEADs of tables": (_edits(RESET, writes=()), "I9"),
+    "reset: restores what is purged": (without(RESET + "restore_head", "unpurged"), "I10"),
+    "history: gone back to whatever is there": (_not_lasting, "I9"),
+    "swap: without 'same head'": (without(SWAP, "same head"), "I9"),
+    "swap: landed and not noticed": (never(Attempts, "_landed", answer=False), "I10"),
+    "tidy: what may yet land": (_tidies_what_may_land, "I9"),
+    "tidy: what a later attempt named": (_tidies_what_is_used_again, "I9"),
+    "listing: not pinned": (_not_pinned, "I10"),
+    "merge: computed once": (_merged_once, "I8"),
+    "iceberg: swept when unknown": (_sweeps_when_unknown, "I10"),
+    "iceberg: one table after the other": (_one_after_the_other, "I8"),
+}
+"""What is planted, and the invariant that it breaks first most often."""
+
+
+def _no_task(self: CollectTask, term_ms: int, *args: Any, **more: Any) -> Any:
+    return self._collector.collect(*args, **more)
+
+
+def _without_turn(swap: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, turn="": swap(*args)
+
+
+HARMLESS: dict[str, Plant] = {
+    "turns: nobody holds back": lambda: patch.object(Turn, "others", lambda *_: False),
+    "turns: everybody takes the turn that there is": without("turnstile.services.catalog.turns.take_turn", "free turn"),
+    "turns: no turn ends with its swap": lambda: swapped(SWAP, _without_turn),
+    "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
+}
+"""What nothing but speed and fairness depends on."""
