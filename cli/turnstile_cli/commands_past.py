@@ -25,13 +25,16 @@ When = Annotated[
     ),
 ]
 Of = Annotated[str | None, typer.Option("--of", help="What to name, as for 'reset --to'; by default the present HEAD.")]
+Source = Annotated[str, typer.Argument(metavar="FROM", help="A namespace or a table; '' for the whole catalog.")]
+To = Annotated[str, typer.Argument(metavar="TO", help="The new full name, without the catalog.")]
+Moment = Annotated[str | None, typer.Option("--of", help="What to clone, as for 'reset --to'; by default what is now.")]
 Comment = Annotated[str | None, typer.Option("--comment", help="What it is for.")]
 Most = Annotated[int, typer.Option("--max", min=1, max=100, help="How many commits.")]
 Start = Annotated[int | None, typer.Option("--start", min=0, help="The number of the commit to begin with.")]
 Oldest = Annotated[bool, typer.Option("--oldest-first", help="From the oldest that is kept.")]
 
 catalog = typer.Typer(
-    help="A catalog's past: log, snapshots, going back.",
+    help="A catalog as a whole: log, snapshots, going back, clones.",
     no_args_is_help=True,
     epilog=EPILOG,
     rich_markup_mode="markdown",
@@ -119,6 +122,23 @@ def reset(api: Api, *, name: Name, to: When = None, output: Format) -> None:
     for what in ("restored", "dropped", "renamed"):
         for table in told[what]:
             out.say(f"  {what} {escape(table)}")
+
+
+@catalog.command("clone")
+@talking
+def clone(api: Api, *, name: Name, source: Source, to: To, of: Moment = None, output: Format) -> None:
+    """Show a namespace with everything under it, or a table, under another name as well. No data is copied.
+
+    Iceberg tables of a clone can be written and go their own way; Delta tables show one version, and are read-only.
+    """
+    told = api.post(f"{_path(name)}/clones", {"from": source, "to": to, "of": _when(of) if of else None})
+    if output is Format.JSON:
+        out.emit_json(told)
+        return
+    out.say(f"{escape(told['to'])} shows {escape(source or name)} as of {told['of']}; number {told['seq']} of the log")
+    for table in told["tables"]:
+        version = "" if table["version"] is None else f", version {table['version']} of its source"
+        out.say(f"  {table['kind']} {escape(table['name'])}{version}")
 
 
 def _path(name: str) -> str:

@@ -13,6 +13,7 @@ from turnstile.core.access_rules import use_catalog
 from turnstile.core.entities import TABLE
 from turnstile.core.names import check_identifier, check_namespace
 from turnstile.services.catalog.clone import Cloner
+from turnstile.services.catalog.clone_copies import Copier
 from turnstile.services.catalog.clone_delta import DeltaCopier
 from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices
@@ -47,5 +48,6 @@ def _cloner(by: CatalogServices) -> Cloner:
     """What makes the clones of this request, and judges them by whoever asks."""
     principal = current().principal
     owner, files = owner_for(principal), MetadataFiles(by.world.storages, by.world.ids)
-    tables = {TABLE: DeltaCopier(by.world, by.snapshots, by.publisher), **copiers(by, files, owner)}
+    delta: Copier = DeltaCopier(by.world, by.snapshots, by.publisher)
+    tables = {TABLE: delta, **copiers(by, files, owner)}
     return Cloner(by, tables, CloneRights(services().judges.access, principal), owner=owner)

@@ -19,6 +19,7 @@ from turnstile.core.access_rules import (
     write_paths,
 )
 from turnstile.core.errors import InvalidRequest, NotFound, PermissionDenied
+from turnstile.core.head import TableHead
 from turnstile.core.location_rows import Location, keys_above
 from turnstile.core.locations import normalise
 from turnstile.core.names import check_uuid
@@ -29,6 +30,7 @@ from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_http.rights import guard
 from turnstile_unity import answers, legacy, naming
+from turnstile_unity.clones import require_no_clone
 from turnstile_unity.errors import DELTA, PREFIX
 
 __all__ = ["routes"]
@@ -50,7 +52,7 @@ _OPERATIONS: dict[str, Operation] = {
 def table_credentials(catalog: str, schema: str, table: str) -> answers.Credentials:
     operation = _operation(("READ", "READ_WRITE"))
     found = services().loader.find(*naming.find_table(catalog, schema, table))
-    location = found.table.location if isinstance(found, Registered) else found.location
+    location = found.table.location if isinstance(found, Registered) else require_no_clone(found).location
     return _credentials(location, operation)
 
 
@@ -87,6 +89,8 @@ def temporary_table_credentials() -> legacy.TemporaryCredentials:
     row = rows.get(space.table(table_id)) or rows.get(space.external(table_id))
     if row is None or row.get("state") == "dropped":
         raise NotFound("table", table_id, field="table_id")
+    if "state" in row:
+        require_no_clone(TableHead.from_row(row))
     return legacy.credentials(services().keys(row["location"], asked.operation), row["location"])
 
 

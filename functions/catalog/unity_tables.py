@@ -30,6 +30,7 @@ from turnstile.services.load import Loader, Registered
 from turnstile_http.bodies import body
 from turnstile_http.request import current
 from turnstile_unity import columns, legacy, naming
+from turnstile_unity.clones import require_no_clone
 from turnstile_unity.derived import is_derived
 from turnstile_unity.errors import PREFIX, NotImplementedHere
 
@@ -142,6 +143,7 @@ def _info(named: tuple[str, Path, str], loader: Loader) -> legacy.TableInfo:
     if isinstance(found, Registered):
         view = View(services().catalog.reader.current(named[0]), services().catalog.reader.store)
         return legacy.external(found.catalog, dotted(*view.written(named[1])), found.table)
+    require_no_clone(found)
     snapshot = services().catalog.snapshots.get(found.catalog, found.metadata)
     catalog, schema, name = naming.split_table(found.name)
     return legacy.managed(catalog, schema, name, found, snapshot, owner=_owner(named))
@@ -155,8 +157,9 @@ def _owner(named: tuple[str, Path, str]) -> str:
 
 
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[legacy.TableInfo]:
-    """A page of tables: one request per hundred HEADs and one per hundred snapshots not seen before."""
+    """A page of tables, clones left out: one request per hundred HEADs and one per hundred snapshots not seen before."""
     world, heads = services().world, dict[str, TableHead]()
+    tables = [table for table in tables if table.clone is None]
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]
     for at in range(0, len(keys), 100):
         for row in world.refs.read_many(keys[at : at + 100]).values():

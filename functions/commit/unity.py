@@ -16,6 +16,7 @@ from turnstile_http.handler import note
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_unity import answers, config, external, naming, requests
+from turnstile_unity.clones import require_no_clone
 from turnstile_unity.errors import DELTA, PREFIX
 from turnstile_unity.plan import plan
 from turnstile_unity.update import after
@@ -47,7 +48,7 @@ def load_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
     if isinstance(found, Registered):
         external.require_delta(found.table)
         return answers.external(found)
-    return answers.table(services().loader.loaded(found))
+    return answers.table(services().loader.loaded(require_no_clone(found)))
 
 
 @routes.route(TABLE, methods=["HEAD"])
@@ -71,7 +72,7 @@ def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
         )
         return answers.external_table(changed, etag)
     note(table_id=found.table_id)
-    head = services().updater.update(found, asked)
+    head = services().updater.update(require_no_clone(found), asked)
     with after(asked):
         return answers.table(services().loader.loaded(head))
 
@@ -81,7 +82,8 @@ def update_table(catalog: str, schema: str, table: str) -> answers.LoadTable:
 def preview_commits() -> preview.UnityCommits:
     asked = preview.asked()
     end = MAX_VERSION if asked.end_version is None else asked.end_version
-    return preview.rendered(services().commits.listed(asked.table_id, asked.start_version, end))
+    head = require_no_clone(services().commits.head(asked.table_id))
+    return preview.rendered(services().commits.of(head, asked.start_version, end))
 
 
 @routes.route(PREVIEW, methods=["POST"])
@@ -89,6 +91,6 @@ def preview_commits() -> preview.UnityCommits:
 def preview_commit() -> dict[str, str]:
     asked = preview.posted(body(preview.Posted))
     head = services().commits.head(asked.uuid)
-    preview.check_place(head, asked)
+    preview.check_place(require_no_clone(head), asked)
     services().updater.update(head, asked)
     return {}

@@ -21,7 +21,7 @@ from turnstile.core.access_rules import (
 )
 from turnstile.core.catalog_paths import Path
 from turnstile.core.errors import InvalidRequest
-from turnstile.core.iceberg_entities import ICEBERG_TABLE
+from turnstile.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
 from turnstile.ports import Vended
 from turnstile_http.answers import Answer
 from turnstile_http.bodies import body
@@ -146,7 +146,7 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
 @rights.needs((read_table, allowed.table))
 def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     entity = Tables(services().reading(prefix)).find(*_path(prefix, namespace, table))
-    return answers.credentials(_keys(entity.location, mine=False, past=allowed.past(prefix)))
+    return answers.credentials(_keys(entity, mine=False, past=allowed.past(prefix)))
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
@@ -169,7 +169,7 @@ def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
 
 def _loaded(found: Loaded, *, refs_only: bool = False, mine: bool = False, past: bool = False) -> Answer:
     """The answer to whoever loads a table, or (``mine``) has just made it."""
-    keys = _keys(found.metadata.location, mine=mine, past=past) if _delegates() else ()
+    keys = _keys(found.entity or found.metadata.location, mine=mine, past=past) if _delegates() else ()
     return Answer(answers.table(found, refs_only=refs_only, keys=keys), headers=_tag(found, refs_only=refs_only))
 
 
@@ -182,8 +182,15 @@ def _delegates() -> bool:
     return "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
 
 
-def _keys(location: str, *, mine: bool, past: bool = False) -> tuple[Vended, ...]:
-    """Keys for a table's files, as far as whoever asks may read or write them; those of the ``past`` only to read."""
-    if not past and (mine or guard().may(write_files)):
-        return services().keys(location, "READ_WRITE")
-    return services().keys(location, "READ") if guard().may(read_table) else ()
+def _keys(table: IcebergTable | str, *, mine: bool, past: bool = False) -> tuple[Vended, ...]:
+    """Keys for a table's files (or, while it is only staged, for its location), as far as whoever asks may read or write
+    them; those of the ``past`` only to read, and those of a clone's source, too, if that may be read as well."""
+    location = table if isinstance(table, str) else table.location
+    writes = not past and (mine or guard().may(write_files))
+    if not writes and not guard().may(read_table):
+        return ()
+    keys = services().keys(location, "READ_WRITE" if writes else "READ")
+    for held in () if isinstance(table, str) else table.needs:
+        if services().sources.may_read(current().principal, held):
+            keys += services().keys(held.location, "READ")
+    return keys

@@ -15,6 +15,7 @@ from turnstile.ports import Vended, Vendor
 from turnstile.services.access import METASTORE, Guard, Need
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.clone_rights import SourceRights
 from turnstile.services.limits import Limits
 from turnstile.world import World
 from turnstile_http.judging import Judging
@@ -37,6 +38,7 @@ class Services:
     files: MetadataFiles
     vendor: Vendor
     judges: Judging
+    sources: SourceRights
 
     @property
     def world(self) -> World:
@@ -75,11 +77,13 @@ def use_world(
 ) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
     catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
+    judges = Judging(world, catalog.reader)
     made = Services(
         open_catalog=catalog,
         files=MetadataFiles(world.storages, world.ids),
         vendor=vendor or FileVendor(),
-        judges=Judging(world, catalog.reader),
+        judges=judges,
+        sources=SourceRights(world, judges.access, catalog.reader),
     )
     _built[:] = [made]
     return made

@@ -7,12 +7,16 @@ refusal says nothing about what is there. The catalog's past is its owner's busi
 from __future__ import annotations
 
 from turnstile.core.access_rules import create_schema, create_table, edit_catalog, permitted, read_schema, read_table
-from turnstile.core.catalog_paths import Path, dotted
+from turnstile.core.catalog_paths import Path, dotted, path_of
+from turnstile.core.clone_holds import Held
 from turnstile.core.entities import NAMESPACE
 from turnstile.core.errors import PermissionDenied
+from turnstile.core.iceberg_entities import ICEBERG_TABLE
 from turnstile.core.principal import Principal
 from turnstile.core.tree import Tree
 from turnstile.services.access import AccessControl, Target, allowed
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.world import World
 
 
 class CloneRights:
@@ -56,3 +60,37 @@ class CloneRights:
                 f"'{self._principal.name}' may not clone '{dotted(catalog, *source)}' to '{dotted(catalog, *to)}'",
                 remedy="ask for SELECT on the one and for leave to create the other; of a past moment, ask the catalog's owner",
             )
+
+
+class SourceRights:
+    """Whether whoever may read a clone may read all that lies where its files are.
+
+    Keys open a whole folder, what was written there since included. So they need the right to read the source, for as
+    long as there is one (I12); the files that a dropped source left are its clones'.
+
+    Args:
+        access: finds rights without judging.
+        reader: entities by id, cached; it must not be watched.
+    """
+
+    def __init__(self, world: World, access: AccessControl, reader: CatalogReader) -> None:
+        self._world, self._access, self._reader = world, access, reader
+
+    def may_read(self, principal: Principal, held: Held) -> bool:
+        """Whether ``principal`` may read the Iceberg table whose location a clone needs. Admins are not looked at; for
+        others the table is looked for by its uuid among all Iceberg tables, a hundred a request where they are not
+        cached."""
+        if principal.admin:
+            return True
+        owner = self._world.refs.read(self._world.space.location(held.location))
+        tree = self._access.current(owner["catalog"]) if owner is not None else None
+        if tree is None:
+            return False
+        found = [(path_of(key), entry.obj) for key, entry in tree.subtree(()) if entry.kind == ICEBERG_TABLE]
+        entities = self._reader.store.entities(tree.catalog, [obj for _, obj in found])
+        for path, obj in found:
+            if getattr(entities[obj], "table_id", "") == held.owner:
+                chain = self._access.chain(tree, Target(tree.catalog, path[:-1], path[-1]))
+                return permitted(read_table, principal, chain)
+        row = self._world.refs.read(self._world.space.table(held.owner))
+        return row is not None and row["state"] == "dropped"

@@ -128,7 +128,7 @@ class DeltaCopier:
         done = self._publisher.publish(head.table_id)
         if done.floor < version:
             problem = done.problem
-            if problem is not None and problem.type == StorageFault.type:
+            if problem is not None and problem.type == StorageFault.type and not problem.stuck:
                 raise StorageFault(problem.message, remedy=problem.remedy)
             raise StateConflict(
                 "TableNotActive",
