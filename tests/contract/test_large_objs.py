@@ -8,9 +8,12 @@ import pytest
 
 from tests.contract.backends import Backend, Counter
 from tests.fakes.storage import FakeClock
-from turnstile.adapters.parts import MAX_OBJ, OBJ_BUDGET
+from turnstile.adapters.parts import MAX_OBJ, OBJ_BUDGET, split
 from turnstile.core.errors import TooLarge, TurnstileError
+from turnstile.core.keys import Space
+from turnstile.core.metadata import MetadataSnapshot
 from turnstile.ports import Obj, Objs
+from turnstile.services.metadata import Snapshots
 
 CREATED = 1_770_000_000_000_000
 LATER = CREATED + 1
@@ -179,22 +182,13 @@ def test_i9_an_obj_that_goes_while_it_is_read_was_not_there(backend: Backend, sp
 
 
 def test_i9_a_part_that_is_missing_is_never_taken_for_an_obj_that_is(backend: Backend, space: str) -> None:
-    backend.objs().put(large(space))
-    before = backend.objs()
-    assert before.get(space, ID) is not None
-    parts = _part_ids(backend, space)
-    backend.objs().delete(space, parts[1])
+    wanted = large(space)
+    backend.objs().put(wanted)
+    backend.objs().delete(space, split(wanted)[0][1].id)
     with pytest.raises(TurnstileError, match="missing"):
         backend.objs().get(space, ID)
     with pytest.raises(TurnstileError, match="missing"):
         backend.objs().get_many(space, [ID])
-
-
-def _part_ids(backend: Backend, space: str) -> list[str]:
-    """Which rows hold it, as a writer without the obj's row would leave them."""
-    from turnstile.adapters.parts import split
-
-    return [part.id for part in split(large(space))[0]]
 
 
 def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
@@ -212,6 +206,19 @@ def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
     assert backend.objs(clock=clock).get(space, ending.id) == longer
     old = list(backend.objs(clock=clock).lost_parts(space, LATER))
     assert [part.expires for part in old] == [2_000] * 3, "which the store removes by itself"
+
+
+def test_i9_a_tables_metadata_may_be_larger_than_a_row(backend: Backend, space: str) -> None:
+    """As of a table with some thousand columns, whose comments say something."""
+    wide = {"schemaString": "".join(f'{{"name": "column {number}"}}' for number in range(30_000))}
+    snapshot = MetadataSnapshot(7, {"minReaderVersion": 3}, wide, {})
+    keys = Space(space)
+    etag = Snapshots(backend.objs(), keys).put("main", "t", snapshot, 1)
+    assert Snapshots(backend.objs(), keys).put("main", "t", snapshot, 2) == etag
+    assert Snapshots(backend.objs(), keys).get("main", etag) == snapshot
+    newest = backend.objs().newest(keys.objs("main"), "metadata/t/")
+    assert newest is not None and (newest.id, newest.created) == (etag, 1000)
+    assert len(newest.payload) > 2 * OBJ_BUDGET
 
 
 def test_i11_a_small_obj_costs_one_request_and_a_large_one_a_few(service: Backend, space: str) -> None:

@@ -14,15 +14,18 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.fakes.world import FakeWorld, fake_world
-from tests.unit.catalog_kit import LAKE, create, staged
+from tests.unit.catalog_kit import LAKE, staged
 from turnstile.adapters.dynamo.rows import model_of, to_item
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity, Table
+from turnstile.core.obj_types import COMMIT
 from turnstile.core.plan import Check, Row, Write
 from turnstile.ports import Obj
 from turnstile.services import bootstrap
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.commits import Commits
+from turnstile.services.load import Loader
 
 MAIN = ("main", ("default",))
 SIZES = (10, 1_000, 100_000)
@@ -44,14 +47,16 @@ class SpreadIds:
 
 @dataclasses.dataclass
 class Meter:
-    """Sums over the requests since the last ``reset``; ``objs`` those that were written, by id."""
+    """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written, by id; ``commit`` bytes
+    of the last commit obj's payload."""
 
     requests: list[str] = dataclasses.field(default_factory=list)
     write_units: int = 0
     objs: dict[str, int] = dataclasses.field(default_factory=dict)
+    commit: int = 0
 
     def reset(self) -> None:
-        self.requests, self.write_units, self.objs = [], 0, {}
+        self.requests, self.write_units, self.objs, self.commit = [], 0, {}, 0
 
 
 def size_of(value: Any) -> int:
@@ -105,6 +110,8 @@ class _Objs:
         return call
 
     def _put(self, obj: Obj) -> None:
+        if obj.type == COMMIT.name:
+            self._meter.commit = len(obj.payload)
         size = len(obj.payload) + len(obj.space) + len(obj.id) + len(obj.type) + 40
         self._meter.objs[obj.id] = size
         self._meter.write_units += -(-size // 1024)
@@ -152,14 +159,37 @@ def filled(size: int) -> Metered:
     return Metered(fake, meter, services)
 
 
-def creates(metered: Metered, count: int) -> list[Meter]:
-    """What each of ``count`` registrations takes, all over the range of names."""
+def creates(metered: Metered, numbers: range) -> list[Meter]:
+    """What each registration takes, one for each of ``numbers``, all over the range of names."""
     found = []
-    for number in range(count):
-        name = f"filler_table_{number * 7919 % 100_000:06d}_{number}"
+    for number in numbers:
+        name = _spread(number)
         id = staged(metered.services, name)
         found.append(metered.cost(metered.services.registrar.register, *MAIN, name, id))
     return found
+
+
+def renames(metered: Metered, created: range, count: int) -> list[Meter]:
+    """What each of ``count`` renames takes, of tables that ``creates`` made, at random, to somewhere else at random."""
+    chance, names = random.Random(2), [_spread(number) for number in created]
+    found = []
+    for number in range(count):
+        at, to = chance.randrange(len(names)), f"filler_table_{chance.randrange(100_000):06d}_r{number}"
+        found.append(metered.cost(metered.services.renamer.rename, *MAIN, names[at], to))
+        names[at] = to
+    return found
+
+
+def loads(metered: Metered, name: str) -> tuple[Meter, Meter]:
+    """What a table takes with its HEAD, tail and metadata: in a sandbox that has seen nothing, and again in it."""
+    services = metered.cold()
+    loader = Loader(services.world, services.reader, services.snapshots, Commits(services.world, services.limits))
+    cold = metered.cost(loader.load, *MAIN, name)
+    return cold, metered.cost(loader.load, *MAIN, name)
+
+
+def _spread(number: int) -> str:
+    return f"filler_table_{number * 7919 % 100_000:06d}_{number}"
 
 
 def _row(what: str, costs: list[Meter]) -> str:
@@ -168,24 +198,28 @@ def _row(what: str, costs: list[Meter]) -> str:
 
     most = max(len(cost.objs) for cost in costs)
     requests = mean(lambda cost: len(cost.requests))
-    return f"| {what} | {requests} | {most} | {mean(lambda cost: cost.write_units)} | {max(c.write_units for c in costs)} |"
+    units = f"{mean(lambda cost: cost.write_units)} | {max(c.write_units for c in costs)}"
+    return f"| {what} | {requests} | {most} | {units} | {mean(lambda c: c.commit)} | {max(c.commit for c in costs)} |"
 
 
 def table(size: int) -> None:
     """Print the costs in a catalog of ``size`` tables."""
     metered = filled(size)
     services, name = metered.services, "filler_table_000001"
-    made = creates(metered, min(400, 2 * size))
+    numbers = range(min(400, 2 * size))
+    made = creates(metered, numbers)
     tree = services.reader.current("main")
     print(f"\n{size} tables: {len(tree.index.directory)} segments, directory {len(tree.commit.segments)} bytes")
-    print("| operation | requests | objs at most | write units, mean | most |\n| --- | --- | --- | --- | --- |")
+    print("| operation | requests | objs at most | write units, mean | most | commit bytes, mean | most |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     print(_row("create (register)", made))
     print(_row("load by name, warm", [metered.cost(services.reader.resolve, *MAIN, name)]))
     print(_row("load by name, cold", [metered.cost(metered.cold().reader.resolve, *MAIN, name)]))
     print(_row("list 100, cold", [metered.cost(metered.cold().listings.tables, *MAIN, max_results=100)]))
-    create(services, "a0")
-    renames = [metered.cost(services.renamer.rename, *MAIN, f"a{at}", f"a{at + 1}") for at in range(100)]
-    print(_row("rename", renames))
+    cold, warm = loads(metered, _spread(0))
+    print(_row("load with HEAD and metadata, cold", [cold]))
+    print(_row("load with HEAD and metadata, warm", [warm]))
+    print(_row("rename", renames(metered, numbers, 400)))
 
 
 if __name__ == "__main__":

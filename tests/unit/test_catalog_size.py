@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, names
-from tests.unit.catalog_meter import MAIN, SIZES, Metered, creates, filled
+from tests.unit.catalog_meter import MAIN, SIZES, Metered, creates, filled, loads, renames
 from turnstile.adapters.parts import OBJ_BUDGET
 from turnstile.core.catalog_rows import SPILLED_BYTES
 from turnstile.core.entities import Namespace
@@ -40,12 +40,34 @@ def test_a_guess_asks_for_nothing_even_when_the_segment_is_not_here(metered: Met
 
 
 def test_a_create_takes_four_requests_and_writes_four_objs_at_most(metered: Metered) -> None:
-    made = creates(metered, 60)
+    made = creates(metered, range(60))
     assert {len(cost.requests) for cost in made} <= {4, 5}, "the fifth reads the segment that is written anew"
     assert max(len(cost.objs) for cost in made) <= 4
     assert max(size for cost in made for size in cost.objs.values()) < OBJ_BUDGET
     assert sum(cost.write_units for cost in made) / len(made) < 45
     complete_names(metered)
+
+
+def test_a_commit_obj_keeps_to_its_size_however_many_tables_there_are(metered: Metered) -> None:
+    """The embedded layer waits up to twice its limit, beside it are the directory and a few names and ids."""
+    limits, numbers = SpillLimits(), range(1000, 1060)
+    made = creates(metered, numbers)
+    moved = renames(metered, numbers, 60)
+    directory = len(metered.services.reader.current("main").commit.segments)
+    assert directory < 2048
+    assert all(0 < cost.commit <= 2 * limits.embedded + directory + 512 for cost in made + moved)
+    assert sum(cost.commit for cost in made + moved) / len(made + moved) < 13_000
+    assert {len(cost.requests) for cost in moved} <= {3, 4}
+    assert sum(cost.write_units for cost in moved) / len(moved) < 45
+
+
+def test_a_load_takes_four_requests_cold_and_one_warm(metered: Metered) -> None:
+    create(metered.services, "loaded")
+    cold, warm = loads(metered, "loaded")
+    commit = "objs.get_many" if metered.services.reader.current("main").index.directory else "objs.get"  # and segment
+    assert sorted(cold.requests) == [commit, "objs.newest", "refs.read", "refs.read_many"]
+    assert warm.requests == ["refs.read_many"]
+    assert cold.write_units == warm.write_units == 0
 
 
 def test_a_rename_and_a_drop_write_three_objs_at_most(metered: Metered) -> None:
