@@ -1,18 +1,15 @@
-"""The catalog over HTTP: catalogs, namespaces, tables, and what operators ask for. Glue only: parse, call one
-operation, render.
+"""The catalog over HTTP: catalogs, tables, and what operators ask for. Glue only: parse, call one operation, render.
 
 docs/api.md is the contract, openapi/v1.yaml its formal description.
 """
 
 from __future__ import annotations
 
-from functools import partial
-
 import allowed
 import clones
 import entries
 import find
-import moves
+import namespaces
 import operators
 import past
 import permissions
@@ -25,15 +22,12 @@ import unity_keys
 import unity_tables
 from allowed import rights
 from chalice.app import Chalice
-from msgspec import UNSET
 from wiring import once, opened, services, use_world
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import (
     create_catalog,
-    create_schema,
     create_table,
-    edit_schema,
     edit_table,
     modify_table,
     nobody,
@@ -43,8 +37,6 @@ from turnstile.core.catalog_paths import Path
 from turnstile.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.services.access import Target
 from turnstile.services.catalog.catalogs import REALM_TREE
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.collect import Report
 from turnstile.services.repair import Diagnosis
@@ -82,7 +74,7 @@ def _owner() -> str:
     return owner_for(current().principal)
 
 
-# -- catalogs and namespaces --------------------------------------------------------------------------------------
+# -- catalogs -----------------------------------------------------------------------------------------------------
 
 
 @api.route("/v1/catalogs", methods=["GET"])
@@ -102,66 +94,6 @@ def create_new_catalog() -> Answer:
         lambda catalog, _: catalog.catalogs.get(name),
     )
     return created(replies.catalog(made))
-
-
-@api.route(CATALOG + "/namespaces", methods=["GET"])
-@rights.needs((see_schema, allowed.parent))
-def list_namespaces(catalog: str) -> replies.Namespaces:
-    query = Query("parent", "as_of", "page_token", "max_results")
-    parent, as_of = query.text("parent"), query.moment()
-    page = services().catalog.listings.namespaces(
-        _catalog(catalog),
-        check_namespace(parent, "parent") if parent else (),
-        as_of=as_of,
-        page_token=query.text("page_token"),
-        max_results=query.integer("max_results"),
-    )
-    return replies.namespaces(page, told=as_of is not None)
-
-
-@api.route(CATALOG + "/namespaces", methods=["POST"])
-@rights.needs((create_schema, allowed.new_namespace))
-def create_namespace(catalog: str) -> Answer:
-    asked, of, owner = body(shapes.NewNamespace), _catalog(catalog), _owner()
-    path = check_namespace(asked.name, "name")
-
-    def create(by: CatalogServices) -> NamedNamespace:
-        return by.namespaces.create(of, path, comment=asked.comment, properties=asked.properties, owner=owner)
-
-    return created(replies.namespace(once(of, create, partial(_namespace_at, of, path))))
-
-
-@api.route(NAMESPACE, methods=["GET"])
-@rights.needs((see_schema, allowed.namespace))
-def get_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
-    as_of = Query("as_of").moment()
-    found, head = services().catalog.entries.namespace(_catalog(catalog), check_namespace(namespace), as_of)
-    return replies.namespace(found, head if as_of is not None else UNSET)
-
-
-@api.route(NAMESPACE, methods=["PATCH"])
-@rights.needs((edit_schema, allowed.namespace))
-def update_namespace(catalog: str, namespace: str) -> replies.NamespaceAnswer:
-    asked, of, path = body(shapes.NamespaceUpdate), _catalog(catalog), check_namespace(namespace)
-
-    def update(by: CatalogServices) -> NamedNamespace:
-        return by.namespaces.update(
-            of, path, set=asked.set, unset=asked.unset, merge=asked.merge, comment=asked.comment
-        )
-
-    return replies.namespace(once(of, update, partial(_namespace_at, of, path)))
-
-
-@api.route(NAMESPACE, methods=["DELETE"])
-@rights.needs((edit_schema, allowed.namespace))
-def drop_namespace(catalog: str, namespace: str) -> None:
-    cascade, of, path = Query("cascade").flag("cascade"), _catalog(catalog), check_namespace(namespace)
-    once(of, lambda by: by.namespace_dropper.drop(of, path, cascade=cascade), lambda *_: None)
-
-
-def _namespace_at(catalog: str, path: Path, by: CatalogServices, seq: int | None) -> NamedNamespace:
-    """A namespace as commit ``seq`` left it, for whoever may see it now."""
-    return by.namespaces.of(by.history.tree(catalog, AsOf(seq=seq)), path)
 
 
 # -- tables -------------------------------------------------------------------------------------------------------
@@ -293,7 +225,7 @@ for routes in (
     refs.routes,
     past.routes,
     clones.routes,
-    moves.routes,
+    namespaces.routes,
 ):
     api.register_blueprint(routes)
 
