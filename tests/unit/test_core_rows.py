@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.refs import FakeRefs, applied
-from turnstile.core.named_ref import DELETED, LIVE, NamedRef, create, delete, revive, swap, token_of
+from turnstile.core.named_ref import DELETED, LIVE, NamedRef, create, delete, first_token, revive, swap, token_of
 from turnstile.core.plan import Change, Row
 from turnstile.core.request_rows import remember
 from turnstile.ports import Accepted, Rejected
@@ -18,11 +18,12 @@ REVIVED = revive("k", NamedRef.from_row(GONE), "v2", "q2", 3)
 @pytest.mark.parametrize(
     ("write", "row", "sets"),
     [
-        (swap("k", FIRST["token"], "v1", "q1", 2), FIRST, {"token": token_of(1, "q1"), "version": 1, "changed_at": 2}),
+        (swap("k", FIRST["token"], "v1", "q1", 2), FIRST,
+         {"token": token_of(1, "q1", FIRST["token"]), "version": 1, "changed_at": 2}),
         (delete("k", FIRST["token"], "q1", 2), FIRST,
-         {"token": token_of(1, "q1"), "version": 1, "changed_at": 2, "state": DELETED}),
-        (REVIVED, GONE, {"token": token_of(2, "q2"), "version": 2, "changed_at": 3, "state": LIVE,
-                         "made": token_of(2, "q2"), "created": 3}),
+         {"token": token_of(1, "q1", FIRST["token"]), "version": 1, "changed_at": 2, "state": DELETED}),
+        (REVIVED, GONE, {"token": first_token(2, "q2", 3), "version": 2, "changed_at": 3, "state": LIVE,
+                         "made": first_token(2, "q2", 3), "created": 3}),
     ],
 )  # fmt: skip
 def test_i6_a_reference_changes_exactly_this(write: Change, row: Row, sets: dict[str, object]) -> None:

@@ -13,8 +13,18 @@ import msgspec
 
 from turnstile.core.names import parse_staged_file
 
-Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "history", "catalogs"]
-KINDS: Final[tuple[Kind, ...]] = ("staged", "staging", "dropped", "objs", "metadata", "history", "catalogs")
+Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
+KINDS: Final[tuple[Kind, ...]] = (
+    "staged",
+    "staging",
+    "dropped",
+    "objs",
+    "metadata",
+    "iceberg",
+    "history",
+    "catalogs",
+    "refs",
+)
 
 HOUR_MS: Final = 3_600_000
 
@@ -28,7 +38,8 @@ class Grace(msgspec.Struct, frozen=True):
 
     ``objs`` must be more than a day: an inline obj is written anew only on another day (``keys.inline_obj``).
     ``history`` is how long a catalog's past HEADs stay whole: for listings that began there, changes that were computed
-    from there, and whoever wants to go back.
+    from there, and whoever wants to go back. Metadata files of Iceberg tables stay as long.
+    ``refs`` is how long a deleted reference tells late repetitions of requests what became of them.
     """
 
     staged: int = 24 * HOUR_MS
@@ -36,12 +47,15 @@ class Grace(msgspec.Struct, frozen=True):
     dropped: int = 168 * HOUR_MS
     objs: int = 48 * HOUR_MS
     history: int = 168 * HOUR_MS
+    refs: int = 720 * HOUR_MS
 
     def __post_init__(self) -> None:
         if self.history < 3 * HOUR_MS:
             raise ValueError("history must be 3 hours at least: page tokens live for one, functions for a part of one")
         if self.objs < 25 * HOUR_MS:
             raise ValueError("objs may only go after more than a day")
+        if self.refs < 24 * HOUR_MS:
+            raise ValueError("refs may only go after a day: until then requests are repeated")
 
 
 class Item(msgspec.Struct, frozen=True):

@@ -4,12 +4,15 @@
 
 A reference has a value and a *token*, which names this very value of this very reference: no two writes make the same
 token, so a swap under "the token is still t" cannot be fooled by a value that came back. The token is made of the
-version and the id of the request that wrote it. So a refused request finds in the row that refused it whether it was
-applied before, and an answer can be given again as it was the first time (I3).
+version, the id of the request that wrote it, and the token that it replaced; the first one of a life is made of the time
+of its creation instead. So a refused request finds in the row that refused it whether it was applied before, and an answer
+can be given again as it was the first time (I3).
 
 ``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one of its members. A
 reference that was deleted stays as a tombstone: it tells late repetitions of what was done to it, and one that is created
-again goes on with its versions, so no token ever comes back.
+again goes on with its versions. gc takes a tombstone when nobody repeats requests any more (``Grace.refs``), and versions
+begin at 0 then. No token comes back all the same: every token of a life follows from the time at which the life began, and
+that one is later, even if the very request that created the reference before were sent once more.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.core.errors import InvalidRequest, TooLarge
-from turnstile.core.plan import Action, Append, Change, Clause, Equals, Insert, Row, Set, new_row
+from turnstile.core.plan import Action, Append, Change, Clause, Equals, Erase, Insert, Row, Set, new_row
 
 RECENT: Final = 20
 """Values that a reference remembers, the present one included."""
@@ -88,9 +91,14 @@ class NamedRef(msgspec.Struct, frozen=True):
         return tuple(sorted(self.recent, key=lambda entry: -entry.version))
 
 
-def token_of(version: int, request_id: str) -> str:
-    """The token of the value that a request wrote as ``version``."""
-    return f"{version}.{hashlib.sha256(request_id.encode()).hexdigest()[:24]}"
+def token_of(version: int, request_id: str, after: str) -> str:
+    """The token of the value that a request wrote as ``version``, in place of the value of the token ``after``."""
+    return f"{version}.{hashlib.sha256(f'{after}/{request_id}'.encode()).hexdigest()[:24]}"
+
+
+def first_token(version: int, request_id: str, now: int) -> str:
+    """The token of the value that a request created a reference with, as ``version``, at ``now`` (ms)."""
+    return token_of(version, request_id, str(now))
 
 
 def version_of(token: str) -> int:
@@ -108,7 +116,7 @@ def version_of(token: str) -> int:
 
 def create(key: str, name: str, value: str, request_id: str, now: int) -> Insert:
     """The first value of a reference that never was."""
-    entry = Entry(0, token_of(0, request_id), value, now)
+    entry = Entry(0, first_token(0, request_id, now), value, now)
     row: Row = {
         "key": key,
         "kind": "ref",
@@ -127,31 +135,40 @@ def create(key: str, name: str, value: str, request_id: str, now: int) -> Insert
 def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int) -> Change:
     """The first value of a reference that was deleted: its next version."""
     version = tombstone.version + 1
-    again = (Set(("state",), LIVE), Set(("made",), token_of(version, request_id)), Set(("created",), now))
-    return Change(key, (_same(tombstone.current.token),), (*_next(version, value, request_id, now), *again))
+    entry = Entry(version, first_token(version, request_id, now), value, now)
+    again = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now))
+    return Change(key, (_same(tombstone.current.token),), (*_written(entry), *again))
 
 
 def swap(key: str, token: str, value: str, request_id: str, now: int) -> Change:
     """Make ``value`` the next one, if the present one is still that of ``token``."""
-    return Change(key, (_same(token),), _next(version_of(token) + 1, value, request_id, now))
+    return Change(key, (_same(token),), _next(token, value, request_id, now))
 
 
 def delete(key: str, token: str, request_id: str, now: int) -> Change:
     """Leave a tombstone, if the present value is still that of ``token``."""
-    actions = _next(version_of(token) + 1, None, request_id, now)
-    return Change(key, (_same(token),), (*actions, Set(("state",), DELETED)))
+    return Change(key, (_same(token),), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
+
+
+def forget(key: str, tombstone: NamedRef) -> Erase:
+    """Remove a tombstone, unless the reference was created again."""
+    return Erase(key, (_same(tombstone.current.token),))
 
 
 def _same(token: str) -> Clause:
     return Clause("same token", "I6", "the value is the one that is to be replaced", Equals(("token",), token))
 
 
-def _next(version: int, value: str | None, request_id: str, now: int) -> tuple[Action, ...]:
+def _next(token: str, value: str | None, request_id: str, now: int) -> tuple[Action, ...]:
+    version = version_of(token) + 1
+    return _written(Entry(version, token_of(version, request_id, token), value, now))
+
+
+def _written(entry: Entry) -> tuple[Action, ...]:
     """The token says the version, so the place in the ring is known without a look at the row."""
-    entry = Entry(version, token_of(version, request_id), value, now)
-    packed = _ENCODER.encode(entry)
+    version, packed = entry.version, _ENCODER.encode(entry)
     remember: Action = Append(("recent",), (packed,)) if version < RECENT else Set(("recent", version % RECENT), packed)
-    return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), now), remember
+    return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -161,16 +178,17 @@ def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
     """What this request wrote in place of ``token`` when it was applied before; None when it was not, or is forgotten."""
     version = version_of(token) + 1
     found = ref.at(version)
-    return found if found is not None and found.token == token_of(version, request_id) else None
+    return found if found is not None and found.token == token_of(version, request_id, token) else None
 
 
 def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
     """What this request wrote when it created the reference before, in this life or, if that is remembered, in an
     earlier one; None when it did not. Later values may have pushed it out of the row: then the request tells it."""
-    if ref.made == token_of(version_of(ref.made), request_id):
-        version = version_of(ref.made)
+    version = version_of(ref.made)
+    if ref.made == first_token(version, request_id, ref.created):
         return ref.at(version) or Entry(version, ref.made, value, ref.created)
-    return next((entry for entry in ref.recent if entry.token == token_of(entry.version, request_id)), None)
+    lives = (entry for entry in ref.recent if entry.token == first_token(entry.version, request_id, entry.at))
+    return next(lives, None)
 
 
 def moved_on(ref: NamedRef, token: str) -> bool:

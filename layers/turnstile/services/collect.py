@@ -13,9 +13,11 @@ from turnstile.services.gc_catalogs import GoneCatalogs
 from turnstile.services.gc_dropped import DroppedTables
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_history import HistoryObjs
+from turnstile.services.gc_iceberg import IcebergFiles
 from turnstile.services.gc_kinds import Batch, Looker, Means, Trouble
 from turnstile.services.gc_metadata import OldMetadata
 from turnstile.services.gc_objs import InlineObjs
+from turnstile.services.gc_refs import DeletedRefs
 from turnstile.services.gc_staged import StagedFiles
 from turnstile.services.gc_staging import StagingTables
 from turnstile.world import World
@@ -26,8 +28,10 @@ _LOOKERS: Final[dict[Kind, Callable[[Means], Looker]]] = {
     "dropped": DroppedTables,
     "objs": InlineObjs,
     "metadata": OldMetadata,
+    "iceberg": IcebergFiles,
     "history": HistoryObjs,
     "catalogs": GoneCatalogs,
+    "refs": DeletedRefs,
 }
 
 

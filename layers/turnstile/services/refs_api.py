@@ -43,7 +43,11 @@ class NamedRefs:
         id, key, now = self._request(request_id), self._key(name), self._world.clock.now_ms()
         write: Write = named_ref.create(key, name, check_value(value), id, now)
         for _ in range(_ROUNDS):
-            ref, accepted = self._write(write, id)
+            try:
+                ref, accepted = self._write(write, id)
+            except _NoRow:  # gc took the tombstone meanwhile
+                write = named_ref.create(key, name, value, id, now)
+                continue
             if accepted:
                 return Written("applied", name, ref.current)
             before = named_ref.creation(ref, value, id)
