@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from turnstile.core.catalog_paths import fold, path_of
 from turnstile.core.catalog_rows import RECENT
 from turnstile.core.entities import TABLE, decode, kind_of
+from turnstile.core.errors import TurnstileError
 from turnstile.core.head import PINNED, TableHead
 from turnstile.core.index import Index, unpack
 from turnstile.core.location_rows import Location
 from turnstile.core.locations import ancestors
-from turnstile.core.plan import Row
+from turnstile.core.plan import Change, Row, Set
 from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import Tree, decode_commit
 from turnstile.services import bootstrap
@@ -57,6 +60,22 @@ def head_of(world: World, table_id: str) -> TableHead:
     row = world.refs.read(world.space.table(table_id))
     assert row is not None
     return TableHead.from_row(row)
+
+
+def set_state(services: CatalogServices, table_id: str, state: str) -> None:
+    """Another state in a table's HEAD, as whoever is in charge of it would set it."""
+    fakes(services).refs.write(Change(services.world.space.table(table_id), (), (Set(("state",), state),)))
+
+
+def refused(error: type[TurnstileError], services: CatalogServices, call: object) -> TurnstileError:
+    """The error of ``call``, which must leave every row and file as it was. (Objs that nothing names may stay: the
+    writer deletes them only when the HEAD has moved on, else gc does.)"""
+    world = fakes(services)
+    before = (dict(world.refs.rows), dict(world.storages.files))
+    with pytest.raises(error) as found:
+        call()  # type: ignore[operator]
+    assert (world.refs.rows, world.storages.files) == before
+    return found.value
 
 
 def names(services: CatalogServices, namespace: str = "default", catalog: str = "main") -> list[str]:

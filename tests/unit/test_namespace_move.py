@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
 import pytest
 
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
-from tests.unit.catalog_meter import filled
 from tests.unit.clone_kit import check_shown, clone
 from tests.unit.test_catalog_costs import counted
-from tests.unit.test_catalog_tables import refused, set_state
 from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import Entity, External, Namespace
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError
+from turnstile.core.errors import NotFound
 from turnstile.core.iceberg_entities import IcebergTable, IcebergView
 from turnstile.core.spill import SpillLimits
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.move import AT_ONCE
-from turnstile.services.catalog.namespaces import MAX_LEVELS
 from turnstile.services.catalog.services import CatalogServices
 
 EVENTS = IcebergTable("Events", "11111111-1111-4111-8111-111111111111", "s3://b/e", "s3://b/e/1.json", 5)
@@ -51,9 +46,6 @@ def sales(services: CatalogServices) -> dict[str, str]:
     inside = {"Orders": create(services, "Orders", "sales"), "EU.Items": create(services, "Items", "sales.eu")}
     beside = {name: create(services, "t", name) for name in ("sale", "salesman", "default")}
     return inside | beside
-
-
-# -- what moves -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("spill", [None, TIGHT], ids=["embedded", "spilled"])
@@ -219,134 +211,3 @@ def test_the_past_keeps_the_old_name_and_a_reset_brings_it_back() -> None:
     assert done.renamed == ("main.Sales.EU.Items", "main.Sales.Orders")
     assert services.reader.resolve("main", ("sales",), "orders").table_id == ids["Orders"]
     complete(fakes(services))
-
-
-# -- what is refused --------------------------------------------------------------------------------------------------
-
-Refusal = tuple[Callable[[CatalogServices], object], type[TurnstileError], str]
-
-REFUSALS: dict[str, Refusal] = {
-    "no such catalog": (lambda s: s.namespace_mover.rename("nope", ("sales",), "x"), NotFound, "catalog"),
-    "no such namespace": (lambda s: s.namespace_mover.rename("main", ("nope",), "x"), NotFound, "namespace"),
-    "a table": (lambda s: s.namespace_mover.rename("main", ("sales", "orders"), "x"), NotFound, "namespace"),
-    "no such parent": (lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("no",)), NotFound, "namespace"),
-    "below a table": (
-        lambda s: s.namespace_mover.rename("main", ("sale",), "x", ("sales", "orders")), NotFound, "namespace"),
-    "taken": (lambda s: s.namespace_mover.rename("main", ("sales",), "sale"), AlreadyExists, "name"),
-    "taken in another case": (lambda s: s.namespace_mover.rename("main", ("sale",), "SALES"), AlreadyExists, "name"),
-    "taken by a table": (
-        lambda s: s.namespace_mover.rename("main", ("sale",), "ORDERS", ("sales",)), AlreadyExists, "name"),
-    "taken by its parent": (lambda s: s.namespace_mover.rename("main", ("sales", "eu"), "Sales", ()), AlreadyExists,
-                            "name"),
-    "into itself": (lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("SALES",)), InvalidRequest, "namespace"),
-    "below itself": (
-        lambda s: s.namespace_mover.rename("main", ("sales",), "x", ("sales", "EU")), InvalidRequest, "namespace"),
-    "no name": (lambda s: s.namespace_mover.rename("main", ("sales",), ""), InvalidRequest, "name"),
-    "several names": (lambda s: s.namespace_mover.rename("main", ("sales",), "a.b"), InvalidRequest, "name"),
-    "nothing": (lambda s: s.namespace_mover.rename("main", (), "a"), InvalidRequest, "namespace"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", REFUSALS)
-def test_i9_what_is_refused_changes_nothing(name: str) -> None:
-    services = fresh()
-    sales(services)
-    call, error, field = REFUSALS[name]
-    assert refused(error, services, lambda: call(services)).field == field
-
-
-@pytest.mark.parametrize("state", ["stuck", "leaving", "recovering"])
-def test_i10_a_table_that_takes_no_commits_keeps_its_namespace_where_it_is(state: str) -> None:
-    services = fresh()
-    ids = sales(services)
-    set_state(services, ids["EU.Items"], state)
-    error = refused(StateConflict, services, lambda: services.namespace_mover.rename("main", ("sales",), "trade"))
-    assert (error.type, error.details["state"]) == ("TableNotActive", state)
-    assert "'main.Sales.EU.Items' is " + state in error.message
-
-
-def test_what_is_in_it_is_not_nested_too_deeply() -> None:
-    services = fresh()
-    deep = tuple("abcdefghi")
-    services.namespaces.create("main", deep)
-    services.namespaces.create("main", ("x", "y"))
-    assert len(deep) == MAX_LEVELS - 1
-    error = refused(InvalidRequest, services, lambda: services.namespace_mover.rename("main", ("a",), "a", ("x", "y")))
-    assert f"{MAX_LEVELS + 1} levels" in error.message
-    services.namespace_mover.rename("main", ("a",), "a", ("x",))
-    assert services.namespaces.get("main", ("x", *deep)).name == ("x", *deep)
-
-
-def test_as_many_tables_move_as_one_transaction_holds() -> None:
-    """I8, I9: not in steps: in between, a table's name would be the old one or the new one, depending on the table."""
-    services = fresh()
-    services.namespaces.create("main", ("n",))
-    ids = [create(services, f"t{n}", "n") for n in range(AT_ONCE)]
-    services.externals.register("main", ("n",), "e", location="s3://b/x", format="csv", about=External())
-    put(services, {("n", "events"): EVENTS})
-    services.namespace_mover.rename("main", ("n",), "m")
-    assert {head_of(services.world, id).name for id in ids} == {f"main.m.t{n}" for n in range(AT_ONCE)}
-    create(services, "more", "m")
-    error = refused(TooLarge, services, lambda: services.namespace_mover.rename("main", ("m",), "n"))
-    assert (error.details["limit"], error.remedy) == (
-        AT_ONCE,
-        "create the new namespace, and rename the tables into it one by one",
-    )
-
-
-# -- requests ---------------------------------------------------------------------------------------------------------
-
-
-def test_three_requests_when_warm_and_a_read_for_each_level_of_entities_when_cold() -> None:
-    services = fresh()
-    sales(services)
-    swap = ["objs.put_many", "refs.read", "refs.transact"]
-    assert counted(services, lambda: services.namespace_mover.rename("main", ("sales",), "trade")) == swap
-    cold = fresh(services.world)
-    assert counted(services, lambda: cold.namespace_mover.rename("main", ("trade",), "sales")) == [
-        "objs.get",  # the tree
-        "objs.get_many",  # the namespace
-        "objs.get_many",  # the tables in it
-        "objs.get_many",  # the spelling of nested namespaces
-        "objs.put_many",
-        "refs.read",
-        "refs.transact",
-    ]
-
-
-@pytest.mark.parametrize("size", [10, 1_000])
-def test_what_a_rename_costs_follows_from_the_tables_that_move_and_not_from_the_catalog(size: int) -> None:
-    """Two write units for each HEAD (a transaction counts twice), and the commit."""
-    metered = filled(size)
-    services = metered.services
-    services.namespaces.create("main", ("n",))
-    for number in range(20):
-        create(services, f"t{number}", "n")
-    cost = metered.cost(services.namespace_mover.rename, "main", ("n",), "m")
-    assert sorted(cost.requests) == ["objs.put_many", "refs.read", "refs.transact"]
-    assert len(cost.objs) <= 3 and 2 * 20 < cost.write_units < 2 * 20 + 60
-
-
-def test_two_thousand_iceberg_tables_move_in_three_requests() -> None:
-    metered = filled(10)
-    services = metered.services
-    made: dict[Path, Entity] = {
-        ("n", f"t{number:05d}"): msgspec.structs.replace(
-            EVENTS, name=f"t{number:05d}", table_id=metered.world.ids.uuid()
-        )
-        for number in range(2_000)
-    }
-    services.namespaces.create("main", ("n",))
-    put(services, made)
-    cost = metered.cost(services.namespace_mover.rename, "main", ("n",), "m")
-    assert sorted(cost.requests) == ["objs.put_many", "refs.read", "refs.write"]
-    assert len(cost.objs) < 10, "the index is written anew in segments, entities are not"
-    assert services.reader.current("main").find(("m", "t01999")) is not None
-
-
-def test_without_delta_tables_a_rename_is_one_write_to_one_row() -> None:
-    services = fresh()
-    services.namespaces.create("main", ("n", "o"))
-    put(services, {("n", "events"): EVENTS})
-    asked = counted(services, lambda: services.namespace_mover.rename("main", ("n",), "m"))
-    assert asked == ["objs.put_many", "refs.read", "refs.write"]
