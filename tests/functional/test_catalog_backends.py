@@ -24,11 +24,8 @@ from turnstile.adapters.storages import FileStorages
 from turnstile.core.decision import Ratified
 from turnstile.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.core.keys import Space
-from turnstile.core.spill import SpillLimits
 from turnstile.services import bootstrap
-from turnstile.services.catalog.history import Logged
 from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.limits import Limits
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.ratify import Ratifier
 from turnstile.services.transfer.exporting import Exporter
@@ -36,7 +33,6 @@ from turnstile.services.transfer.importing import Importer
 from turnstile.world import World
 
 MAIN = ("main", ("default",))
-TIGHT = SpillLimits(embedded=300, segment=800)
 _REALMS = itertools.count()
 
 
@@ -76,9 +72,8 @@ class Realm:
             space=Space(self._realm),
         )
 
-    def services(self, counter: Counter | None = None, spill: SpillLimits | None = None) -> CatalogServices:
-        limits = Limits(spill=spill) if spill else None
-        return build(self.world(counter), lake_root=self.lake, limits=limits, pause=time.sleep)
+    def services(self, counter: Counter | None = None) -> CatalogServices:
+        return build(self.world(counter), lake_root=self.lake, pause=time.sleep)
 
 
 @pytest.fixture
@@ -181,37 +176,3 @@ def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(realm: R
     ])  # fmt: skip
     assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 7
     assert names(realm.services()) == sorted(["same", *(f"t{n}" for n in range(8))])
-
-
-def test_i9_every_threads_sequence_is_gapless_in_the_log_walked_both_ways(realm: Realm) -> None:
-    """Four threads times ten commits through an index that spills all the time: nothing lost, twice or out of order."""
-    threads, commits = 4, 10
-    began = realm.services(spill=TIGHT).reader.current("main").commit.seq
-
-    def committing(thread: int) -> None:
-        box = realm.services(spill=TIGHT)
-        for number in range(commits):
-            box.namespaces.create("main", (f"t{thread}_{number:02d}",))
-
-    assert at_once([partial(committing, thread) for thread in range(threads)]) == [None] * threads
-    cold = realm.services(spill=TIGHT)
-    up = _walked(cold, oldest_first=True)
-    assert up == _walked(cold, oldest_first=False)[::-1]
-    assert [one.seq for one in up] == list(range(began + threads * commits + 1))
-    for thread in range(threads):
-        mine = [one.message for one in up if f" t{thread}_" in one.message]
-        assert mine == [f"create namespace t{thread}_{number:02d}" for number in range(commits)]
-    row = cold.world.refs.read(cold.world.space.catalog("main"))
-    assert row is not None and row["spilled"]
-    assert len(list(cold.reader.current("main").subtree(()))) == threads * commits + 1
-
-
-def _walked(services: CatalogServices, *, oldest_first: bool) -> list[Logged]:
-    found: list[Logged] = []
-    start = None
-    while True:
-        page = services.history.log("main", start=start, oldest_first=oldest_first, max_results=15)
-        found += page.commits
-        start = page.next_seq
-        if start is None:
-            return found

@@ -8,7 +8,8 @@ from typing import Final
 from turnstile.core.errors import StateConflict
 from turnstile.ports import Clock, Ids
 
-_PATIENT: Final = 0.4  # of the deadline
+STARVING: Final = 0.4
+"""The part of its time after which a change asks the others to let it go first."""
 
 Pause = Callable[[float], None]
 """Waits for so many seconds; passed in, because services do not wait by themselves."""
@@ -24,13 +25,23 @@ class Backoff:
     Args:
         deadline_ms: time for all attempts together.
         first_ms, most_ms: bounds of the jitter's upper limit.
+        starving: the part of ``deadline_ms`` after which it is ``starving``.
     """
 
     def __init__(
-        self, clock: Clock, ids: Ids, pause: Pause, *, deadline_ms: int, first_ms: int = 8, most_ms: int = 400
+        self,
+        clock: Clock,
+        ids: Ids,
+        pause: Pause,
+        *,
+        deadline_ms: int,
+        first_ms: int = 8,
+        most_ms: int = 400,
+        starving: float = STARVING,
     ) -> None:
         self._clock, self._ids, self._pause = clock, ids, pause
         self._began, self._deadline_ms = clock.now_ms(), deadline_ms
+        self._starves = self._began + deadline_ms * starving
         self._limit, self._most = first_ms, most_ms
 
     def again(self) -> bool:
@@ -50,7 +61,7 @@ class Backoff:
     @property
     def starving(self) -> bool:
         """Whether so much of the time is gone that others should let this change go first."""
-        return self._clock.now_ms() >= self._began + self._deadline_ms * _PATIENT
+        return self._clock.now_ms() >= self._starves
 
     def gave_up(self, catalog: str) -> StateConflict:
         """The error for when there is none."""

@@ -17,7 +17,7 @@ from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.attempts import Attempts
-from turnstile.services.catalog.backoff import Backoff, Pause, no_pause
+from turnstile.services.catalog.backoff import STARVING, Backoff, Pause, no_pause
 from turnstile.services.catalog.change import ChangeFunction, Judge, View
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.turns import Line, Turn
@@ -34,6 +34,7 @@ class Committer:
         pause: how to wait between attempts.
         deadline_ms: time for all attempts of one change.
         in_line: whether changes of one catalog by this process stand in line, as all but measurements want it.
+        starving: the part of the deadline after which a change asks to go first; 1, in measurements, for never.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class Committer:
         pause: Pause = no_pause,
         deadline_ms: int = DEADLINE_MS,
         in_line: bool = True,
+        starving: float = STARVING,
     ) -> None:
         self._world, self._reader = world, reader
-        self._pause, self._deadline_ms = pause, deadline_ms
+        self._pause, self._deadline_ms, self._starving = pause, deadline_ms, starving
         self._line = Line() if in_line else None
 
     def commit(
@@ -73,7 +75,7 @@ class Committer:
 
     def _commit(self, catalog: str, change: ChangeFunction, row: Row | None, judge: Judge | None) -> Tree:
         world, key = self._world, self._reader.key(catalog)
-        backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms)
+        backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)
         attempts, turn = Attempts(world, self._reader.store, backoff), Turn(world)
         row = row or world.refs.read(key)
         lost = 0

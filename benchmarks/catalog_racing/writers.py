@@ -1,0 +1,115 @@
+"""What one writer does: change number 0, 1, 2, ... of a catalog, each sent until its answer is final."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from benchmarks.catalog_racing.metering import Meter
+from benchmarks.catalog_racing.places import CATALOG
+from turnstile.core.catalog_paths import Path
+from turnstile.core.entities import Entity, Namespace
+from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.committer import Committer
+
+Kind = Literal["grow", "update", "large"]
+"""``grow``: a new namespace each; ``update``: a property of the writer's own; ``large``: one of each of its hundred."""
+
+_LARGE = 100
+
+
+class Told(msgspec.Struct):
+    """What a writer was told.
+
+    Attributes:
+        name: the writer's, which its commits' messages begin with.
+        acknowledged: numbers of its changes that are in, in its order.
+        unknown: numbers of which an answer was lost for good at least once.
+        put_off: how often it was told that nothing was applied and to try again.
+        ms: what each acknowledged change took, from the first attempt on.
+        ended: when each was acknowledged, seconds since the start.
+    """
+
+    name: str
+    acknowledged: list[int] = []
+    unknown: set[int] = set()
+    put_off: int = 0
+    ms: list[float] = []
+    ended: list[float] = []
+
+
+class Writer:
+    """One of those who race.
+
+    Args:
+        name: like no other writer's.
+        kind: what its changes are.
+        meter: counts its attempts.
+    """
+
+    def __init__(self, name: str, committer: Committer, kind: Kind, meter: Meter) -> None:
+        self._committer, self._kind, self._meter = committer, kind, meter
+        self.told = Told(name)
+
+    def commits(self, count: int) -> Told:
+        """Make ``count`` changes, one after the other."""
+        for _ in range(count):
+            self._next(time.perf_counter())
+        return self.told
+
+    def commits_for(self, seconds: float) -> Told:
+        """Make changes until ``seconds`` are over; the last one may end later."""
+        began = time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            self._next(began)
+        return self.told
+
+    def _next(self, began: float) -> None:
+        number, told = len(self.told.acknowledged), self.told
+        change, started = self._change(number), time.perf_counter()
+        while True:
+            try:
+                self._committer.commit(CATALOG, change)
+            except OutcomeUnknown:
+                told.unknown.add(number)
+            except (Throttled, StorageFault, StateConflict):
+                told.put_off += 1
+            else:
+                break
+        told.acknowledged.append(number)
+        told.ms.append((time.perf_counter() - started) * 1000)
+        told.ended.append(time.perf_counter() - began)
+
+    def _change(self, number: int) -> Callable[[View], Edit | None]:
+        """As clients send it: told that it is there already, if an attempt landed whose answer was lost."""
+        paths = self._paths(number)
+        ids = [f"{self.told.name}-{number}" for _ in paths]
+
+        def change(view: View) -> Edit | None:
+            self._meter.add(attempts=1)
+            found = [view.tree.find(path) for path in paths]
+            known = view.entities([entry.obj for entry in found if entry])
+            put: dict[Path, Entity] = {}
+            for path, id, entry in zip(paths, ids, found, strict=True):
+                old = known[entry.obj] if entry else Namespace(path[-1], id, 1)
+                assert isinstance(old, Namespace)
+                if entry and old.properties.get("number", str(number)) == str(number):
+                    return None
+                put[path] = msgspec.structs.replace(old, properties={"number": str(number)})
+            return Edit(f"{self.told.name} {number}", put=put)
+
+        return change
+
+    def _paths(self, number: int) -> list[Path]:
+        name = self.told.name
+        match self._kind:
+            case "grow":
+                return [(f"{name}_{number:03d}",)]
+            case "update":
+                return [(name,)]
+            case "large":
+                return [(f"{name}_{part:03d}",) for part in range(_LARGE)]
