@@ -17,6 +17,7 @@ PREFIX: Final = "/iceberg"
 
 _BAD: Final = (400, "BadRequestException")
 _MISSING: Final = (404, "NotFoundException")
+_NO_WAREHOUSE: Final = (404, "NoSuchWarehouseException")
 _BUSY: Final = (429, "TooManyRequestsException")
 _INTERNAL: Final = (500, "InternalServerError")
 
@@ -30,7 +31,9 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
     "NotAuthenticated": (401, "NotAuthorizedException"),
     "PermissionDenied": (403, "ForbiddenException"),
     "ReadOnly": (403, "ForbiddenException"),
-    "NoSuchCatalog": (404, "NoSuchWarehouseException"),
+    "NoSuchCatalog": _NO_WAREHOUSE,
+    "NoSuchCatalogCommit": _NO_WAREHOUSE,
+    "NoSuchSnapshot": _NO_WAREHOUSE,
     "NoSuchNamespace": (404, "NoSuchNamespaceException"),
     "NoSuchTable": (404, "NoSuchTableException"),
     "NoSuchView": (404, "NoSuchViewException"),
