@@ -81,6 +81,26 @@ def test_schemas_live_their_life(run: Callable[[Story], None]) -> None:
     run(story)
 
 
+def test_i9_a_schema_gets_another_name_with_what_is_in_it(run: Callable[[Story], None], tmp_path: Path) -> None:
+    async def story(sdk: Sdk) -> None:
+        old, new = fresh("s"), fresh("S")
+        schema = await sdk.schemas.create_schema(models.CreateSchema(name=old, catalog_name="main", comment="one"))
+        table = await sdk.tables.create_table(models.CreateTable(
+            name="t", catalog_name="main", schema_name=old, table_type=models.TableType.EXTERNAL,
+            data_source_format=models.DataSourceFormat.DELTA, columns=[COLUMN], storage_location=tmp_path.as_uri(),
+        ))  # fmt: skip
+        change = models.UpdateSchema(new_name=new, comment="two")
+        renamed = await sdk.schemas.update_schema(f"main.{old}", change)
+        assert (renamed.full_name, renamed.comment, renamed.schema_id) == (f"main.{new}", "two", schema.schema_id)
+        assert await refused(404, sdk.schemas.get_schema(f"main.{old}"))
+        assert (await sdk.tables.get_table(f"main.{new}.t")).table_id == table.table_id
+        taken = sdk.schemas.update_schema(f"main.{new}", models.UpdateSchema(new_name="DEFAULT"))
+        assert await refused(400, taken) == "SCHEMA_ALREADY_EXISTS"
+        await sdk.schemas.delete_schema(f"main.{new}", force=True)
+
+    run(story)
+
+
 def test_listings_come_in_pages(run: Callable[[Story], None]) -> None:
     async def story(sdk: Sdk) -> None:
         catalog = fresh("paged")
