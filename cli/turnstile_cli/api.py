@@ -71,16 +71,16 @@ class Api:
         """The answer's JSON object; raises CliError."""
         return self._ask("PATCH", path, body=body)
 
-    def pages(self, path: str, member: str) -> Iterator[dict[str, Any]]:
-        """The items of every page."""
-        query: dict[str, Any] = {}
+    def pages(self, path: str, member: str, **query: Any) -> Iterator[dict[str, Any]]:
+        """The items of every page; ``query`` goes with each."""
+        asked = query
         while True:
-            page = self.get(path, **query)
+            page = self.get(path, **asked)
             yield from page[member]
             following = page.get("next_page_token")
             if not following:
                 return
-            query = {"page_token": following}
+            asked = {**query, "page_token": following}
 
     def _ask(
         self,

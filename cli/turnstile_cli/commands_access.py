@@ -24,12 +24,14 @@ class Securable(StrEnum):
     CATALOG = "catalog"
     SCHEMA = "schema"
     TABLE = "table"
+    REF = "ref"
 
 
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Table as elsewhere; catalog.namespace or catalog with --on; any word for the metastore."
+        metavar="NAME",
+        help="Table as elsewhere; catalog.namespace or catalog with --on; any word for the metastore; a reference's name.",
     ),
 ]
 Principal = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="A user, a client or a role.")]

@@ -1,4 +1,4 @@
-"""Commands on the catalog: namespaces, import, export."""
+"""Commands on the catalog: namespaces, entries, import, export."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from turnstile_cli import moments
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
+from turnstile_cli.moments import AsOf
 from turnstile_cli.names import CATALOG, TableName, catalog_path
 from turnstile_cli.options import Format, Table
 from turnstile_cli.service import talking
@@ -19,14 +21,31 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would 
 
 
 @talking
-def namespaces(api: Api, *, catalog: Catalog = CATALOG, output: Format) -> None:
+def namespaces(api: Api, *, catalog: Catalog = CATALOG, as_of: AsOf = None, output: Format) -> None:
     """List the namespaces of a catalog."""
-    found = list(api.pages(catalog_path(catalog), "namespaces"))
+    found = list(api.pages(catalog_path(catalog), "namespaces", **moments.query(as_of)))
     if output is Format.JSON:
         out.emit_json({"catalog": catalog, "namespaces": found})
         return
     rows = ((n["name"], n.get("comment"), out.when(n.get("created"))) for n in found)
     out.table("", ("namespace", "comment", "created"), rows, empty=f"no namespaces in {escape(catalog)}")
+
+
+@talking
+def describe(api: Api, *, table: Table, as_of: AsOf = None, output: Format) -> None:
+    """Show what the catalog says of a table or view of any format, now or at a moment of its past.
+
+    A Delta table's content is in its own log: its version is told as of a snapshot, which knows it.
+    """
+    told = api.get(f"{TableName.parse(table).path}/entry", **moments.query(as_of))
+    if output is Format.JSON:
+        out.emit_json(told)
+        return
+    for member, value in told.items():
+        shown = out.when(value) if member == "created" else value
+        if isinstance(value, dict):
+            shown = ", ".join(f"{name}={value[name]}" for name in sorted(value))
+        out.say(f"[bold]{member.replace('_', ' '):<18}[/bold] {escape(str(shown))}")
 
 
 @talking

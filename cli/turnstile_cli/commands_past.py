@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 from rich.markup import escape
 
+from turnstile_cli import moments
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
 from turnstile_cli.codes import EPILOG
@@ -20,9 +21,7 @@ Name = Annotated[str, typer.Argument(metavar="CATALOG", help="Name of the catalo
 Snapshot = Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Name of the snapshot.")]
 When = Annotated[
     str | None,
-    typer.Option(
-        "--to", help="A HEAD ('commit/...'), a number of the log, 'time:<ms since 1970>', or a snapshot's name."
-    ),
+    typer.Option("--to", help=f"A moment: {moments.WORDS}. Short: commit/..., a number, a snapshot's name."),
 ]
 Of = Annotated[str | None, typer.Option("--of", help="What to name, as for 'reset --to'; by default the present HEAD.")]
 Source = Annotated[str, typer.Argument(metavar="FROM", help="A namespace or a table; '' for the whole catalog.")]
@@ -85,7 +84,7 @@ def snapshot(
     api: Api, *, name: Name, snapshot: Snapshot, of: Of = None, comment: Comment = None, output: Format
 ) -> None:
     """Name the present HEAD of a catalog, or one of its past, so that it stays."""
-    body: dict[str, Any] = {"name": snapshot, "comment": comment, "of": _when(of) if of else None}
+    body: dict[str, Any] = {"name": snapshot, "comment": comment, "of": moments.body(of) if of else None}
     told = api.change("POST", f"{_path(name)}/snapshots", body)
     if output is Format.JSON:
         out.emit_json(told)
@@ -114,7 +113,7 @@ def reset(api: Api, *, name: Name, to: When = None, output: Format) -> None:
     """
     if not to:
         raise usage("say where to go back to", "turnstile catalog reset main --to time:1770000000000")
-    told = api.change("POST", f"{_path(name)}/reset", {"to": _when(to)})
+    told = api.change("POST", f"{_path(name)}/reset", {"to": moments.body(to)})
     if output is Format.JSON:
         out.emit_json(told)
         return
@@ -131,7 +130,7 @@ def clone(api: Api, *, name: Name, source: Source, to: To, of: Moment = None, ou
 
     Iceberg tables of a clone can be written and go their own way; Delta tables show one version, and are read-only.
     """
-    told = api.post(f"{_path(name)}/clones", {"from": source, "to": to, "of": _when(of) if of else None})
+    told = api.post(f"{_path(name)}/clones", {"from": source, "to": to, "of": moments.body(of) if of else None})
     if output is Format.JSON:
         out.emit_json(told)
         return
@@ -143,15 +142,3 @@ def clone(api: Api, *, name: Name, source: Source, to: To, of: Moment = None, ou
 
 def _path(name: str) -> str:
     return f"/v1/catalogs/{quote(name, safe='')}"
-
-
-def _when(text: str) -> dict[str, Any]:
-    """``text`` as the API has it."""
-    if text.startswith("commit/"):
-        return {"head": text}
-    if text.isdigit():
-        return {"seq": int(text)}
-    kind, _, rest = text.partition(":")
-    if kind == "time" and rest.isdigit():
-        return {"time": int(rest)}
-    return {"snapshot": text}

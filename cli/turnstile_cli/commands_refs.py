@@ -1,4 +1,4 @@
-"""Commands on references: named values that change by compare-and-swap only. For administrators."""
+"""Commands on references: named values that change by compare-and-swap only. Who may do what with one: ``turnstile grants --on ref``."""
 
 from __future__ import annotations
 

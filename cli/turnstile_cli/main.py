@@ -33,6 +33,7 @@ _COMMANDS = (
             commands_tables.head,
             commands_tables.log,
             commands_catalog.namespaces,
+            commands_catalog.describe,
             find,
             commands_catalog.import_,
             commands_catalog.export,
