@@ -121,3 +121,14 @@ def test_lake_policies_stay_below_the_lake(resources: dict[str, Any]) -> None:
             assert text.endswith("${Bucket}" if of_bucket else "${Path}/*")
             assert ("ImportRoot" if condition == "WithImports" else "LakeRoot") in str(variables)
         assert found == expected
+
+
+def test_i12_keys_are_sessions_of_the_vending_role_and_of_no_other(resources: dict[str, Any]) -> None:
+    policy = resources["VendingPolicy"]
+    assert policy["Condition"] == "WithVending"
+    assert [entry["Ref"] for entry in policy["Properties"]["Roles"]] == ["CatalogRole", "IcebergRole"]
+    (statement,) = statements(policy["Properties"])
+    assert (actions(statement), statement["Resource"]) == ({"AssumeRole"}, {"Ref": "VendingRole"})
+    outputs = read(ROOT / "template.yaml")["Outputs"]
+    for name in ("CatalogRole", "IcebergRole"):  # what the role's trust policy has to name
+        assert outputs[name]["Value"] == {"Fn::GetAtt": [name, "Arn"]}
