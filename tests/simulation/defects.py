@@ -11,6 +11,7 @@ from unittest.mock import patch
 from turnstile.core.errors import OutcomeUnknown, Throttled
 from turnstile.services.catalog.attempts import Attempts
 from turnstile.services.gc_catalogs import GoneCatalogs
+from turnstile.services.ids import SnowflakeIds
 
 
 def _throttled_after_a_lost_answer() -> Any:
@@ -60,9 +61,23 @@ def _an_older_note_decides() -> Any:
     return patch.object(GoneCatalogs, "look", mended(GoneCatalogs.look))
 
 
+def _closed_and_goes_on() -> Any:
+    """A process gives its node up, the answer is lost, and it goes on making ids of a range that is another's by then
+    (I2)."""
+
+    def close(self: SnowflakeIds) -> None:
+        with self._lock:
+            lease, self._lease = self._lease, None
+            if lease is not None:
+                self._leases.release(lease, self._issuer.free)
+
+    return patch.object(SnowflakeIds, "close", close)
+
+
 DEFECTS: dict[str, Callable[[], Any]] = {
     "throttled after a lost answer": _throttled_after_a_lost_answer,
     "an older note decides": _an_older_note_decides,
+    "closed and goes on": _closed_and_goes_on,
 }
 
 

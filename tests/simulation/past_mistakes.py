@@ -177,10 +177,6 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "gc: recent HEADs are not marked": (never(HistoryObjs, "_recent"), "I10"),
     "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
     "gc: a catalog created again is not seen": (never(GoneCatalogs, "_again", answer=False), "I10"),
-    "gc: purges what was restored": (
-        without("turnstile.services.gc_dropped.mark_purging", "dropped", "same drop"),
-        "I10",
-    ),
     "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),
     "reset: leaves the HEADs of tables": (_edits(RESET, writes=()), "I9"),
     "reset: restores what is purged": (without(RESET + "restore_head", "unpurged"), "I10"),
@@ -201,14 +197,17 @@ def _no_task(self: CollectTask, term_ms: int, *args: Any, **more: Any) -> Any:
     return self._collector.collect(*args, **more)
 
 
-def _without_turn(swap: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, turn="": swap(*args)
+def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
+    def stays(*args: Any, turn: str = "") -> Any:
+        return swap(*args)
+
+    return stays
 
 
 HARMLESS: dict[str, Plant] = {
     "turns: nobody holds back": lambda: patch.object(Turn, "others", lambda *_: False),
     "turns: everybody takes the turn that there is": without("turnstile.services.catalog.turns.take_turn", "free turn"),
-    "turns: no turn ends with its swap": lambda: swapped(SWAP, _without_turn),
+    "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
 }
 """What nothing but speed and fairness depends on."""

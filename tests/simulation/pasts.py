@@ -73,7 +73,7 @@ class Pasts:
     grace = Grace(history=3 * HOUR, dropped=2 * HOUR)
 
     def __init__(self, but: str = "") -> None:
-        self.but = but
+        self._but = but
 
     def plan(self, seed: int) -> Plan:
         """Two or three changers, and some of the others."""
@@ -95,7 +95,7 @@ class Pasts:
         """How many HEADs a catalog's row remembers. Sometimes every change that lost asks to go first, sometimes changes
         have little time."""
         stack = ExitStack()
-        stack.enter_context(mended(but=self.but))
+        stack.enter_context(mended(but=self._but))
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
         if plan.keep == _KEEP[0]:
             stack.enter_context(patch.object(Backoff, "starving", PropertyMock(return_value=True)))
