@@ -122,6 +122,27 @@ def test_i12_a_refusal_says_nothing_of_what_is_where_it_would_go(realm: Realm) -
     assert len({*texts}) == 1
 
 
+@pytest.mark.parametrize("taken", ["owner", "place"])
+def test_i12_a_rename_is_judged_by_the_very_rights_that_it_replaces(realm: Realm, taken: str) -> None:
+    """A right on either side is taken away between the judgement and the swap: it is refused, and judged again."""
+    realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA")
+    realm.grant("schema", "main.hr", "ann", "CREATE SCHEMA")
+    realm.own("schema", "main.sales", "ann")
+    objs, put = realm.world.objs, realm.world.objs.put_many
+
+    def put_many(batch: Any) -> None:
+        put(batch)
+        objs.put_many = put  # type: ignore[method-assign]
+        if taken == "owner":
+            realm.own("schema", "main.sales", "bob")
+        else:
+            realm.revoke("schema", "main.hr", "ann", "CREATE SCHEMA")
+
+    objs.put_many = put_many  # type: ignore[method-assign]
+    assert move(realm, "ann", "s9", "hr").status == 403
+    assert realm.must("GET", SALES).json["name"] == "sales"
+
+
 def test_i12_rights_go_with_the_namespace_and_what_is_in_it(realm: Realm) -> None:
     realm.grant("catalog", "main", "bob", "USE CATALOG")
     realm.grant("schema", "main.sales", "bob", "USE SCHEMA", "SELECT")
