@@ -139,6 +139,8 @@ def test_i3_an_expired_obj_counts_as_absent_although_it_is_still_stored(backend:
         assert fresh.newest(space, B) is None
     objs.put(obj(space, A, b"new life"))
     assert backend.objs(clock=clock).get(space, A) == obj(space, A, b"new life")
+    backend.objs(clock=clock).put(obj(space, B, b"new life"))  # somebody else; here is the old one, remembered
+    assert objs.get(space, B) == obj(space, B, b"new life")
 
 
 def test_i9_what_was_read_or_written_once_costs_no_request_again(service: Backend, space: str) -> None:

@@ -151,7 +151,9 @@ class StoredObjs:
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def _cached(self, space: str, id: str) -> Obj | None:
-        return self._cache.get(space, id) if self._cache is not None else None
+        """What is here and has not ended: of what has, there may be another under its id."""
+        known = self._cache.get(space, id) if self._cache is not None else None
+        return known if known is not None and self._lives(known) else None
 
     def _missing(self, space: str, id: str) -> bool:
         return self._cache is not None and self._cache.missing(space, id)

@@ -4,5 +4,5 @@
 ``render``  plans (``core/plan.py``) as expressions
 ``calls``   sending: every request counted, every fault classified
 ``refs``    the mutable table: the one place that sends conditional writes
-``objs``    the write-once table, with its cache
+``objs``    rows of the write-once table; ``adapters.stored_objs`` makes objs of them
 """
