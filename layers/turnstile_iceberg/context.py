@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import Path
-from turnstile.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.core.errors import NotFound, OutcomeUnknown, TurnstileError
+from turnstile.core.iceberg_entities import IcebergEntity
 from turnstile.core.principal import Principal
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import ChangeFunction, Judge, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.world import World
-from turnstile_iceberg.files import MetadataFiles
+from turnstile_iceberg.files import FileMissing, MetadataFiles
 from turnstile_iceberg.places import Places
 
 
@@ -62,6 +63,20 @@ class Context:
         if self.as_of is not None:
             self.catalog.moments.require(moment, path, what, what)
         return View(moment.tree, self.catalog.reader.store)
+
+    @contextmanager
+    def opening(self, entity: IcebergEntity, what: str) -> Iterator[None]:
+        """Read a metadata file. Missing in the present, it is a fault of storage; in the past, what a purge left.
+
+        Raises:
+            NotFound: what the request reads was dropped since, and its files were removed.
+        """
+        try:
+            yield
+        except FileMissing:
+            if self.as_of is None:
+                raise
+            raise NotFound(what, entity.name, field=what, remedy="it was purged; nothing is left of its past") from None
 
     def commit(self, catalog: str, change: ChangeFunction, judge: Judge | None = None) -> Tree:
         """Apply a change; see ``Committer.commit``."""

@@ -26,6 +26,10 @@ _DECODED: Final = 6
 _NUMBER: Final = re.compile(r"(\d{1,9})-.*|v(\d{1,9})\..*")
 
 
+class FileMissing(StorageFault):
+    """Storage answered that there is no such file."""
+
+
 class MetadataFiles:
     """Reads and writes metadata files. One per sandbox; safe for threads."""
 
@@ -106,7 +110,7 @@ class MetadataFiles:
         storage, name = self._at(path)
         found = storage.read(name)
         if found is None:
-            raise StorageFault(f"metadata file {path} is missing", remedy="restore it, or drop the table")
+            raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
         raw = _unpacked(found[0]) if found[0][:2] == b"\x1f\x8b" else found[0]
         parsed = parse(raw)
         self._cache.put(path, (parsed, len(raw)), len(raw) * _DECODED)

@@ -46,9 +46,10 @@ class Tables:
         return self.open(self.find(catalog, namespace, table))
 
     def open(self, entity: IcebergEntity) -> Loaded:
-        """A table that was found, with its metadata: one read, none when cached."""
+        """A table that was found, with its metadata: one read, none when cached. Raises as ``Context.opening``."""
         assert isinstance(entity, IcebergTable)
-        return Loaded(entity, self._files.table(entity.metadata))
+        with self._context.opening(entity, "table"):
+            return Loaded(entity, self._files.table(entity.metadata))
 
     def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:
         """The entity of a table; raises NotFound."""

@@ -42,7 +42,8 @@ class Views:
     def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
         """A view as the request reads it; raises NotFound."""
         entity = self.find(catalog, namespace, view)
-        return LoadedView(entity, self._files.view(entity.metadata))
+        with self._context.opening(entity, "view"):
+            return LoadedView(entity, self._files.view(entity.metadata))
 
     def create(self, catalog: str, namespace: Path, asked: requests.CreateView) -> LoadedView:
         """A new view.

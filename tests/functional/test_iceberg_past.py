@@ -172,6 +172,20 @@ def test_i10_a_moment_ends_with_the_history_unless_it_has_a_name(client: Iceberg
     refused(client.get(f"{changed_root}/namespaces"), 404, "NoSuchWarehouseException")
 
 
+def test_what_was_purged_has_no_past_left_and_that_is_no_fault(client: Iceberg) -> None:
+    root = prefix(client, f"head:{head(client)}")
+    assert client.delete(T1, purgeRequested="true").status == 204
+    assert client.delete(f"{SALES}/views/v1").status == 204
+    assert client.load(at(T1, root))["metadata"]
+    client.world.clock.now += WEEK - HOUR_MS
+    for path in client.files():
+        del client.world.storages.files[path]
+    cold = Iceberg(beside=client)
+    assert [one["name"] for one in cold.get(at(f"{SALES}/tables", root)).json["identifiers"]] == ["t1"]
+    refused(cold.get(at(T1, root)), 404, "NoSuchTableException")
+    refused(cold.get(at(f"{SALES}/views/v1", root)), 404, "NoSuchViewException")
+
+
 def test_pages_of_the_past_are_not_pages_of_the_present(client: Iceberg) -> None:
     for name in ("a", "b", "c"):
         client.create(name)
