@@ -13,7 +13,7 @@ from tests.fakes.heads import recount
 from tests.simulation.record import Fact, History, Violation, audits
 from turnstile.core.content import Content, read_content
 from turnstile.core.errors import TurnstileError
-from turnstile.core.head import TableHead
+from turnstile.core.head import PINNED, TableHead
 from turnstile.core.keys import identity_obj
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import parse_staged_file
@@ -52,7 +52,9 @@ class Auditor:
                 head.table_id, head.location, head.latest + 1, head.latest, head.last_ict, floor=head.floor
             )
             history.rows_to = head.row_hwm
-            self.tables[head.table_id] = self.at[head.location] = history
+            self.tables[head.table_id] = history
+            if head.state != PINNED:  # where a clone is, its source lives
+                self.at[head.location] = history
             return
         try:
             recount(head)
@@ -260,7 +262,7 @@ class Auditor:
         """Liveness: faults have stopped and the publisher had its turns (I11)."""
         for table_id, history in self.tables.items():
             head = TableHead.from_row(self._state.row(table_id))
-            if head.state == "dropped":
+            if head.state in ("dropped", PINNED):
                 continue
             if head.state != "active" or head.floor != head.latest or head.pending is not None:
                 raise Violation(

@@ -15,7 +15,6 @@ from turnstile.core.snowflake import Issuer
 from turnstile.core.task import Task
 from turnstile.services.ids import SnowflakeIds
 from turnstile.services.leases import Leases
-from turnstile.services.updateables import Updateables
 
 _LEASES: Final = "turnstile.services.leases.plans."
 _OBJECTS: Final = "turnstile.services.updateables.plans."

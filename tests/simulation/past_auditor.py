@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.faults import MINUTE
 from tests.simulation.record import Violation, audits
 from tests.simulation.tree_auditor import SeenHead
-from turnstile.core.catalog_paths import key_of
+from turnstile.core.catalog_paths import Path, key_of, path_of
 from turnstile.core.entities import Entity, Namespace
 from turnstile.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
 from turnstile.core.snapshots import SNAPSHOT
@@ -90,17 +90,19 @@ class PastAuditor:
         return int(found.properties.get(COUNTER, "0")) if isinstance(found, Namespace) else 0
 
     def _iceberg(self, head: SeenHead) -> None:
-        together = set()
-        for entry in head.entries.values():
+        together: dict[Path, set[str]] = {}
+        for key, entry in head.entries.items():
             table = self._trees.entity(head, entry.obj) if entry.kind == ICEBERG_TABLE else None
             if isinstance(table, IcebergTable):
                 if table.metadata not in self._state.storages.files:
                     raise Violation("I9", f"{table.name} leads to {table.metadata}, which does not exist")
-                together.add(self._together(table.metadata))
-        if len(together) > 1:
-            raise Violation("I8", f"half of a transaction is visible: {sorted(together)}")
+                together.setdefault(path_of(key)[:-1], set()).add(self.together(table.metadata))
+        for path, values in together.items():
+            if len(values) > 1:
+                raise Violation("I8", f"half of a transaction is visible in {path}: {sorted(values)}")
 
-    def _together(self, path: str) -> str:
+    def together(self, path: str) -> str:
+        """What the metadata file says that a transaction set in all tables."""
         if path not in self._metadata:
             content: bytes = self._state.storages.files[path][0]
             self._metadata[path] = parse(content).properties.get(TOGETHER, "")

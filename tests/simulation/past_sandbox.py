@@ -11,11 +11,15 @@ from tests.simulation.past_auditor import PastAuditor
 from tests.simulation.ports import Process
 from tests.simulation.processes import LAKE, LIFE, TIGHT, Client, world_of
 from tests.simulation.state import State
+from turnstile.core.entities import TABLE
 from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 from turnstile.core.principal import OPERATOR
+from turnstile.services.catalog.clone import Cloner
+from turnstile.services.catalog.clone_delta import DeltaCopier
 from turnstile.services.catalog.services import build
 from turnstile.services.find import Finder
 from turnstile.services.limits import Limits
+from turnstile_iceberg.cloning import copiers
 from turnstile_iceberg.commits import Commits
 from turnstile_iceberg.context import Context
 from turnstile_iceberg.files import MetadataFiles
@@ -36,8 +40,14 @@ class PastSandbox:
         limits = Limits(spill=TIGHT, history_ms=process.state.grace.history)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
         self.finder = Finder(self.world, self.services.reader, self.services.snapshots)
-        files = MetadataFiles(self.world.storages, self.world.ids)
-        self._context = Context(self.services, self.services.committer, files, OPERATOR, lambda: None)
+        self._files = MetadataFiles(self.world.storages, self.world.ids)
+        self._context = Context(self.services, self.services.committer, self._files, OPERATOR, lambda: None)
+
+    @property
+    def cloner(self) -> Cloner:
+        """What makes the clones of one request."""
+        delta = DeltaCopier(self.world, self.services.snapshots, self.services.publisher)
+        return Cloner(self.services, {TABLE: delta, **copiers(self.services, self._files)}, _anything)
 
     @property
     def iceberg(self) -> Commits:
@@ -48,6 +58,10 @@ class PastSandbox:
     def iceberg_tables(self) -> Tables:
         """Other operations on Iceberg tables."""
         return Tables(self._context)
+
+
+def _anything(*_: object, past: bool) -> None:
+    """Rights are not simulated."""
 
 
 class PastActor:

@@ -9,6 +9,8 @@ from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
+from tests.simulation.clone_auditor import CloneAuditor
+from tests.simulation.clone_user import CloneUser
 from tests.simulation.defects import mended
 from tests.simulation.faults import HOUR
 from tests.simulation.faults import KINDS as FAULTS
@@ -40,6 +42,7 @@ USERS: Final[dict[str, type[PastActor]]] = {
     "lister": Lister,
     "traveller": Traveller,
     "side": Side,
+    "clones": CloneUser,
 }
 OTHERS: Final = {
     "gc-1": 0.95,
@@ -49,6 +52,7 @@ OTHERS: Final = {
     "lister": 0.5,
     "traveller": 0.4,
     "side": 0.4,
+    "clones": 0.3,
     "catalog-1": 0.4,
     "inline-1": 0.15,
 }
@@ -105,7 +109,9 @@ class Pasts:
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with names, a counter, a Delta table and two Iceberg tables."""
-        auditor, _ = PastAuditor(state), TaskAuditor(state)
+        auditor = PastAuditor(state)
+        TaskAuditor(state)
+        CloneAuditor(state, auditor)
         prepare(state)
         table = create(state, TABLE)
         process = Process(state, "prepare", prone=False)
