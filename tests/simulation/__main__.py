@@ -9,7 +9,8 @@ from collections import Counter
 
 from tests.simulation.run import Failed, explain, on_one_cpu, run
 from tests.simulation.scenario import Scenario
-from tests.simulation.scenarios import SCENARIOS
+from tests.simulation.scenarios import PLANTED, SCENARIOS
+from tests.simulation.searching import first_failure
 
 
 def main() -> int:
@@ -19,13 +20,26 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=10_000, help="how many seeds to run")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run this seed alone and print its trace")
+    parser.add_argument("--mistakes", action="store_true", help="how many seeds find each planted mistake")
     asked = parser.parse_args()
     scenario = SCENARIOS[asked.scenario]
     with on_one_cpu():
         if asked.seed is not None:
             print("\n".join(run(scenario.plan(asked.seed), scenario, tracing=True).trace))
             return 0
+        if asked.mistakes:
+            return _mistakes(scenario, asked.seeds)
         return _many(scenario, asked.start, asked.seeds)
+
+
+def _mistakes(scenario: Scenario, seeds: int) -> int:
+    missed = 0
+    for name, (plant, invariant) in PLANTED[scenario.name].items():
+        failed = first_failure(plant, seeds, scenario)
+        missed += failed is None
+        told = f"none of {seeds:,}" if failed is None else f"{failed.plan.seed + 1:>6,}   {failed.cause}"
+        print(f"{name:52s} {invariant:4s} {told:.150s}", flush=True)
+    return int(missed > 0)
 
 
 def _many(scenario: Scenario, start: int, seeds: int) -> int:

@@ -7,9 +7,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Self
 from unittest.mock import patch
 
+import msgspec
+
 from tests.simulation.faults import HOUR
 from tests.simulation.mistakes import SWAP, swapped, without
 from turnstile.core.errors import OutcomeUnknown
+from turnstile.core.plan import Insert
 from turnstile.services.catalog.attempts import Attempts
 from turnstile.services.catalog.history import History
 from turnstile.services.catalog.listing import Listings
@@ -159,6 +162,34 @@ def _merged_once() -> Any:
     return swapped("turnstile.services.catalog.namespaces.merged", wrong)
 
 
+def _purges_what_clones_need() -> Any:
+    """A purge looks for no clones."""
+
+    def blind(parse: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda row: msgspec.structs.replace(parse(row), clones=frozenset())
+
+    return all_of(
+        without("turnstile.services.gc_dropped.begin_purge", "uncloned"),
+        lambda: swapped("turnstile.services.gc_dropped.Location.from_row", blind),
+    )()
+
+
+def _holds_nothing() -> Any:
+    """A clone does not say what it needs."""
+
+    def wrong(edit: Callable[..., Any]) -> Callable[..., Any]:
+        def without_holds(*args: Any, writes: tuple[Any, ...] = (), **more: Any) -> Any:
+            return edit(
+                *args,
+                writes=tuple(one for one in writes if "/location/" not in one.key or isinstance(one, Insert)),
+                **more,
+            )
+
+        return without_holds
+
+    return swapped("turnstile.services.catalog.clone.Edit", wrong)
+
+
 def _gone_by_age() -> Any:
     """The objs of a dropped catalog go because they are old."""
 
@@ -185,6 +216,16 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "swap: landed and not noticed": (never(Attempts, "_landed", answer=False), "I10"),
     "tidy: what may yet land": (_tidies_what_may_land, "I9"),
     "tidy: what a later attempt named": (_tidies_what_is_used_again, "I9"),
+    "clone: holds nothing": (_holds_nothing, "I10"),
+    "clone: dropped and still held": (
+        lambda: swapped("turnstile.services.catalog.drop_namespace.let_go_of", lambda _: lambda *_: []),
+        "I10",
+    ),
+    "clone: purged under it": (_purges_what_clones_need, "I10"),
+    "clone: comes back with a reset and holds nothing": (
+        lambda: swapped(RESET + "held_again", lambda _: lambda *_, room: []),
+        "I10",
+    ),
     "listing: not pinned": (_not_pinned, "I10"),
     "merge: computed once": (_merged_once, "I8"),
     "iceberg: swept when unknown": (_sweeps_when_unknown, "I10"),

@@ -1,12 +1,22 @@
-"""Every scenario by its name."""
+"""Every scenario by its name, and what is planted in it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
+from tests.simulation.mistakes import MISTAKES
+from tests.simulation.owner_mistakes import OWNER_MISTAKES
 from tests.simulation.owners import Owners
+from tests.simulation.past_mistakes import PAST_MISTAKES
 from tests.simulation.pasts import Pasts
 from tests.simulation.run import TABLES
 from tests.simulation.scenario import Scenario
 
 SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for one in (TABLES, Pasts(), Owners())}
+
+PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
+    TABLES.name: MISTAKES,
+    Pasts.name: PAST_MISTAKES,
+    Owners.name: OWNER_MISTAKES,
+}

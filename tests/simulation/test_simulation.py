@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 import pytest
 
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.mistakes import MISTAKES
 from tests.simulation.plans import OTHERS, WRITERS
-from tests.simulation.run import Failed, Violation, explain, on_one_cpu, plan, run, shrunk
+from tests.simulation.run import Violation, explain, plan, run, shrunk
+from tests.simulation.searching import first_failure, run_seeds
 
-QUICK = int(os.environ.get("TURNSTILE_SEEDS", "300"))
+QUICK = int(os.environ.get("TURNSTILE_SEEDS", "220"))
 EASY = (
     "named: without 'next'",
     "named: without 'later'",
@@ -29,29 +29,6 @@ EASY = (
     "gc: staged files above the floor",
 )
 """Mistakes that a few hundred seeds find; the others need thousands."""
-
-
-def run_seeds(start: int, seeds: int) -> Counter[str]:
-    """Every invariant holds at every step of every seed; a failure is told as a small trace."""
-    seen: Counter[str] = Counter()
-    with on_one_cpu():
-        for seed in range(start, start + seeds):
-            try:
-                seen += run(plan(seed)).seen
-            except Failed:
-                pytest.fail(explain(seed), pytrace=False)
-    return seen
-
-
-def first_failure(name: str, seeds: int) -> Failed | None:
-    """The first seed that finds a planted mistake."""
-    with MISTAKES[name][0](), on_one_cpu():
-        for seed in range(seeds):
-            try:
-                run(plan(seed))
-            except Failed as failed:
-                return failed
-    return None
 
 
 def test_i1_i2_i3_i4_i5_i6_i7_i9_i10_i11_hold_at_every_step_whatever_fails() -> None:
@@ -78,14 +55,14 @@ def test_i1_i2_i3_i4_i5_i6_i7_i9_i10_i11_hold_over_ten_thousand_seeds_and_every_
 
 @pytest.mark.parametrize("name", EASY)
 def test_i1_to_i11_a_planted_mistake_is_found(name: str) -> None:
-    assert first_failure(name, 400) is not None
+    assert first_failure(MISTAKES[name][0], 400) is not None
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", sorted(MISTAKES.keys() - set(EASY)))
 def test_i1_to_i11_a_planted_mistake_that_needs_luck_is_found(name: str) -> None:
-    assert first_failure(name, 6_000) is not None
+    assert first_failure(MISTAKES[name][0], 6_000) is not None
 
 
 def test_a_seed_is_the_same_run_every_time() -> None:
@@ -95,7 +72,7 @@ def test_a_seed_is_the_same_run_every_time() -> None:
 
 def test_a_failing_run_is_made_smaller_and_told_with_its_seed_and_trace() -> None:
     with MISTAKES["named: without 'next'"][0]():
-        failed = first_failure("named: without 'next'", 50)
+        failed = first_failure(MISTAKES["named: without 'next'"][0], 50)
         assert failed is not None
         told = explain(failed.plan.seed)
     assert f"seed {failed.plan.seed}," in told and "RATIFIED" in told and "I1" in told
