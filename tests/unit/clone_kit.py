@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import head_of
@@ -11,6 +13,8 @@ from turnstile.core.catalog_paths import Path
 from turnstile.core.decision import Ratified
 from turnstile.core.entities import TABLE
 from turnstile.core.head import PINNED
+from turnstile.core.iceberg_entities import IcebergTable
+from turnstile.core.principal import OPERATOR
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.clone import Cloned, Cloner, Judge
 from turnstile.services.catalog.clone_delta import DeltaCopier
@@ -19,8 +23,17 @@ from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.paths import published_path
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.ratify import Ratifier
+from turnstile_iceberg import requests
 from turnstile_iceberg.cloning import copiers
+from turnstile_iceberg.context import Context
 from turnstile_iceberg.files import MetadataFiles
+from turnstile_iceberg.tables import Tables
+
+SCHEMA = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "id", "type": "long", "required": True}],
+}
 
 
 def anyone(_now: Tree, _source: Path, _kind: str | None, _to: Path, *, past: bool) -> None:
@@ -54,7 +67,7 @@ def commit(world: FakeWorld, table_id: str, *actions: dict[str, Any]) -> int:
 
 def held(world: FakeWorld, location: str) -> frozenset[str]:
     """The clones that need a location."""
-    return frozenset(world.refs.rows[world.space.location(location)].get("clones", ()))
+    return frozenset(world.refs.rows.get(world.space.location(location), {}).get("clones", ()))
 
 
 def check_shown(world: FakeWorld, table_id: str, version: int) -> None:
@@ -64,3 +77,22 @@ def check_shown(world: FakeWorld, table_id: str, version: int) -> None:
     storage = world.storages.open(head.location)
     assert all(storage.stat(published_path(number)) is not None for number in range(version + 1))
     assert world.objs.get(world.space.objs(head.catalog), head.metadata) is not None
+
+
+def iceberg_table(services: CatalogServices, name: str) -> IcebergTable:
+    """A new Iceberg table, whose location holds one data file."""
+    *namespace, table = name.split(".")
+    files = MetadataFiles(services.world.storages, services.world.ids)
+    context = Context(services, services.committer, files, OPERATOR, lambda: None)
+    asked = msgspec.convert({"name": table, "schema": SCHEMA}, requests.CreateTable)
+    made = Tables(context).create("main", tuple(namespace), asked).entity
+    assert made is not None
+    services.world.storages.open(made.location).put_if_absent("data/1.parquet", b"x")
+    return made
+
+
+def drop_iceberg(services: CatalogServices, name: str) -> None:
+    """Drop an Iceberg table with its files."""
+    files = MetadataFiles(services.world.storages, services.world.ids)
+    context = Context(services, services.committer, files, OPERATOR, lambda: None)
+    Tables(context).drop("main", path(name), purge=True)
