@@ -9,11 +9,13 @@ import msgspec
 import shapes
 from allowed import Params, rights
 from chalice.app import Blueprint
+from refs import named_refs
 from wiring import services
 
 from turnstile.core.access import Access, Securable, check_principal
 from turnstile.core.access_rules import edit_catalog, edit_schema, edit_table, nobody
 from turnstile.core.errors import InvalidRequest
+from turnstile.core.ref_rights import check_privileges
 from turnstile.services.access import Target
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
@@ -27,6 +29,9 @@ __all__ = ["routes"]
 routes = Blueprint(__name__)
 
 UNITY = PREFIX + "/permissions/{securable_type}/{full_name}"
+REF = "ref"
+"""The type of a reference, which is a securable of our own API only: its rights are in its own row."""
+
 OWN = "/v1/permissions/{securable_type}/{full_name}"
 
 
@@ -87,17 +92,22 @@ def update_unity_permissions(securable_type: str, full_name: str) -> permissions
 @_SHOW
 def show_rights(securable_type: str, full_name: str) -> Rights:
     Query()
+    if securable_type == REF:
+        return _rights(named_refs().rights(full_name))
     return _rights(_show(securable_type, full_name))
 
 
 @routes.route(OWN, methods=["PATCH"])
 @_CHANGE
 def change_rights(securable_type: str, full_name: str) -> Rights:
-    kind, asked = permissions.securable(securable_type), body(shapes.RightsChange)
+    asked = body(shapes.RightsChange)
     if not asked.changes and asked.owner is None:
         raise InvalidRequest("the request changes nothing", field="changes", remedy="give changes, owner, or both")
     owner = asked.owner if not asked.owner else check_principal(asked.owner, "owner")
     changes = [permissions.Change(one.principal, one.add, one.remove) for one in asked.changes]
+    if securable_type == REF:
+        return _rights(named_refs().grant(full_name, permissions.checked(changes, check_privileges), owner=owner))
+    kind = permissions.securable(securable_type)
     checked = permissions.changes(kind, changes)
     return _rights(services().grants.change(permissions.target(kind, full_name), checked, owner=owner))
 

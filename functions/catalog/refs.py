@@ -10,19 +10,22 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from wiring import services
 
-from turnstile.core.access_rules import nobody
+from turnstile.core.access_rules import create_reference
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.named_ref import Entry, NamedRef
 from turnstile.services.refs_api import NamedRefs, Written
 from turnstile_http.answers import Answer
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
+from turnstile_http.rights import guard
 
-__all__ = ["routes"]
+__all__ = ["named_refs", "routes"]
 
 routes = Blueprint(__name__)
 
 REF = "/v1/refs/{name}"
+
+_JUDGED = rights.judged_inside("the reference's own rights")
 
 
 class RefAnswer(msgspec.Struct, frozen=True):
@@ -54,45 +57,48 @@ class HistoryAnswer(msgspec.Struct, frozen=True):
 
 
 @routes.route("/v1/refs", methods=["POST"])
-@rights.needs((nobody, allowed.metastore))
+@rights.needs((create_reference, allowed.metastore))
 def create_ref() -> Answer:
     asked = body(shapes.NewRef)
-    return Answer(_written(_refs().create(asked.name, asked.value, asked.request_id)), 201)
+    return Answer(_written(named_refs().create(asked.name, asked.value, asked.request_id)), 201)
 
 
 @routes.route(REF, methods=["GET"])
-@rights.needs((nobody, allowed.metastore))
+@_JUDGED
 def read_ref(name: str) -> RefAnswer:
     Query()
-    return _answer(name, _refs().read(name).current)
+    return _answer(name, named_refs().read(name).current)
 
 
 @routes.route(REF + "/history", methods=["GET"])
-@rights.needs((nobody, allowed.metastore))
+@_JUDGED
 def ref_history(name: str) -> HistoryAnswer:
     Query()
-    return _history(_refs().read(name))
+    return _history(named_refs().read(name))
 
 
 @routes.route(REF, methods=["POST"])
-@rights.needs((nobody, allowed.metastore))
+@_JUDGED
 def swap_ref(name: str) -> RefAnswer:
     asked = body(shapes.RefSwap)
-    return _written(_refs().swap(name, asked.token, asked.value, asked.request_id))
+    return _written(named_refs().swap(name, asked.token, asked.value, asked.request_id))
 
 
 @routes.route(REF, methods=["DELETE"])
-@rights.needs((nobody, allowed.metastore))
+@_JUDGED
 def delete_ref(name: str) -> None:
     asked = Query("token", "request_id")
     token = asked.text("token")
     if token is None:
         raise InvalidRequest("token is missing", field="token", remedy="read the reference: it has its token")
-    _refs().delete(name, token, asked.text("request_id"))
+    named_refs().delete(name, token, asked.text("request_id"))
 
 
-def _refs() -> NamedRefs:
-    return NamedRefs(services().world)
+def named_refs() -> NamedRefs:
+    """The references, as whoever asks may see and change them: each is judged by its own row."""
+    found, principal = services(), guard().principal
+    guard().passed()
+    return NamedRefs(found.world, principal, lambda: found.may_on_metastore(create_reference))
 
 
 def _answer(name: str, entry: Entry) -> RefAnswer:

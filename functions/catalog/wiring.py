@@ -11,7 +11,7 @@ import settings
 
 from turnstile.adapters.vending import FileVendor, Operation, vended
 from turnstile.core.access import Access
-from turnstile.core.access_rules import Chain, permitted, see_schema, see_table, use_catalog
+from turnstile.core.access_rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.core.entities import Catalog
 from turnstile.core.gc_plan import Grace
 from turnstile.ports import Vended, Vendor
@@ -58,6 +58,10 @@ class Services:
         """The catalog's services."""
         judge = guard()
         return self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
+
+    def may_on_metastore(self, rule: Rule) -> bool:
+        """Whether whoever asks may do this with the metastore; one read."""
+        return permitted(rule, guard().principal, self.judges.access.metastore())
 
     def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
         """The catalogs that whoever asks may use, with their rights."""

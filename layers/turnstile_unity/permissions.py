@@ -5,12 +5,13 @@ Source: Unity Catalog open API, "Grants". Ownership is not among the privileges.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from turnstile.core.access import Access, Grant, GrantChange, Securable, check_principal, check_privileges
+from turnstile.core.access import Access, Grant, GrantChange, Privilege, Securable, check_principal, check_privileges
 from turnstile.core.errors import InvalidRequest
 from turnstile.services.access import METASTORE, Target
 from turnstile_unity import naming
@@ -73,13 +74,18 @@ def changes(kind: Securable, asked: Sequence[Change]) -> list[GrantChange]:
     Raises:
         InvalidRequest: too many, not a principal's name, or a privilege without a meaning on this type.
     """
+    return checked(asked, partial(check_privileges, kind))
+
+
+def checked(asked: Sequence[Change], known: Callable[[Sequence[str], str], tuple[Privilege, ...]]) -> list[GrantChange]:
+    """The changes, their privileges looked up by ``known``, which is told the member they are in. Raises as ``changes``."""
     if len(asked) > MAX_CHANGES:
         raise InvalidRequest(f"{len(asked)} changes are too many", field="changes", remedy=f"at most {MAX_CHANGES}")
     return [
         GrantChange(
             check_principal(one.principal, "changes.principal"),
-            check_privileges(kind, one.add, "changes.add"),
-            check_privileges(kind, one.remove, "changes.remove"),
+            known(one.add, "changes.add"),
+            known(one.remove, "changes.remove"),
         )
         for one in asked
     ]

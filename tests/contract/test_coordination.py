@@ -11,10 +11,12 @@ import pytest
 from tests.contract.backends import Backend
 from tests.fakes.storage import FakeClock
 from turnstile.adapters.ids import RandomIds
-from turnstile.core.errors import StateConflict
+from turnstile.core.access import Access, GrantChange, Privilege
+from turnstile.core.errors import PermissionDenied, StateConflict
 from turnstile.core.keys import Space
 from turnstile.core.lease import Lease
 from turnstile.core.named_ref import RECENT
+from turnstile.core.principal import Principal
 from turnstile.services.ids import SnowflakeIds
 from turnstile.services.leases import Held, Leases
 from turnstile.services.refs_api import NamedRefs
@@ -105,3 +107,26 @@ def test_i3_i6_a_reference_goes_round_its_ring_and_knows_what_it_was_told(world:
     assert [one.value for one in refs.read("r").history()] == [str(n) for n in range(RECENT + 3, 3, -1)]
     refs.delete("r", token)
     assert refs.create("r", "again").entry.version == RECENT + 5
+
+
+def test_i12_rights_are_a_condition_of_the_write_and_of_their_own_change(world: World) -> None:
+    ann, bob = (NamedRefs(world, Principal(name)) for name in ("ann", "bob"))
+    token = ann.create("mine", "a").entry.token
+    for call in (lambda: bob.swap("mine", token, "b"), lambda: bob.read("mine"), lambda: bob.delete("mine", token)):
+        with pytest.raises(PermissionDenied):
+            call()
+    assert ann.grant("mine", [GrantChange("bob", (Privilege.MODIFY,))]) == ann.rights("mine")
+    token = bob.swap("mine", token, "b").entry.token
+    with pytest.raises(PermissionDenied):
+        bob.delete("mine", token)
+    answers = at_once(lambda: ann.grant("mine", [GrantChange("team", (Privilege.SELECT,))]))
+    assert {type(one) for one in answers} == {Access}
+    ann.grant("mine", owner="bob")
+    assert bob.rights("mine").owner == "bob"
+    with pytest.raises(PermissionDenied):
+        ann.swap("mine", token, "c")
+    bob.delete("mine", token)
+    with pytest.raises(PermissionDenied):
+        ann.read("mine")
+    ann.create("mine", "anew")
+    assert ann.rights("mine") == Access("ann")

@@ -49,9 +49,15 @@ def functions() -> dict[str, ModuleType]:
     return {name: load_function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
+def _api(kind: str) -> str:
+    """The API that knows this kind of securable."""
+    return "/v1" if kind == "ref" else B
+
+
 class Realm:
     """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit, the external table
-    ``sales.e1``, and a staging table of ann's and one of bob's. All of it is owned by nobody but admins.
+    ``sales.e1``, a staging table of ann's and one of bob's, and the reference ``app``. All of it is owned by nobody but
+    admins.
 
     Args:
         world: one that has all of that, or nothing at all.
@@ -72,7 +78,8 @@ class Realm:
                     "data_source_format": "DELTA", "columns": [], "storage_location": EXTERNAL}  # fmt: skip
         self.external = self.must("POST", f"{B}/tables", external).json["table_id"]
         self.staged = {user: self.stage_of(user) for user in ("ann", "bob")}
-        for kind, name in (("catalog", "main"), ("schema", "main.sales"), ("schema", "main.hr"),
+        self.must("POST", "/v1/refs", {"name": "app", "value": "a"})
+        for kind, name in (("ref", "app"), ("catalog", "main"), ("schema", "main.sales"), ("schema", "main.hr"),
                            ("table", "main.sales.t1"), ("table", "main.sales.e1")):  # fmt: skip
             self.own(kind, name, "")
 
@@ -109,11 +116,11 @@ class Realm:
 
     def grant(self, kind: str, name: str, principal: str, *privileges: str) -> None:
         change = {"principal": principal, "add": privileges, "remove": []}
-        self.must("PATCH", f"{B}/permissions/{kind}/{name}", {"changes": [change]})
+        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
 
     def revoke(self, kind: str, name: str, principal: str, *privileges: str) -> None:
         change = {"principal": principal, "add": [], "remove": privileges}
-        self.must("PATCH", f"{B}/permissions/{kind}/{name}", {"changes": [change]})
+        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
 
     def own(self, kind: str, name: str, principal: str) -> None:
         self.must("PATCH", f"/v1/permissions/{kind}/{name}", {"owner": principal})

@@ -35,7 +35,7 @@ def _by_id(realm: Realm, operation: str) -> str:
 
 def _ref(realm: Realm, method: str, what: str = "") -> Ask:
     """A request about a reference that is there."""
-    token = realm.must("POST", "/v1/refs", {"name": "app", "value": "a", "request_id": "r"}).json["token"]
+    token = realm.must("GET", "/v1/refs/app").json["token"]
     body = {"token": token, "value": "b"} if method == "POST" else None
     return Ask(method, f"/v1/refs/app{what}", body, {"token": token} if method == "DELETE" else {})
 
@@ -161,11 +161,13 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),
     "clone namespace": lambda _: Ask("POST", CLONES, {"from": "hr", "to": "hr9"}),
     "clone the past": _clone_the_past,
-    "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "app", "value": "a"}),
+    "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "other", "value": "a"}),
     "read ref": lambda realm: _ref(realm, "GET"),
     "ref history": lambda realm: _ref(realm, "GET", "/history"),
     "swap ref": lambda realm: _ref(realm, "POST"),
     "delete ref": lambda realm: _ref(realm, "DELETE"),
+    "grant on ref": lambda _: _grant("ref", "app", own=True),
+    "show rights on ref": lambda _: Ask("GET", "/v1/permissions/ref/app"),
     "collect garbage": lambda _: Ask("POST", "/v1/gc", {}),
     # -- rights
     "show rights": lambda _: Ask("GET", "/v1/permissions/table/main.sales.t1"),

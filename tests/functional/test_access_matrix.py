@@ -58,12 +58,24 @@ STANDINGS: dict[str, Rights] = {
     "rw": [READ_FILES, WRITE_FILES],
     "role": [*USES, SELECT, MODIFY],
     "adm": [],
+    "f": [("metastore", "metastore", "CREATE REFERENCE")],
+    "Rs": [("ref", "app", "SELECT")],
+    "Rm": [("ref", "app", "MODIFY")],
+    "Ro": [("ref", "app", "OWNER")],
 }
 """Code of a column: C and S USE of catalog and schema, s SELECT, m MODIFY, n CREATE SCHEMA (catalog), t CREATE TABLE
 (schema), o owner of table, schema or catalog, all: every privilege on the catalog; of the metastore: k CREATE CATALOG,
-e CREATE EXTERNAL TABLE, r READ FILES, w WRITE FILES. ``role`` has them by its role, ``adm`` is an admin."""
+e CREATE EXTERNAL TABLE, r READ FILES, w WRITE FILES, f CREATE REFERENCE; of the reference: Rs SELECT, Rm MODIFY, Ro owner. ``role`` has them by its role, ``adm`` is an admin."""
 
-OPEN = ("service", "unity summary", "list catalogs", "unity list catalogs", "show rights", "show permissions")
+OPEN = (
+    "show rights on ref",
+    "service",
+    "unity summary",
+    "list catalogs",
+    "unity list catalogs",
+    "show rights",
+    "show permissions",
+)
 """What everybody may ask: about nothing, or about what is theirs."""
 
 USER = {"role": "member", "adm": "root"}

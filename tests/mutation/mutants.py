@@ -28,6 +28,7 @@ WRITES: Final = (
     "turnstile.core.clones",
     "turnstile.core.client_rows",
     "turnstile.core.named_ref",
+    "turnstile.core.ref_rights",
     "turnstile.core.request_rows",
     "turnstile.core.lease",
     "turnstile.core.updateable",

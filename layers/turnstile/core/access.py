@@ -34,6 +34,7 @@ class Privilege(StrEnum):
     READ_FILES = "READ FILES"
     WRITE_FILES = "WRITE FILES"
     CREATE_EXTERNAL_TABLE = "CREATE EXTERNAL TABLE"
+    CREATE_REFERENCE = "CREATE REFERENCE"
 
 
 class Securable(StrEnum):
@@ -54,6 +55,7 @@ GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
         Privilege.READ_FILES,
         Privilege.WRITE_FILES,
         Privilege.CREATE_EXTERNAL_TABLE,
+        Privilege.CREATE_REFERENCE,
     ),
     Securable.CATALOG: (Privilege.USE_CATALOG, *_SCHEMA),
     Securable.SCHEMA: _SCHEMA,

@@ -175,13 +175,18 @@ def create_external(at: Standing) -> bool:
     return at.holds(Privilege.CREATE_EXTERNAL_TABLE)
 
 
+def create_reference(at: Standing) -> bool:
+    """Create a reference for another system; who may do what with it then is in its own row (``core/ref_rights.py``)."""
+    return at.holds(Privilege.CREATE_REFERENCE)
+
+
 def nobody(_at: Standing) -> bool:
     """For admins only."""
     return False
 
 
 TABLE_RULES: Final = (see_table, read_table, modify_table, write_files, edit_table)
-METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_external)
+METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_external, create_reference)
 
 
 def permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:

@@ -1,6 +1,6 @@
 """Named references: the same primitive that tables and catalogs stand on, for other systems (a pointer per application).
 
-    ref    {key, kind, name, token, version, state, recent, made, created, changed_at}
+    ref    {key, kind, name, token, version, state, recent, made, rights, created, changed_at}
 
 A reference has a value and a *token*, which names this very value of this very reference: no two writes make the same
 token, so a swap under "the token is still t" cannot be fooled by a value that came back. The token is made of the
@@ -24,7 +24,8 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.core.errors import InvalidRequest, TooLarge
-from turnstile.core.plan import Action, Append, Change, Clause, Equals, Erase, Insert, Row, Set, new_row
+from turnstile.core.plan import Action, Append, Change, Clause, Drop, Equals, Erase, Insert, Row, Set, new_row
+from turnstile.core.ref_rights import Rights, owned_by, unchanged
 
 RECENT: Final = 20
 """Values that a reference remembers, the present one included."""
@@ -55,7 +56,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(Entry)
 
 
 class NamedRef(msgspec.Struct, frozen=True):
-    """A parsed row: ``made`` is the token of the value that it was created with, ``created`` when that was (ms)."""
+    """A parsed row: ``made`` is the token of the value that it was created with, ``created`` when that was (ms);
+    ``rights`` as in ``ref_rights``."""
 
     name: str
     version: int
@@ -63,6 +65,7 @@ class NamedRef(msgspec.Struct, frozen=True):
     recent: tuple[Entry, ...]
     made: str
     created: int
+    rights: Rights = {}
 
     @classmethod
     def from_row(cls, row: Row) -> NamedRef:
@@ -74,6 +77,7 @@ class NamedRef(msgspec.Struct, frozen=True):
             recent=tuple(_DECODER.decode(entry) for entry in row["recent"]),
             made=row["made"],
             created=row["created"],
+            rights=row.get("rights") or {},
         )
 
     @property
@@ -114,8 +118,8 @@ def version_of(token: str) -> int:
 # -- writes -----------------------------------------------------------------------------------------------------------
 
 
-def create(key: str, name: str, value: str, request_id: str, now: int) -> Insert:
-    """The first value of a reference that never was."""
+def create(key: str, name: str, value: str, request_id: str, now: int, *, owner: str = "") -> Insert:
+    """The first value of a reference that never was; it is ``owner``'s, or admins' if that is empty."""
     entry = Entry(0, first_token(0, request_id, now), value, now)
     row: Row = {
         "key": key,
@@ -129,25 +133,35 @@ def create(key: str, name: str, value: str, request_id: str, now: int) -> Insert
         "created": now,
         "changed_at": now,
     }
+    if owner:
+        row["rights"] = owned_by(owner)
     return Insert(row, (new_row("I6"),))
 
 
-def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int) -> Change:
-    """The first value of a reference that was deleted: its next version."""
+def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int, *, owner: str = "") -> Change:
+    """The first value of a reference that was deleted: its next version. Nobody has the rights of before."""
     version = tombstone.version + 1
     entry = Entry(version, first_token(version, request_id, now), value, now)
-    again = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now))
+    rights = Set(("rights",), owned_by(owner)) if owner else Drop(("rights",))
+    again = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now), rights)
     return Change(key, (_same(tombstone.current.token),), (*_written(entry), *again))
 
 
-def swap(key: str, token: str, value: str, request_id: str, now: int) -> Change:
-    """Make ``value`` the next one, if the present one is still that of ``token``."""
-    return Change(key, (_same(token),), _next(token, value, request_id, now))
+def swap(key: str, token: str, value: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
+    """Make ``value`` the next one, if the present one is still that of ``token``; ``judged`` asks for the right to."""
+    return Change(key, (_same(token), *judged), _next(token, value, request_id, now))
 
 
-def delete(key: str, token: str, request_id: str, now: int) -> Change:
-    """Leave a tombstone, if the present value is still that of ``token``."""
-    return Change(key, (_same(token),), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
+def delete(key: str, token: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
+    """Leave a tombstone, if the present value is still that of ``token``; ``judged`` as for ``swap``."""
+    return Change(key, (_same(token), *judged), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
+
+
+def regrant(key: str, ref: NamedRef, rights: Rights) -> Change:
+    """Other rights, if those of ``ref`` are still the present ones."""
+    live = Clause("live", "I12", "the reference was not deleted meanwhile", Equals(("state",), LIVE))
+    action: Action = Set(("rights",), dict(rights)) if rights else Drop(("rights",))
+    return Change(key, (live, unchanged(ref.rights)), (action,))
 
 
 def forget(key: str, tombstone: NamedRef) -> Erase:

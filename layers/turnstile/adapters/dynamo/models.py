@@ -167,6 +167,7 @@ class NamedRefRow(RefRow):
     state = UnicodeAttribute()
     recent = ListAttribute(of=BinaryAttribute)
     made = UnicodeAttribute()
+    rights = Counts(null=True)
     created = NumberAttribute()
     changed_at = NumberAttribute()
 

@@ -1,0 +1,88 @@
+"""Rights on references: the condition of a write and the judgement of its row are one rule (I12)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fakes.refs import holds
+from tests.fakes.world import fake_world
+from turnstile.core.access import GrantChange, Privilege
+from turnstile.core.errors import NotFound, PermissionDenied
+from turnstile.core.plan import Present
+from turnstile.core.principal import Principal
+from turnstile.core.ref_rights import MAX_NAMES, OWN, READ, SWAP, access_of, permits, permitted, rights_after
+from turnstile.services.refs_api import NamedRefs
+
+NAMES = ("ann", "bob", "team", "ops")
+RIGHTS = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), max_size=4)
+ASKERS = st.builds(Principal, st.sampled_from(NAMES), st.frozensets(st.sampled_from(NAMES), max_size=3))
+ANN = Principal("ann")
+
+
+@given(rights=RIGHTS, owner=st.sampled_from(("", *NAMES)), asker=ASKERS, least=st.sampled_from((READ, SWAP, OWN)))
+def test_i12_the_condition_of_a_write_holds_exactly_for_those_who_are_permitted(
+    rights: dict[str, int], owner: str, asker: Principal, least: int
+) -> None:
+    rights = {**rights, owner: rights.get(owner, 0) + OWN} if owner else rights
+    row = {"rights": rights} if rights else {}
+    assert holds(row, permitted(asker.names, least).test) == permits(rights, asker, least)
+    assert permits(rights, Principal("root", admin=True), least)
+
+
+@given(rights=RIGHTS, owner=st.sampled_from(("", *NAMES)))
+def test_rights_and_what_is_shown_of_them_are_the_same(rights: dict[str, int], owner: str) -> None:
+    rights = {**rights, owner: rights.get(owner, 0) + OWN} if owner else rights
+    shown = access_of(rights)
+    assert shown.owner == owner
+    changes = [GrantChange(one.principal, one.privileges) for one in shown.grants]
+    assert rights_after({}, changes, shown.owner) == rights
+    assert rights_after(rights, [GrantChange(name, (), tuple(Privilege)) for name in NAMES], "") == {}
+
+
+def test_i12_somebody_in_more_roles_than_a_condition_holds_is_judged_by_the_same_rights() -> None:
+    """One read more, and the right it has is still a condition of the write."""
+    world = fake_world()
+    crowd = Principal("bob", frozenset(f"role{number:03d}" for number in range(3 * MAX_NAMES)))
+    owner, member = NamedRefs(world, ANN), NamedRefs(world, crowd)
+    token = owner.create("r", "a").entry.token
+    with pytest.raises(PermissionDenied):
+        member.swap("r", token, "b")
+    owner.grant("r", [GrantChange("role149", (Privilege.MODIFY,))])
+    world.refs.requests.clear()
+    token = member.swap("r", token, "b").entry.token
+    assert world.refs.requests == ["read", "write"]
+    assert member.read("r").current.token == token
+    write = world.refs.write
+
+    def revoked_before(asked: object) -> object:
+        world.refs.write = write  # type: ignore[method-assign]
+        owner.grant("r", [GrantChange("role149", (), (Privilege.MODIFY,))])
+        return write(asked)  # type: ignore[arg-type]
+
+    world.refs.write = revoked_before  # type: ignore[method-assign, assignment]
+    with pytest.raises(PermissionDenied):
+        member.swap("r", token, "c")
+    assert owner.read("r").current.value == "b"
+    for refs in (member, NamedRefs(world, crowd, lambda: True)):
+        with pytest.raises((PermissionDenied, NotFound)) as error:
+            refs.swap("nothing", token, "c")
+        assert isinstance(error.value, PermissionDenied) == (refs is member)
+
+
+def test_i12_a_grant_on_what_was_deleted_meanwhile_is_refused() -> None:
+    world = fake_world()
+    refs = NamedRefs(world, ANN)
+    token = refs.create("r", "a").entry.token
+    write = world.refs.write
+
+    def deleted_before(asked: object) -> object:
+        world.refs.write = write  # type: ignore[method-assign]
+        refs.delete("r", token)
+        return write(asked)  # type: ignore[arg-type]
+
+    world.refs.write = deleted_before  # type: ignore[method-assign, assignment]
+    with pytest.raises(NotFound):
+        refs.grant("r", [GrantChange("bob", (Privilege.SELECT,))])
+    assert not holds(world.refs.rows["test/ref/r"], Present(("rights", "bob")))
