@@ -7,7 +7,7 @@ Iceberg's own maintenance leaves alone files that others use. From then on both 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +16,7 @@ import msgspec
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.catalog_rows import new_staging
 from turnstile.core.clones import needs_of
+from turnstile.core.entities import Entity
 from turnstile.core.errors import TurnstileError
 from turnstile.core.iceberg_entities import ICEBERG_TABLE, ICEBERG_VIEW, IcebergTable, IcebergView
 from turnstile.core.locations import managed_location, normalise
@@ -46,6 +47,9 @@ class IcebergCopier:
         self._places = Places(catalog, _nowhere)
         self._given: dict[Path, Place] = {}
         self._made: dict[tuple[Path, str], str] = {}
+
+    def look(self, sources: Sequence[Entity]) -> None:
+        """Nothing: what a table is, its metadata file says."""
 
     def copy(self, wanted: Wanted, past: Past | None) -> Copy:
         """The clone of a table or view, as of the metadata file that its entity names, so that a moment of the past needs

@@ -184,6 +184,8 @@ class _Run:
         parts = parts_of(view, tree, asked.source, asked.to)
         check_rows(parts, {kind: copier.rows for kind, copier in self._copiers.items()})
         check_held(self._world, parts)
+        for kind, copier in self._copiers.items():
+            copier.look([part.source for part in parts if part.kind == kind])
         return self._edit(view.tree.catalog, tree, parts)
 
     def _edit(self, catalog: str, tree: Tree, parts: list[Part]) -> Edit:

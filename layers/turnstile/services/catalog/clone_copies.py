@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -56,6 +56,9 @@ class Copier(Protocol):
 
     rows: int
     """Rows of the transaction that a copy takes, those that hold locations apart."""
+
+    def look(self, sources: Sequence[Entity]) -> None:
+        """Read together what the copies of ``sources`` will need of the store."""
 
     def copy(self, wanted: Wanted, past: Past | None) -> Copy:
         """The copy of a table: everything it needs is stored, nothing names it.

@@ -8,16 +8,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
 from turnstile.core.clones import Pin, new_pinned
 from turnstile.core.content import ROW_TRACKING_DOMAIN
-from turnstile.core.entities import CloneOf, Table
+from turnstile.core.entities import CloneOf, Entity, Table
 from turnstile.core.errors import StateConflict, StorageFault, TurnstileError
 from turnstile.core.head import ACTIVE, PINNED, TableHead
 from turnstile.core.metadata import MetadataSnapshot
+from turnstile.core.plan import Row
 from turnstile.services.catalog.clone_copies import Copy, Past, Wanted
 from turnstile.services.catalog.clone_versions import timestamp_of, version_at
 from turnstile.services.catalog.heads import not_active
@@ -26,8 +29,9 @@ from turnstile.services.publish import Publisher
 from turnstile.services.transfer.reading import read_state
 from turnstile.world import World
 
-_STUCK = "stuck"
-_DROPPED = "dropped"
+_STUCK: Final = "stuck"
+_DROPPED: Final = "dropped"
+_BATCH: Final = 100  # what one request of the port takes
 
 
 class DeltaCopier:
@@ -38,10 +42,23 @@ class DeltaCopier:
     def __init__(self, world: World, snapshots: Snapshots, publisher: Publisher) -> None:
         self._world, self._snapshots, self._publisher = world, snapshots, publisher
         self._made: dict[tuple[str, tuple[str, ...]], tuple[str, Pin]] = {}
+        self._rows: dict[str, Row] = {}
         self._written: list[tuple[str, str]] = []
 
+    def look(self, sources: Sequence[Entity]) -> None:
+        """The HEADs, a hundred a request, of tables that no attempt has copied yet."""
+        known = {source for source, _ in self._made}
+        keys = [
+            self._world.space.table(one.table_id)
+            for one in sources
+            if isinstance(one, Table)
+            if one.table_id not in known
+        ]
+        for at in range(0, len(keys), _BATCH):
+            self._rows |= self._world.refs.read_many(keys[at : at + _BATCH])
+
     def copy(self, wanted: Wanted, past: Past | None) -> Copy:
-        """The clone of a Delta table. One read of its HEAD, and what publishing and finding the version take.
+        """The clone of a Delta table: what publishing and finding the version take, and a metadata snapshot to write.
 
         Raises:
             UnsupportedTable: its log cannot be read here.
@@ -91,7 +108,7 @@ class DeltaCopier:
 
     def _readable(self, table_id: str, was: str, past: Past | None) -> TableHead:
         """The HEAD, of a table that has its files: one that was dropped since the moment has them until gc begins."""
-        row = self._world.refs.read(self._world.space.table(table_id))
+        row = self._rows.get(self._world.space.table(table_id))
         head = TableHead.from_row(row) if row is not None else None
         if head is not None and head.state in (ACTIVE, PINNED, _STUCK):
             return head
