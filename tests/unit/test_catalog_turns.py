@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 import pytest
 
+from tests.fakes.storage import FakeClock, FakeIds
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import complete, fakes, fresh
-from tests.unit.test_catalog_races import at_once
+from tests.unit.test_catalog_races import at_once, widen
+from turnstile.core.catalog_paths import Path
 from turnstile.core.catalog_rows import CatalogHead, take_turn
-from turnstile.core.entities import Namespace
+from turnstile.core.entities import Entity, Namespace
 from turnstile.core.errors import StateConflict
+from turnstile.core.tree import Tree
 from turnstile.ports import Accepted, Rejected
+from turnstile.services.catalog.backoff import Backoff
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.turns import HOLD_MS, Line
@@ -130,6 +135,45 @@ def test_changes_of_one_process_stand_in_line_and_none_is_made_twice(in_line: bo
     assert at_once([partial(ten, thread) for thread in range(8)]) == [None] * 8
     assert len(made) in attempts
     complete(world)
+
+
+def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
+    """Every request has services of its own, which judge for whom it is; none of their attempts is in vain."""
+
+    class Anybody:
+        def judge(self, tree: Tree) -> None: ...
+        def judge_missing(self, catalog: str) -> None: ...
+        def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
+            return [True for _ in entities]
+
+    services = fresh()
+    world = fakes(services)
+    widen(services)
+    world.objs.requests.clear()
+
+    def ten(thread: int) -> None:
+        for n in range(10):
+            services.watched(Anybody()).namespaces.create("main", (f"t{thread}_{n}",))
+
+    assert at_once([partial(ten, thread) for thread in range(8)]) == [None] * 8
+    assert world.objs.requests.count("put_many") == 80
+    complete(world)
+
+
+def test_pauses_grow_from_the_length_of_an_attempt_to_a_bound_and_end_with_the_deadline() -> None:
+    waits: list[float] = []
+    clock, ids = FakeClock(step_ms=0), FakeIds()
+    ids.uuid = lambda: "ffffffff-ffff-4fff-bfff-ffffffffffff"  # type: ignore[method-assign]
+
+    def pause(seconds: float) -> None:
+        waits.append(round(seconds * 1000))
+        clock.now += waits[-1]
+
+    backoff = Backoff(clock, ids, pause, deadline_ms=1_500)
+    while backoff.again():
+        pass
+    assert waits == [32, 64, 128, 256, 400, 400, 400]
+    assert backoff.starving
 
 
 def test_a_line_that_does_not_move_is_left() -> None:

@@ -24,7 +24,8 @@ class Backoff:
 
     Args:
         deadline_ms: time for all attempts together.
-        first_ms, most_ms: bounds of the jitter's upper limit.
+        first_ms, most_ms: bounds of the jitter's upper limit. An attempt takes 15 ms or so: who tries again sooner than
+            others have ended loses to them again, and pays for it.
         starving: the part of ``deadline_ms`` after which it is ``starving``.
     """
 
@@ -35,7 +36,7 @@ class Backoff:
         pause: Pause,
         *,
         deadline_ms: int,
-        first_ms: int = 8,
+        first_ms: int = 32,
         most_ms: int = 400,
         starving: float = STARVING,
     ) -> None:

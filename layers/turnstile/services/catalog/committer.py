@@ -20,20 +20,21 @@ from turnstile.services.catalog.attempts import Attempts
 from turnstile.services.catalog.backoff import STARVING, Backoff, Pause, no_pause
 from turnstile.services.catalog.change import ChangeFunction, Judge, View
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.turns import Line, Turn
+from turnstile.services.catalog.turns import Turn
 from turnstile.world import World
 
 DEADLINE_MS = 10_000
 
 
 class Committer:
-    """Applies changes to catalogs. One per sandbox; safe for threads.
+    """Applies changes to catalogs. As many as are wanted per sandbox; safe for threads.
 
     Args:
         reader: the sandbox's reader; its store is written through.
         pause: how to wait between attempts.
         deadline_ms: time for all attempts of one change.
-        in_line: whether changes of one catalog by this process stand in line, as all but measurements want it.
+        in_line: whether changes stand in the line of the sandbox (``reader.store.line``). Not where an earlier one may
+            never end.
         starving: the part of the deadline after which a change asks to go first; 1, in measurements, for never.
     """
 
@@ -49,7 +50,7 @@ class Committer:
     ) -> None:
         self._world, self._reader = world, reader
         self._pause, self._deadline_ms, self._starving = pause, deadline_ms, starving
-        self._line = Line() if in_line else None
+        self._line = reader.store.line if in_line else None
 
     def commit(
         self, catalog: str, change: ChangeFunction, *, row: Row | None = None, judge: Judge | None = None

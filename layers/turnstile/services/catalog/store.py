@@ -14,6 +14,7 @@ from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.ports import Obj
 from turnstile.services.catalog.lru import Lru
+from turnstile.services.catalog.turns import Line
 from turnstile.world import World
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
@@ -28,10 +29,13 @@ class CatalogStore:
 
     Args:
         limits: when indexes spill into segments.
+
+    Attributes:
+        line: in which all changes of this sandbox stand, whoever asks for them.
     """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
-        self.limits = limits or SpillLimits()
+        self.limits, self.line = limits or SpillLimits(), Line()
         self._objs, self._space, self._ids, self._clock = world.objs, world.space, world.ids, world.clock
         self._trees: Lru[tuple[str, str], Tree] = Lru(_TREES_BYTES)
         self._segments: Lru[tuple[str, str], Index] = Lru(_SEGMENTS_BYTES)

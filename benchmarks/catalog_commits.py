@@ -1,0 +1,197 @@
+"""Commits a second on one catalog's HEAD, and what each costs: ``python -m benchmarks.catalog_commits``.
+
+Every writer changes a property of a namespace of its own, again and again without a break: nothing conflicts but the
+HEAD. Writers are threads of one process, in line or not, and then sandboxes, as Lambda has them: processes where there is
+a URL to meet at, threads that share nothing on the fake. After that one writer of large changes among seven others, with
+turns and without. All of one run, so that ratios count where the machine is busy; every log is checked in the end.
+
+    fake               in memory, with the latency of a service in a network (benchmarks/catalog_racing/metering.py)
+    dynamodb-local-2   DynamoDB's API; clients and server share this machine, so its processors set the limit
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.catalog_racing import heats
+from benchmarks.catalog_racing.heats import Heat, Mode, Race
+from benchmarks.catalog_racing.places import credentials, network_of
+from benchmarks.catalog_racing.writers import Kind
+from tests.contract import servers
+from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
+from turnstile.services.catalog.backoff import STARVING
+
+
+class On(StrEnum):
+    """Backends."""
+
+    FAKE = FAKE
+    MINISTACK = MINISTACK
+    LOCAL_2 = LOCAL_2
+    LOCAL_3 = LOCAL_3
+
+
+_WIDTH = 170  # of the tables, in characters
+NEVER = 2.0  # of the deadline: nobody asks for a turn
+
+
+@contextmanager
+def started(on: On) -> Iterator[Backend]:
+    """A backend of one's own."""
+    if on is On.FAKE:
+        yield Backend(FAKE)
+        return
+    credentials()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        local = {On.LOCAL_2: servers.LOCAL_2, On.LOCAL_3: servers.LOCAL_3}
+        server = servers.dynamodb_local(local[on], folder) if on in local else servers.ministack(folder)
+        with server as url:
+            backend = Backend(on.value, url)
+            backend.make_tables()
+            yield backend
+
+
+def races(writers: Iterable[int], seconds: float, names: int, *, apart: Mode) -> Iterator[Race]:
+    """Every way to share times every number of writers, then the ones for turns."""
+    kind: Kind = "update"
+    modes: tuple[Mode, ...] = ("line", "no line", apart)
+    for count in writers:
+        for mode in modes:
+            yield Race(mode, (kind,) * count, seconds=seconds, names=names)
+    for starving in (STARVING, NEVER):
+        yield Race(apart, ("large", *(kind,) * 7), seconds=2 * seconds, names=names, starving=starving)
+
+
+def figures(heat: Heat) -> dict[str, Any]:
+    """What a heat showed; sums are for each acknowledged commit."""
+    counts, commits = heat.counts, max(1, heat.commits)
+    each = {
+        "attempts": counts.attempts,
+        "requests": sum(counts.requests.values()),
+        "write_units": counts.write_units,
+        "objs_written": counts.written,
+        "objs_deleted": counts.deleted,
+        "bytes_written": counts.bytes,
+    }
+    return {
+        "mode": heat.race.mode,
+        "writers": len(heat.race.kinds),
+        "large": heat.race.kinds.count("large"),
+        "turns": heat.race.starving < 1,
+        "per_second": round(heat.per_second, 1),
+        **{name: round(total / commits, 2) for name, total in each.items()},
+        "ms_p50": round(heat.ms(0.5), 1),
+        "ms_p95": round(heat.ms(0.95), 1),
+        "ms_longest": round(heat.ms(1), 1),
+        "large_commits": sum(
+            len(one.ms) for one, kind in zip(heat.told, heat.race.kinds, strict=True) if kind == "large"
+        ),
+        "large_ms_p50": round(heat.ms(0.5, "large"), 1),
+        "given_up": sum(one.put_off for one in heat.told),
+        "violations": heat.violations,
+    }
+
+
+def ratios(shown: list[dict[str, Any]]) -> None:
+    """Add to each how many times the commits a second of the first one that is."""
+    base = shown[0]["per_second"] or 1
+    for one in shown:
+        one["ratio"] = round(one["per_second"] / base, 2)
+
+
+_COLUMNS = {
+    "writers": "writers",
+    "mode": "how",
+    "per_second": "commits/s",
+    "ratio": "ratio",
+    "attempts": "attempts",
+    "requests": "requests",
+    "write_units": "write units",
+    "objs_written": "objs",
+    "objs_deleted": "tidied",
+    "bytes_written": "bytes",
+    "ms_p50": "p50 ms",
+    "ms_p95": "p95 ms",
+    "ms_longest": "longest",
+    "given_up": "given up",
+}
+_TURNS = {
+    "turns": "turns",
+    "per_second": "commits/s",
+    "attempts": "attempts",
+    "requests": "requests",
+    "large_commits": "large commits",
+    "large_ms_p50": "their p50 ms",
+    "ms_p95": "p95 ms of all",
+    "ms_longest": "longest",
+    "given_up": "given up",
+}
+
+
+def table(title: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> Table:
+    """Figures side by side."""
+    drawn = Table(title=title, title_justify="left")
+    for heading in columns.values():
+        drawn.add_column(heading, justify="left" if heading == "how" else "right")
+    for row in rows:
+        drawn.add_row(*(_said(row[name]) for name in columns))
+    return drawn
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.0f}" if isinstance(value, float) and value >= 100 else str(value)
+
+
+def run(
+    *,
+    on: Annotated[On, typer.Option(help="What the catalog is stored in.")] = On.FAKE,
+    writers: Annotated[list[int] | None, typer.Option(min=1, help="How many; may be given several times.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Length of each heat; twice that for turns.")] = 5.0,
+    names: Annotated[int, typer.Option(min=0, help="Namespaces that are in the catalog before.")] = 50,
+    latency: Annotated[float, typer.Option(min=0, help="Times the assumed latency, on the fake.")] = 1.0,
+    output: Annotated[str, typer.Option(help="text or json")] = "text",
+) -> None:
+    """Race for one catalog's HEAD and print what a commit costs."""
+    console, shown = Console(width=max(_WIDTH, Console().width)), []
+    with started(on) as backend:
+        delay = network_of(backend, latency)
+        apart: Mode = "processes" if backend.real else "sandboxes"
+        for race in races(writers or [1, 8, 32], seconds, names, apart=apart):
+            load = os.getloadavg()[0]
+            shown.append({**figures(heats.run(backend, race, delay=delay)), "load_before": round(load, 1)})
+    ratios(shown)
+    violations = [said for one in shown for said in one["violations"]]
+    if output == "json":
+        typer.echo(json.dumps({"on": on.value, "seconds": seconds, "names": names, "heats": shown}, indent=2))
+    else:
+        alike, mixed = [one for one in shown if not one["large"]], [one for one in shown if one["large"]]
+        console.print(table(f"{on.value}: each row is for one commit", _COLUMNS, alike))
+        console.print(table("one writer of a hundred entities a commit among seven of one", _TURNS, mixed))
+        loads = [one["load_before"] for one in shown]
+        console.print(f"{os.cpu_count()} processors, load {min(loads)} to {max(loads)} (the benchmark's own included)")
+    for said in violations:
+        console.print(f"VIOLATED: {said}", style="red")
+    raise typer.Exit(1 if violations else 0)
+
+
+def main() -> None:
+    """Parse the command line and run."""
+    typer.run(run)
+
+
+if __name__ == "__main__":
+    main()
