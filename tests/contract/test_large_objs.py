@@ -15,6 +15,7 @@ from turnstile.core.metadata import MetadataSnapshot
 from turnstile.ports import Obj, Objs
 from turnstile.services.metadata import Snapshots
 
+PART = 5_000
 CREATED = 1_770_000_000_000_000
 LATER = CREATED + 1
 ID = "segment/0a"
@@ -25,7 +26,19 @@ class Died(Exception):
     """The process ended here."""
 
 
-def large(space: str, id: str = ID, size: int = 2 * OBJ_BUDGET + 1, seed: int = 0, **more: int) -> Obj:
+@pytest.fixture(autouse=True)
+def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 5 kB: what happens does not depend on how large they are."""
+    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", PART)
+
+
+@pytest.fixture
+def _real_rows(_small_rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows as large as they are in production: do they fit?"""
+    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", OBJ_BUDGET)
+
+
+def large(space: str, id: str = ID, size: int = 2 * PART + 1, seed: int = 0, **more: int) -> Obj:
     unit = bytes((byte + seed) % 256 for byte in range(256))
     return Obj(space, id, id.partition("/")[0], (unit * (size // 256 + 1))[:size], **{"created": CREATED, **more})  # type: ignore[arg-type]
 
@@ -49,6 +62,7 @@ def lost(backend: Backend, space: str, before: int = LATER) -> list[str]:
     return [part.id.rpartition("/")[0] for part in backend.objs().lost_parts(space, before)]
 
 
+@pytest.mark.usefixtures("_real_rows")
 @pytest.mark.parametrize("size", [OBJ_BUDGET, OBJ_BUDGET + 1, 2 * OBJ_BUDGET, MAX_OBJ])
 def test_i9_a_large_obj_comes_back_whole_in_every_way(backend: Backend, space: str, size: int) -> None:
     wanted, beside = large(space, size=size), small(space, "segment/0b")
@@ -62,13 +76,23 @@ def test_i9_a_large_obj_comes_back_whole_in_every_way(backend: Backend, space: s
 
 
 def test_i9_many_large_objs_are_written_and_read_at_once(backend: Backend, space: str) -> None:
-    many = [large(space, f"segment/{number}", seed=number) for number in range(5)]
+    """Their parts are more than one batch takes."""
+    many = [large(space, f"segment/{number:02d}", seed=number) for number in range(10)]
     backend.objs().put_many([*many, small(space, "commit/1"), many[0]])
     ids = [one.id for one in many]
     assert backend.objs().get_many(space, ids) == {one.id: one for one in many}
     assert [one.id for one in backend.objs().list(space, "")] == ["commit/1", *ids], "parts are no objs"
     assert list(backend.objs().list(space, "part/")) == []
-    assert backend.objs().newest(space, "") == many[4]
+    assert backend.objs().newest(space, "") == many[9]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_real_rows")
+def test_i9_a_full_batch_of_full_rows_is_written_and_read(service: Backend, space: str) -> None:
+    """25 rows of 350 kB are 9 MB, of the 16 MB that a request may have."""
+    many = [large(space, f"segment/{number}", size=MAX_OBJ, seed=number) for number in range(3)]
+    service.objs().put_many(many)
+    assert service.objs().get_many(space, [one.id for one in many]) == {one.id: one for one in many}
 
 
 def test_i9_what_is_over_the_maximum_is_refused_and_nothing_of_it_is_written(backend: Backend, space: str) -> None:
@@ -208,6 +232,7 @@ def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
     assert [part.expires for part in old] == [2_000] * 3, "which the store removes by itself"
 
 
+@pytest.mark.usefixtures("_real_rows")
 def test_i9_a_tables_metadata_may_be_larger_than_a_row(backend: Backend, space: str) -> None:
     """As of a table with some thousand columns, whose comments say something."""
     wide = {"schemaString": "".join(f'{{"name": "column {number}"}}' for number in range(30_000))}
