@@ -1,4 +1,5 @@
-"""Limits of the service: met with a clear refusal, nothing half done. The fake has none."""
+"""Limits of the service on rows: met with a clear refusal, nothing half done. The fake has none; those on objs, which it
+has, are in ``test_large_objs``."""
 
 from __future__ import annotations
 

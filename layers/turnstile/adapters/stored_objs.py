@@ -102,7 +102,7 @@ class StoredObjs:
         yield from self._listed(space, prefix)
 
     def delete(self, space: str, id: str) -> None:
-        row = self._rows.delete(space, id)
+        row = self._rows.delete(space, id)  # if its answer was lost, nobody knows of parts any more: gc finds them
         if self._cache is not None:
             self._cache.forget(space, id)
         for part in part_ids(row) if row is not None else ():
