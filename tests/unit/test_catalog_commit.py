@@ -8,7 +8,7 @@ from tests.unit.catalog_faults import LOSSES, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from turnstile.core.catalog_rows import RECENT, CatalogHead
 from turnstile.core.entities import Namespace
-from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, TooLarge
+from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, Throttled, TooLarge
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.reader import CatalogReader
@@ -155,6 +155,38 @@ def test_an_outcome_that_stays_unknown_is_reported_as_such_and_nothing_is_delete
         committer.commit("main", lambda view: Edit("x", put={("x",): Namespace("x", "id", 1)}))
     assert "delete" not in faulty.writes
     complete(fakes(services))
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_i3_a_swap_that_is_throttled_after_a_lost_answer_is_unknown_and_not_refused(how: How) -> None:
+    """Throttled means that nothing was applied; of the first sending nobody knows that."""
+    services = fresh()
+
+    class ThenBusy(Faulty):
+        def write(self, name: str, apply: object, lost: type[Exception]) -> object:
+            if self.writes.count("write") == 1 and name == "write":
+                self.writes.append(name)
+                raise Throttled
+            return super().write(name, apply, lost)  # type: ignore[arg-type]
+
+    faulty = ThenBusy(fakes(services), 2, how)
+    with pytest.raises(OutcomeUnknown):
+        fresh(faulty.world).namespaces.create("main", ("n",))
+    assert "delete" not in faulty.writes
+    complete(fakes(services))
+
+
+def test_a_swap_that_is_throttled_at_once_says_so() -> None:
+    services = fresh()
+
+    class Busy(Faulty):
+        def write(self, name: str, apply: object, lost: type[Exception]) -> object:
+            if name == "write":
+                raise Throttled
+            return super().write(name, apply, lost)  # type: ignore[arg-type]
+
+    with pytest.raises(Throttled):
+        fresh(Busy(fakes(services)).world).namespaces.create("main", ("n",))
 
 
 def test_a_change_that_is_always_overtaken_gives_up_at_its_deadline() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from turnstile.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.core.snowflake import (
@@ -188,6 +189,23 @@ def test_a_node_that_was_given_up_is_taken_at_once_and_its_times_go_on() -> None
     assert made == sorted(set(made))
 
 
+def test_i2_a_process_that_gave_its_node_up_makes_no_more_ids_of_it_although_the_answer_was_lost() -> None:
+    sandbox = Sandbox(fake_world())
+    sandbox.ids.next()
+    write = sandbox.world.refs.write
+
+    def lost(one: object) -> object:
+        write(one)  # type: ignore[arg-type]
+        raise OutcomeUnknown("lost")
+
+    sandbox.world.refs.write = lost  # type: ignore[assignment,method-assign]
+    with pytest.raises(OutcomeUnknown):
+        sandbox.ids.close()
+    with pytest.raises(OutcomeUnknown):
+        sandbox.ids.next()  # it has to ask for a lease first
+    sandbox.ids.close()
+
+
 def test_claimed_ids_go_on_to_another_when_one_is_taken() -> None:
     world = fake_world()
     world.clock.step = 0
@@ -206,7 +224,7 @@ def test_claimed_ids_go_on_to_another_when_one_is_taken() -> None:
     assert (error.value.type, len(refusals)) == ("NoFreeId", CLAIMS)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(2, 6), st.integers(0, 2**32))
 def test_claimed_ids_of_one_millisecond_never_meet(processes: int, seed: int) -> None:
     """With so few random bits that they collide all the time."""

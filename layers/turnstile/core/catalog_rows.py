@@ -121,10 +121,11 @@ def swap_head(at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, tur
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
     """The catalog's row goes while ``head`` is its HEAD; a note that its objs are still there takes its place, under
-    the key ``gone``, from which on their grace counts."""
+    the key ``gone``, from which on their grace counts. It takes the place of an older note, too: what an earlier catalog
+    of the name has left lies among the objs of this one, which nothing led to only from now on (I10)."""
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
     note: Row = {"key": gone, "kind": "gone", "name": name, "created": now}
-    return Erase(key, (same,)), Insert(note, (new_row("I10"),))
+    return Erase(key, (same,)), Insert(note, ())
 
 
 def forget_catalog(row: Row) -> Erase:

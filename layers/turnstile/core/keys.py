@@ -23,7 +23,7 @@ class Space:
         return f"{self.realm}/catalog/{name.lower()}"
 
     def gone(self, name: str) -> str:
-        """refs key of a dropped catalog whose objs are still there; ``name`` with the last HEAD, which is unique."""
+        """refs key of a dropped catalog whose objs are still there."""
         return f"{self.realm}/gone/{name.lower()}"
 
     def staging(self, table_id: str) -> str:

@@ -35,6 +35,8 @@ class GoneCatalogs:
             return
         batch = list[Item]()
         if not self._again(row):
+            if not self._same(row):  # read after that: a catalog that came and went since has left a note of its own
+                return
             for item in self._due(row, now, grace):
                 batch.append(item)
                 if len(batch) == _BATCH:
@@ -56,6 +58,11 @@ class GoneCatalogs:
     def _again(self, row: Row) -> bool:
         """Whether there is a catalog of that name."""
         return self._means.world.refs.read(self._means.world.space.catalog(row["name"])) is not None
+
+    def _same(self, row: Row) -> bool:
+        """Whether the note is still the one that was found."""
+        found = self._means.world.refs.read(row["key"])
+        return found is not None and found["created"] == row["created"]
 
     def _remove(self, row: Row, items: tuple[Item, ...]) -> None:
         world = self._means.world

@@ -76,9 +76,9 @@ class SnowflakeIds:
     def close(self) -> None:
         """Give the node up, so that others need not wait for the end of its lease."""
         with self._lock:
-            if self._lease is not None:
-                self._leases.release(self._lease, self._issuer.free)
-            self._lease = None
+            lease, self._lease = self._lease, None  # first: the node may be another's even if the answer is lost (I2)
+            if lease is not None:
+                self._leases.release(lease, self._issuer.free)
 
     def _extended(self, lease: Lease, age: int) -> bool:
         """Renew in passing; False when somebody else has the lease. When the store cannot be asked now, what is left of

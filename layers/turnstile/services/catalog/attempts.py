@@ -14,7 +14,7 @@ from turnstile.core.ancestry import parents_after
 from turnstile.core.catalog_paths import key_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import Entity, Table, kind_of
-from turnstile.core.errors import OutcomeUnknown
+from turnstile.core.errors import OutcomeUnknown, Throttled
 from turnstile.core.index import Index, IndexEntry
 from turnstile.core.layered import LayeredIndex
 from turnstile.core.plan import Row, Write
@@ -122,17 +122,28 @@ class Attempts:
 
     def _send(self, at: CatalogHead, id: str, writes: list[Write]) -> Accepted | AllAccepted | Lost:
         """Send until there is an answer. Sending the same swap again is harmless: it is applied now, or refused by a
-        row that tells whether it was applied before."""
+        row that tells whether it was applied before.
+
+        Raises:
+            Throttled: nothing was applied.
+            OutcomeUnknown: the answer was lost until the deadline, or nobody took the swap that was sent again (I3).
+        """
+        unknown: OutcomeUnknown | None = None
         while True:
             try:
                 if len(writes) == 1:
                     answer = self._world.refs.write(writes[0])
                     return Lost(answer.row) if isinstance(answer, Rejected) else answer
                 several = self._world.refs.transact(writes, id)
-            except OutcomeUnknown:
+            except OutcomeUnknown as lost:
+                unknown = lost
                 if not self._backoff.again():
                     raise
                 continue
+            except Throttled:
+                if unknown is None:
+                    raise
+                raise unknown from None  # what is known of the last try says nothing of the one before
             if isinstance(several, AllAccepted):
                 return several
             failed = {position - 1: row for position, row in several.failed.items() if position}

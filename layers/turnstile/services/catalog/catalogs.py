@@ -146,7 +146,7 @@ class Catalogs:
                 raise StateConflict(
                     "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
                 )
-            gone = self._world.space.gone(f"{name}/{tree.head}")
+            gone = self._world.space.gone(name)
             writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
             return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)
 
