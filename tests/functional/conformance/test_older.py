@@ -116,6 +116,16 @@ def test_i9_a_schema_gets_another_name_with_its_tables_and_its_other_changes_in_
     )
 
 
+@covers(updateSchema=(400, 429))
+def test_i10_a_schema_keeps_its_name_while_a_table_in_it_takes_no_commits(unity: Unity) -> None:
+    made = unity.create()
+    row = unity.world.refs.rows[unity.world.space.table(made["metadata"]["table-uuid"])]
+    for state, status, code in (("leaving", 400, "INVALID_ARGUMENT"), ("stuck", 429, "RESOURCE_EXHAUSTED")):
+        row["state"] = state
+        refused_old(unity.call("PATCH", f"{B}/schemas/main.sales", {"new_name": "trade"}), status, code)
+    assert unity.get(f"{B}/schemas/main.sales").status == 200
+
+
 @covers(createSchema=200, updateSchema=(400, 404))
 def test_i9_a_name_that_a_schema_cannot_get_changes_nothing_of_it(unity: Unity) -> None:
     unity.post(f"{B}/schemas", {"name": "hr", "catalog_name": "main"})
