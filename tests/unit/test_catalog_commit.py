@@ -8,7 +8,15 @@ from tests.unit.catalog_faults import LOSSES, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from turnstile.core.catalog_rows import RECENT, CatalogHead
 from turnstile.core.entities import Namespace
-from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, Throttled, TooLarge
+from turnstile.core.errors import (
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    StorageFault,
+    Throttled,
+    TooLarge,
+)
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.reader import CatalogReader
@@ -174,6 +182,29 @@ def test_i3_a_swap_that_is_throttled_after_a_lost_answer_is_unknown_and_not_refu
         fresh(faulty.world).namespaces.create("main", ("n",))
     assert "delete" not in faulty.writes
     complete(fakes(services))
+
+
+@pytest.mark.parametrize("fault", [Throttled, StorageFault])
+def test_i3_what_cannot_be_read_of_the_history_leaves_the_outcome_unknown(fault: type[Exception]) -> None:
+    """The swap landed, its answer was lost, so many committed since that the row has forgotten it, and the log is busy."""
+    services = fresh()
+    other, world = fresh(services.world), fakes(services)
+    faulty = Faulty(world, 2, "lost")
+    get = world.objs.get
+
+    def busy(space: str, id: str) -> object:
+        raise fault("busy")
+
+    def pause(_: float) -> None:
+        for n in range(RECENT + 5):
+            other.namespaces.create("main", (f"o{n}",))
+        world.objs.get = busy  # type: ignore[assignment,method-assign]
+
+    committer = Committer(faulty.world, CatalogReader(faulty.world), pause=pause)
+    with pytest.raises(OutcomeUnknown):
+        committer.commit("main", lambda view: Edit("mine", put={("mine",): Namespace("mine", "id", 1)}))
+    world.objs.get = get  # type: ignore[method-assign]
+    complete(world)
 
 
 def test_a_swap_that_is_throttled_at_once_says_so() -> None:

@@ -14,7 +14,7 @@ from turnstile.core.ancestry import parents_after
 from turnstile.core.catalog_paths import key_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import Entity, Table, kind_of
-from turnstile.core.errors import OutcomeUnknown, Throttled
+from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.core.index import Index, IndexEntry
 from turnstile.core.layered import LayeredIndex
 from turnstile.core.plan import Row, Write
@@ -158,7 +158,10 @@ class Attempts:
             return id in head.recent
         parent = head.recent[-1]
         while True:  # more commits came in between than the row remembers: walk back
-            tree = self._store.find_tree(head.name, parent)
+            try:
+                tree = self._store.find_tree(head.name, parent)
+            except (StorageFault, Throttled) as error:
+                raise OutcomeUnknown(f"whether catalog commit {id} was applied could not be read") from error
             if tree is None:
                 raise OutcomeUnknown(f"the answer to catalog commit {id} was lost, and its successors are gone")
             if tree.commit.seq <= seq or not tree.commit.parents:
