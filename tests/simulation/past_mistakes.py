@@ -19,7 +19,7 @@ from turnstile.services.catalog.listing import Listings
 from turnstile.services.catalog.turns import Turn
 from turnstile.services.collect_task import CollectTask
 from turnstile.services.gc_catalogs import GoneCatalogs
-from turnstile.services.gc_history import HistoryObjs
+from turnstile.services.gc_trees import KeptTrees
 from turnstile_iceberg.commits import Commits
 from turnstile_iceberg.context import Context
 
@@ -48,7 +48,7 @@ def never(owner: type, name: str, answer: Any = ()) -> Plant:
 
 def _edge(later: int) -> Plant:
     """The edge is so much nearer (ms)."""
-    return lambda: swapped(GC + "AsOf", lambda as_of: lambda time: as_of(time=time + later))
+    return lambda: swapped("turnstile.services.gc_trees.AsOf", lambda as_of: lambda time: as_of(time=time + later))
 
 
 class _Began(int):
@@ -203,9 +203,9 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "gc: the edge is now": (all_of(_edge(4 * HOUR), _old_at_once), "I10"),
     "gc: no margin at the edge": (_edge(HOUR), "I10"),
     "gc: no margin for what is on its way": (lambda: swapped(GC + "SETTLED_MS", _OnlyAtTheEdge), "I10"),
-    "gc: restoring commits are not marked": (never(HistoryObjs, "_restoring"), "I10"),
-    "gc: snapshots are not marked": (never(HistoryObjs, "_named"), "I10"),
-    "gc: recent HEADs are not marked": (never(HistoryObjs, "_recent"), "I10"),
+    "gc: restoring commits are not marked": (never(KeptTrees, "_restoring"), "I10"),
+    "gc: snapshots are not marked": (never(KeptTrees, "_named"), "I10"),
+    "gc: recent HEADs are not marked": (never(KeptTrees, "_recent"), "I10"),
     "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
     "gc: a catalog created again is not seen": (never(GoneCatalogs, "_again", answer=False), "I10"),
     "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),

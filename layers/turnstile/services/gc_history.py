@@ -1,6 +1,6 @@
 """Objs of catalogs' trees that no HEAD of the last days leads to: old commits, what only they named, lost attempts.
 
-    1  edge     the commit that was the HEAD when the history that is kept began: a few reads
+    1  edge     the commit that was the HEAD when the history that is kept began: a few reads (``gc_trees``)
     2  mark     what HEAD, recent HEADs, edge, restoring commits and named snapshots lead to, in bounded memory
     3  sweep    the objs in id order, oldest commits first: old and not marked
 
@@ -18,17 +18,15 @@ from typing import Final
 
 from turnstile.core.bloom import BloomFilter
 from turnstile.core.catalog_rows import CatalogHead
-from turnstile.core.errors import NotFound
 from turnstile.core.gc_plan import SETTLED_MS, Item, due
 from turnstile.core.obj_types import prefixes
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
-from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import snapshots_of
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 from turnstile.services.gc_parts import lost_parts
+from turnstile.services.gc_trees import KeptTrees
 
 PREFIXES: Final = prefixes("history")
 """Commits, entities, segments, in this order: a commit goes before what it leads to, so that a HEAD of the past is whole or gone."""
@@ -47,31 +45,27 @@ class HistoryObjs:
     def __init__(self, means: Means) -> None:
         self._means = means
         self._reader = CatalogReader(means.world)
-        self._history = History(self._reader)
 
     def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
         began = now - self._means.grace.history - SETTLED_MS
         head = CatalogHead.from_row(row)
         yield from self._batches(head, lost_parts(self._means, "history", head.name, now))
-        if head.created > began:  # objs of a dropped catalog of the same name could be among these
+        kept = KeptTrees.of(self._reader, head, began)
+        if kept is None:  # objs of a dropped catalog of the same name could be among a younger one's
             return
-        try:
-            edge = self._history.tree(head.name, AsOf(time=began))
-        except NotFound:
-            return
-        marked = self._marked(head, edge, now)
+        marked = self._marked(kept, now)
         self._means.faults("collect.marked")
         for prefix in PREFIXES:
-            yield from self._batches(head, self._unmarked(head, prefix, marked, edge, now))
+            yield from self._batches(head, self._unmarked(kept, prefix, marked, now))
 
-    def _unmarked(self, head: CatalogHead, prefix: str, marked: BloomFilter, edge: Tree, now: int) -> Iterator[Item]:
+    def _unmarked(self, kept: KeptTrees, prefix: str, marked: BloomFilter, now: int) -> Iterator[Item]:
         """Objs that are older than the kept history and that nothing in it leads to."""
-        grace = self._means.grace.history
+        grace, head = self._means.grace.history, kept.head
         for obj in self._means.world.objs.list(self._means.world.space.objs(head.name), prefix):
             created = obj.created // 1000
             if obj.id in marked or created > now - grace - 2 * SETTLED_MS:
                 continue
-            since = max(created, edge.commit.at // 1000)
+            since = max(created, kept.edge.commit.at // 1000)
             item = due("history", f"{head.name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
             if item is not None:
                 yield item
@@ -86,13 +80,13 @@ class HistoryObjs:
         if found:
             yield Batch(tuple(found), partial(self._remove, head, tuple(found)))
 
-    def _marked(self, head: CatalogHead, edge: Tree, now: int) -> BloomFilter:
+    def _marked(self, kept: KeptTrees, now: int) -> BloomFilter:
         segments: set[str] = set()
-        current = self._reader.store.tree(head.name, head.head)
-        about = sum(segment.weight for tree in (current, edge) for segment in tree.index.directory) // _ENTRY_BYTES
-        about += (len(current.index.embedded) + 1) * len(head.recent)
+        two = (kept.current, kept.edge)
+        about = sum(segment.weight for tree in two for segment in tree.index.directory) // _ENTRY_BYTES
+        about += (len(kept.current.index.embedded) + 1) * len(kept.head.recent)
         marked = BloomFilter(min(_BITS, about * _BITS_EACH), now)
-        for tree in (current, edge, *self._recent(head), *self._restoring(current, edge), *self._named(current)):
+        for tree in (*two, *kept.others()):
             self._mark(tree, marked, segments)
         return marked
 
@@ -107,28 +101,6 @@ class HistoryObjs:
                 marked.add(segment.obj)
                 for _, entry in self._reader.store.segment(tree.catalog, segment.obj).iterate():
                     marked.add(entry.obj)
-
-    def _recent(self, head: CatalogHead) -> Iterator[Tree]:
-        """The HEADs that the row remembers, for recovery by hand."""
-        for id in head.recent[1:]:
-            found = self._reader.store.find_tree(head.name, id)
-            if found is not None:
-                yield found
-
-    def _restoring(self, current: Tree, edge: Tree) -> Iterator[Tree]:
-        """Commits since the edge that brought in what was not there before them."""
-        id = current.commit.restored_by
-        while id:
-            tree = self._reader.store.find_tree(current.catalog, id)
-            if tree is None or tree.commit.seq <= edge.commit.seq:
-                return
-            yield tree
-            id = tree.commit.restored_by
-
-    def _named(self, current: Tree) -> Iterator[Tree]:
-        """HEADs that have a name for as long as it stays."""
-        for snapshot in snapshots_of(current, self._reader.store):
-            yield self._reader.store.tree(current.catalog, snapshot.head)
 
     def _remove(self, head: CatalogHead, items: tuple[Item, ...]) -> None:
         world = self._means.world

@@ -45,8 +45,7 @@ class KeptTrees:
         """The others; one may come several times."""
         yield from self._recent()
         yield from self._restoring()
-        for snapshot in snapshots_of(self.current, self._reader.store):
-            yield self._reader.store.tree(self.current.catalog, snapshot.head)
+        yield from self._named()
 
     def _recent(self) -> Iterator[Tree]:
         """The HEADs that the row remembers, for recovery by hand."""
@@ -64,3 +63,8 @@ class KeptTrees:
                 return
             yield tree
             id = tree.commit.restored_by
+
+    def _named(self) -> Iterator[Tree]:
+        """HEADs that have a name for as long as it stays."""
+        for snapshot in snapshots_of(self.current, self._reader.store):
+            yield self._reader.store.tree(self.current.catalog, snapshot.head)
