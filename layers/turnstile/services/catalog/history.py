@@ -93,18 +93,17 @@ class History:
             InvalidRequest: not exactly one of HEAD, number, time and snapshot.
             NotFound: no such commit or snapshot, never or no more.
         """
-        if as_of == AsOf(head=as_of.head) and as_of.head is not None:
-            found = self._tree(now, as_of.head)
-        else:
-            found = self._tree_at(now, as_of)
+        by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
+        # what a snapshot names may be so old that nothing else says any more that it was a HEAD
+        found = self._tree(now, as_of.head or "") if by_head else self._tree_at(now, as_of)
         if as_of.snapshot is not None or found.head == now.head or self._stays(now, found, since):
             return found
         raise _gone(now.catalog, found.head)
 
     def _stays(self, now: Tree, past: Tree, since: int) -> bool:
-        if past.commit.at < since * 1000 and any(
-            one.head == past.head for one in snapshots_of(now, self._reader.store)
-        ):
+        """Whether gc leaves a tree alone: a snapshot names it, or it was not replaced before ``since`` (ms)."""
+        old = past.commit.at < since * 1000
+        if old and any(one.head == past.head for one in snapshots_of(now, self._reader.store)):
             return True
         replaced = self._replaced(now, past)
         return replaced is not None and replaced >= since * 1000
