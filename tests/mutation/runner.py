@@ -55,6 +55,8 @@ NEAREST: Final = {
     "gc_plan": ("test_gc_*", "test_traps*"),
     "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_gc_history", "test_traps*"),
     "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "clone_holds": ("test_catalog_clauses", "test_catalog_clone*"),
+    "clones": ("test_catalog_clauses", "test_catalog_clone*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
     "client_rows": ("test_clients",),
     "named_ref": ("test_core_rows", "test_named_refs", "test_gc_refs", "test_ref_rights"),

@@ -23,14 +23,17 @@ from turnstile.core.plan import Absent, Change, Clause, Drop, Equals, Exclude, I
 MAX_CLONES: Final = 200
 """Clones that may need one location: 8 kB of its owner's row, which each of them writes once and gc reads."""
 
-UNCLONED: Final = Clause("uncloned", "I10", "no clone needs what lies there", Absent(("clones",)))
-
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
     """A location that a clone needs: where, and whose it is (the uuid in its owner's row)."""
 
     location: str
     owner: str
+
+
+def uncloned() -> Clause:
+    """What has to hold of a location before its files may go, or somebody else may own it."""
+    return Clause("uncloned", "I10", "no clone needs what lies there", Absent(("clones",)))
 
 
 def hold(space: Space, held: Held, clones: Iterable[str]) -> Change:
@@ -75,4 +78,4 @@ def exchange(space: Space, held: Held, known: frozenset[str], *, come: Iterable[
 def begin_purge(space: Space, held: Held) -> Change:
     """No clone may need the location from now on. Again is accepted."""
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), held.owner))
-    return Change(space.location(held.location), (own, UNCLONED), (Set(("purging",), True),))
+    return Change(space.location(held.location), (own, uncloned()), (Set(("purging",), True),))

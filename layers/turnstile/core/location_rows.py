@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from turnstile.core.clone_holds import UNCLONED
+from turnstile.core.clone_holds import uncloned
 from turnstile.core.errors import StateConflict
 from turnstile.core.keys import Space
 from turnstile.core.locations import ancestors
@@ -143,7 +143,7 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
             clones=sorted(clones),
         )
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
-    writes: list[Write] = [Erase(space.location(location), (own, UNCLONED))]
+    writes: list[Write] = [Erase(space.location(location), (own, uncloned()))]
     keys = [space.location(above) for above in ancestors(location)]
     above = [(key, Location.from_row(rows[key])) for key in keys if key in rows]
     if any(found.zone for _, found in above):
