@@ -7,7 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.set-up
 SEEDS ?= 10000
 EXAMPLES ?= 1
-export TURNSTILE_EXAMPLES := $(EXAMPLES)
+export TURNSTILE_EXAMPLES = $(EXAMPLES)
 # Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
@@ -75,6 +75,7 @@ imports: setup ## Import rules: who may know whom
 .PHONY: test test-quick test-core test-stack test-spark downloads simulate mutate bench
 test: test-core test-stack test-spark ## All tests, in three groups (less all mutants: make mutate; longer: EXAMPLES=10)
 
+test-quick: EXAMPLES = 0.4
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
 	$(PYTEST) -m "not spark and not slow" $(TWO) --ignore tests/mutation tests
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.examples import scale_defaults
+
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
@@ -22,7 +24,8 @@ LONGEST = 10_000
 
 
 def pytest_configure() -> None:
-    """SIGTERM ends a session as Ctrl-C does, with fixtures torn down and a summary."""
+    """Properties try as many examples as were asked for. SIGTERM ends a session as Ctrl-C does, with a summary."""
+    scale_defaults()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 

@@ -41,10 +41,10 @@ def main() -> int:
     from tests.iceberg import spark41
 
     makers: dict[str, Callable[[], Path]] = {
-        "delta-kernel-rs": kernel_rs.build,
-        spark41.SPARK: spark41.python,
         "DynamoDB Local 2": lambda: servers.libraries(servers.LOCAL_2),
         "DynamoDB Local 3": lambda: servers.libraries(servers.LOCAL_3),
+        "delta-kernel-rs": kernel_rs.build,
+        spark41.SPARK: spark41.python,
     }
     broken = 0
     for name, make in makers.items():
@@ -52,12 +52,13 @@ def main() -> int:
         try:
             make()
         except Missing as reason:
-            print(f"{name}: not made: {reason}")
+            said = f"not made: {reason}"
         except Exception as error:  # the next one is made all the same
             broken += 1
-            print(f"{name}: {type(error).__name__}: {error}")
+            said = f"{type(error).__name__}: {error}"
         else:
-            print(f"{name}: {time.monotonic() - start:.0f} s")
+            said = f"{time.monotonic() - start:.0f} s"
+        print(f"{name}: {said}", flush=True)
     return broken
 
 

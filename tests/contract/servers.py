@@ -8,14 +8,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from tests.contract.processes import free_port, serving
-from tests.downloads import Missing, cache
+from tests.downloads import Missing, alone, cache
 
 
 @contextmanager
@@ -72,13 +72,14 @@ def libraries(release: Release) -> Path:
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
             raise Missing(f"DynamoDB Local {release.version} needs {program} (Java 17 and Maven)")
-    folder = cache("dynamodb-local") / release.version
-    if not folder.exists():
-        with tempfile.TemporaryDirectory(dir=folder.parent) as name:
-            fetched = Path(name) / "fetched"
-            fetched.mkdir()
-            _fetch(release, fetched)
-            with suppress(OSError):  # another test session was faster
+    home = cache("dynamodb-local")
+    folder = home / release.version
+    with alone(home):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=home) as name:
+                fetched = Path(name) / "fetched"
+                fetched.mkdir()
+                _fetch(release, fetched)
                 fetched.rename(folder)
     return folder / "lib"
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.functional.iceberg_kit import (
     SALES,
     SCHEMA,
@@ -94,7 +95,7 @@ def client() -> Iceberg:
     return made
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.data())
 def test_i9_a_body_with_something_odd_in_it_is_refused_or_done(data: st.DataObject) -> None:
     path, body = data.draw(st.sampled_from(REQUESTS))

@@ -9,6 +9,7 @@ from hypothesis import event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of
 from tests.unit.clone_kit import check_shown, clone, commit
@@ -231,4 +232,4 @@ def seen(services: CatalogServices) -> dict[Path, str]:
 
 
 TestCloneModel = pytest.mark.slow(CloneMachine.TestCase)
-TestCloneModel.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestCloneModel.settings = settings(max_examples=examples(30), stateful_step_count=25, deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tests.examples import examples
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, write_zero
 from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict, TurnstileError
@@ -173,5 +174,5 @@ class CatalogMachine(RuleBasedStateMachine):
             assert ghost.table_id == self.tables["a", "b"][1]
 
 
-CatalogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+CatalogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestCatalogModel = CatalogMachine.TestCase

@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from tests.examples import examples
 from tests.unit.catalog_kit import LAKE, fakes, fresh
 from tests.unit.gc_kit import DAY
 from turnstile.core.access import Access, Grant, Privilege
@@ -215,5 +216,5 @@ class Moments(RuleBasedStateMachine):
             self.services.listings.namespaces("main", as_of=as_of)
 
 
-Moments.TestCase.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+Moments.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=25, deadline=None)
 TestMomentsModel = Moments.TestCase

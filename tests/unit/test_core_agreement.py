@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.heads import accepts, empty_row, entry, floored, forms, named, proposals, ratified, recount, rows
 from tests.fakes.refs import applied
 from turnstile.core.decide import decide
@@ -15,7 +16,7 @@ from turnstile.core.plan import Row
 from turnstile.core.positions import positioned
 from turnstile.core.proposal import Proposal
 
-MANY = settings(max_examples=250, deadline=None)
+MANY = settings(max_examples=examples(250), deadline=None)
 
 
 @MANY

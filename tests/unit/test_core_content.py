@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes import delta
 from turnstile.core.content import read_content
 from turnstile.core.errors import InvalidCommit
@@ -43,7 +44,7 @@ _good = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(_good | _actions, max_size=5), st.booleans(), st.booleans(), st.binary(max_size=4))
 @example([INFO, domain(DEEP)], True, False, b"")
 @example([INFO, delta.add("f") | {"add": {"stats": DEEP}}], True, False, b"")

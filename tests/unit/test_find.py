@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.find_kit import Thing, entity, finder, found, made, naive
 from tests.unit.test_catalog_costs import counted
@@ -65,7 +66,7 @@ steps = st.builds(Step, st.none() | names, st.none() | predicates)
 queries = st.builds(Query, st.just("main"), st.lists(steps, min_size=1, max_size=3).map(tuple))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(catalogs(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3), spills)
 def test_i9_every_query_finds_what_its_meaning_says_in_order_and_once_however_it_is_paged(
     there: dict[Path, Thing], asked: list[Query], size: int, batch: int, spill: SpillLimits | None
@@ -283,7 +284,7 @@ class OnlySome:
 
 
 @given(st.sets(names, max_size=3), queries)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_i12_what_may_not_be_seen_is_not_found_and_nothing_below_it_is(hidden: set[str], query: Query) -> None:
     there = {(a,): Thing() for a in NAMES} | {(a, b): Thing(properties={"region": "eu"}) for a in NAMES for b in NAMES}
     services = made(there)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import Crash
 from tests.unit.gc_kit import DAY, days, everything
@@ -146,7 +147,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(steps)
 def test_i6_at_random_every_token_is_good_for_one_value_of_one_life(plan: list[tuple[str, int]]) -> None:
     """Requests have few ids, so that many are sent again in another life of the reference."""

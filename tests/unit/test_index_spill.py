@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
 from turnstile.core.index import Index, IndexEntry, past_prefix, unpack
 from turnstile.core.layered import LayeredIndex
 from turnstile.core.segments import (
@@ -179,7 +180,7 @@ class SpillMachine(RuleBasedStateMachine):
                 assert len(self.kept.stored.segments[segment.obj]) <= SMALL.segment
 
 
-SpillMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+SpillMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 TestSpillModel = SpillMachine.TestCase
 
 

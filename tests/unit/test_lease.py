@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.refs import FakeRefs
 from tests.fakes.storage import FakeClock
 from tests.fakes.world import FakeWorld, fake_world
@@ -149,7 +150,7 @@ def test_i2_a_lease_that_is_extended_in_the_last_moment_is_not_taken() -> None:
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["take", "renew", "release"]), st.integers(-300, 600)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(moves)
 def test_i2_ranges_of_holders_never_overlap_and_fences_rise_whatever_the_clocks_say(
     plan: list[tuple[int, str, int]],

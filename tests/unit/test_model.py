@@ -6,6 +6,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.examples import examples
 from tests.fakes import delta
 from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
@@ -210,6 +211,6 @@ class TableModel(RuleBasedStateMachine):
 
 TestI1I2I3I4I5ATableIsAListOfCommits = TableModel.TestCase
 TestI1I2I3I4I5ATableIsAListOfCommits.settings = settings(
-    max_examples=30, stateful_step_count=40, deadline=None, report_multiple_bugs=False,
+    max_examples=examples(30), stateful_step_count=40, deadline=None, report_multiple_bugs=False,
     phases=set(settings().phases) - {Phase.explain},
 )  # fmt: skip

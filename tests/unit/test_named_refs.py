@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
 from turnstile.core.errors import (
@@ -238,7 +239,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(moves)
 def test_i3_i6_whatever_is_lost_or_repeated_every_write_counts_once(plan: list[tuple[str, int, str]]) -> None:
     """The store applied each request once at most; what was told is what it did; "moved" is final."""

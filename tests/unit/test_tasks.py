@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
 from turnstile.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
@@ -202,7 +203,7 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(moves)
 def test_i10_at_most_one_runs_and_only_who_runs_leaves_a_result(plan: list[tuple[int, str, int, str]]) -> None:
     """Processes with one clock, some of which are slow, and lost answers."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.functional.conformance.actions import SAMPLES, WITH_A_COMMIT, action, managed, proposed, send
 from tests.functional.conformance.cases import covers
 from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, B, Unity, api_protocol, refused
@@ -53,7 +54,7 @@ def test_two_actions_with_their_commit_are_applied(names: tuple[str, str]) -> No
 
 
 @covers(updateTable=200)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.permutations(WITH_A_COMMIT), st.integers(0, len(WITH_A_COMMIT)), st.booleans())
 def test_the_order_of_actions_means_nothing(names: list[str], at: int, asserted: bool) -> None:
     unity = managed()

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.functional.unity_kit import COLUMNS, T1, B, Unity, metadata, protocol
 
 junk = st.recursive(
@@ -91,7 +92,7 @@ def accepted_is_readable(changed: dict[str, Any], said: list[dict[str, Any]], mo
 SCHEMA = {"type": "struct", "fields": [{"name": "a", "type": {"type": "array", "elementType": "long"}}]}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(members, st.lists(domains, max_size=2), features)
 @example({"schemaString": json.dumps(SCHEMA)}, [], [])
 @example({"schemaString": '{"type":"struct","fields":[{}]}'}, [], [])
