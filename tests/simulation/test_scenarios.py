@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from tests.simulation.defects import DEFECTS
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.owner_mistakes import OWNER_MISTAKES
 from tests.simulation.owners import KINDS, Owners
@@ -78,15 +77,6 @@ def test_i9_i10_nothing_but_speed_and_fairness_depends_on_turns_and_on_one_colle
     """ADR 15: a turn is a request and no lock; ADR 16: what two collectors do twice is harmless."""
     failed = first_failure(HARMLESS[name], 1_000, Pasts())
     assert failed is None, str(failed)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", DEFECTS)
-@pytest.mark.xfail(strict=True, reason="found by the simulation and not mended yet: see defects.py")
-def test_i2_i3_i9_i10_a_known_defect_is_mended(name: str) -> None:
-    for scenario in (Pasts(but=name), Owners(but=name)):
-        run_seeds(0, 2_000, scenario)
 
 
 @pytest.mark.parametrize("scenario", [Pasts(), Owners()], ids=lambda one: one.name)
