@@ -5,7 +5,8 @@ HEAD. Writers are threads of one process, in line or not, and then sandboxes, as
 a URL to meet at, threads that share nothing on the fake. After that one writer of large changes among seven others, with
 turns and without. All of one run, so that ratios count where the machine is busy; every log is checked in the end.
 
-    fake               in memory, with the latency of a service in a network (benchmarks/catalog_racing/metering.py)
+    fake               in memory, with the latency of a service in a network, in virtual time: no matter how busy the
+                       machine is (benchmarks/catalog_racing)
     dynamodb-local-2   DynamoDB's API; clients and server share this machine, so its processors set the limit
 """
 
@@ -26,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.catalog_racing import heats
 from benchmarks.catalog_racing.heats import Heat, Mode, Race
-from benchmarks.catalog_racing.places import credentials, network_of
+from benchmarks.catalog_racing.places import credentials
 from benchmarks.catalog_racing.writers import Kind
 from tests.contract import servers
 from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
@@ -168,11 +169,15 @@ def run(
     """Race for one catalog's HEAD and print what a commit costs."""
     console, shown = Console(width=max(_WIDTH, Console().width)), []
     with started(on) as backend:
-        delay = network_of(backend, latency)
         apart: Mode = "processes" if backend.real else "sandboxes"
         for race in races(writers or [1, 8, 32], seconds, names, apart=apart):
             load = os.getloadavg()[0]
-            shown.append({**figures(heats.run(backend, race, delay=delay)), "load_before": round(load, 1)})
+            shown.append(
+                {
+                    **figures(heats.run(backend, race, latency=0 if backend.real else latency)),
+                    "load_before": round(load, 1),
+                }
+            )
     ratios(shown)
     violations = [said for one in shown for said in one["violations"]]
     if output == "json":

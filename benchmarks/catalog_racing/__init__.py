@@ -1,6 +1,7 @@
 """Many writers that change one catalog, what that costs, and the proof that its log is exactly what they were told.
 
     metering    ports that count requests, write units and objs, and that answer as late as a service in a network does
+    virtual     time in which only requests and pauses take any, whatever else the machine does
     places      worlds to race in: DynamoDB's API behind a URL, or tables in memory
     writers     what one writer does: numbered changes, each sent until its answer is final
     heats       writers as threads or as processes, all starting together

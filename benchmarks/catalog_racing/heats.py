@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
+from time import perf_counter, sleep
 from typing import Any, Literal
 
 import msgspec
 
 from benchmarks.catalog_racing.audit import violations
-from benchmarks.catalog_racing.metering import Counts, Delay, Meter, at_once
+from benchmarks.catalog_racing.metering import Counts, Meter, Network
 from benchmarks.catalog_racing.places import Place, fresh_realm, world_of
+from benchmarks.catalog_racing.virtual import VirtualLine, VirtualTime
 from benchmarks.catalog_racing.writers import Kind, Told, Writer
 from tests.contract.backends import Backend
 from turnstile.services.catalog.backoff import STARVING
@@ -89,34 +91,53 @@ class Heat(msgspec.Struct):
         return times[min(len(times) - 1, int(len(times) * part))] if times else 0.0
 
 
-def run(backend: Backend, race: Race, *, delay: Delay = at_once, through: Through = _as_it_is) -> Heat:
+def run(backend: Backend, race: Race, *, latency: float = 0.0, through: Through = _as_it_is) -> Heat:
     """Race in a fresh realm of ``backend``, and check what came of it.
 
     Args:
-        delay: how late ports answer.
+        latency: times that of ``Network``, in virtual time; 0 for the backend's own. The fake's threads only.
         through: what threads see of the world; processes see it as it is.
     """
     realm = fresh_realm(backend, race.names)
-    began = time.perf_counter()
+    began = perf_counter()
     if race.mode == "processes":
         told, counts = _processes(backend, realm, race)
+    elif latency:
+        told, counts = _virtually(backend, realm, race, latency)
     else:
-        told, counts = _threads(race, lambda meter: through(world_of(backend, realm, meter, delay=delay)))
-    seconds = time.perf_counter() - began
+        told, counts = _threads(race, lambda meter: through(world_of(backend, realm, meter)))
+    seconds = perf_counter() - began
     cold = build(world_of(backend, realm), lake_root="file:///lake", limits=race.limits)
     return Heat(race, realm, told, counts, seconds, violations(cold, told))
 
 
-def _committer(world: World, race: Race) -> Committer:
+def _committer(world: World, race: Race, time: VirtualTime | None = None) -> Committer:
     reader = CatalogReader(world, CatalogStore(world, race.limits.spill))
+    if time is not None:
+        reader.store.line = VirtualLine(time)
     return Committer(
         world,
         reader,
-        pause=time.sleep,
+        pause=time.sleep if time else sleep,
         deadline_ms=race.deadline_ms,
         in_line=race.mode != "no line",
         starving=race.starving,
     )
+
+
+def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tuple[list[Told], Counts]:
+    meter, time = Meter(), VirtualTime()
+    network = Network(latency, time.sleep)
+
+    def sandbox() -> Committer:
+        return _committer(world_of(backend, realm, meter, delay=network, clock=time), race, time)
+
+    shared, own = sandbox(), race.mode == "sandboxes"
+    writers = [
+        Writer(_name(number), sandbox() if own else shared, kind, meter, time.seconds)
+        for number, kind in enumerate(race.kinds)
+    ]
+    return time.run([partial(race.run, writer) for writer in writers]), meter.counts
 
 
 def _threads(race: Race, world: Callable[[Meter], World]) -> tuple[list[Told], Counts]:

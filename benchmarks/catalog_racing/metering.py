@@ -87,11 +87,11 @@ class Network:
     TRANSACTION: Final = 0.010
     _SPREAD: Final = 0.35  # the slowest of a hundred takes 2.3 times the median
 
-    def __init__(self, factor: float = 1.0) -> None:
-        self._factor = factor
+    def __init__(self, factor: float = 1.0, sleep: Delay = time.sleep) -> None:
+        self._factor, self._sleep, self._random = factor, sleep, random.Random(1)
 
     def __call__(self, median: float) -> None:
-        time.sleep(median * self._factor * random.lognormvariate(0, self._SPREAD))
+        self._sleep(median * self._factor * self._random.lognormvariate(0, self._SPREAD))
 
 
 def at_once(median: float) -> None:

@@ -8,14 +8,15 @@ from typing import Final
 
 import msgspec
 
-from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, Network, at_once
-from tests.contract.backends import FAKE, Backend
+from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, at_once
+from tests.contract.backends import Backend
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
 from turnstile.core.catalog_paths import Path
 from turnstile.core.entities import Entity, Namespace
 from turnstile.core.keys import Space
+from turnstile.ports import Clock
 from turnstile.services import bootstrap
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.services import build
@@ -44,7 +45,9 @@ def credentials() -> None:
         os.environ.setdefault(f"AWS_{name}", value)
 
 
-def world_of(backend: Backend, realm: str, meter: Meter | None = None, *, delay: Delay = at_once) -> World:
+def world_of(
+    backend: Backend, realm: str, meter: Meter | None = None, *, delay: Delay = at_once, clock: Clock | None = None
+) -> World:
     """Ports on ``backend``, metered if there is a meter."""
     sent = meter if backend.real else None  # the fake sends nothing; its calls are what is counted
     refs, objs = backend.refs(sent, realm=realm), backend.objs(sent)
@@ -52,7 +55,7 @@ def world_of(backend: Backend, realm: str, meter: Meter | None = None, *, delay:
         named = not backend.real
         refs = MeteredRefs(refs, meter, delay=delay, named=named)
         objs = MeteredObjs(objs, meter, delay=delay, named=named)
-    return World(refs, objs, FileStorages(None), SystemClock(), RandomIds(), Space(realm))
+    return World(refs, objs, FileStorages(None), clock or SystemClock(), RandomIds(), Space(realm))
 
 
 def fresh_realm(backend: Backend, names: int = 0) -> str:
@@ -66,8 +69,3 @@ def fresh_realm(backend: Backend, names: int = 0) -> str:
         }
         build(world, lake_root=_LAKE).committer.commit(CATALOG, lambda _: Edit("fill", put=there))
     return realm
-
-
-def network_of(backend: Backend, factor: float) -> Delay:
-    """The delay that makes ``backend`` answer as a service in a network: real ones have their own."""
-    return Network(factor) if backend.name == FAKE and factor else at_once

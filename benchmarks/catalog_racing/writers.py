@@ -49,28 +49,36 @@ class Writer:
         name: like no other writer's.
         kind: what its changes are.
         meter: counts its attempts.
+        seconds: the time it measures by.
     """
 
-    def __init__(self, name: str, committer: Committer, kind: Kind, meter: Meter) -> None:
-        self._committer, self._kind, self._meter = committer, kind, meter
+    def __init__(
+        self,
+        name: str,
+        committer: Committer,
+        kind: Kind,
+        meter: Meter,
+        seconds: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._committer, self._kind, self._meter, self._seconds = committer, kind, meter, seconds
         self.told = Told(name)
 
     def commits(self, count: int) -> Told:
         """Make ``count`` changes, one after the other."""
         for _ in range(count):
-            self._next(time.perf_counter())
+            self._next(self._seconds())
         return self.told
 
     def commits_for(self, seconds: float) -> Told:
         """Make changes until ``seconds`` are over; the last one may end later."""
-        began = time.perf_counter()
-        while time.perf_counter() - began < seconds:
+        began = self._seconds()
+        while self._seconds() - began < seconds:
             self._next(began)
         return self.told
 
     def _next(self, began: float) -> None:
         number, told = len(self.told.acknowledged), self.told
-        change, started = self._change(number), time.perf_counter()
+        change, started = self._change(number), self._seconds()
         while True:
             try:
                 self._committer.commit(CATALOG, change)
@@ -81,8 +89,8 @@ class Writer:
             else:
                 break
         told.acknowledged.append(number)
-        told.ms.append((time.perf_counter() - started) * 1000)
-        told.ended.append(time.perf_counter() - began)
+        told.ms.append((self._seconds() - started) * 1000)
+        told.ended.append(self._seconds() - began)
 
     def _change(self, number: int) -> Callable[[View], Edit | None]:
         """As clients send it: told that it is there already, if an attempt landed whose answer was lost."""

@@ -24,11 +24,12 @@ APP.command()(catalog_commits.run)
 
 
 def ran(*args: str) -> str:
-    result = CliRunner().invoke(APP, ["--seconds", "0.1", "--latency", "0.1", "--names", "5", *args])
+    result = CliRunner().invoke(APP, ["--seconds", "0.5", "--names", "5", *args])
     assert result.exit_code == 0, result.output
     return result.output
 
 
+@pytest.mark.slow
 def test_every_way_to_share_is_raced_with_every_number_of_writers() -> None:
     told: dict[str, Any] = json.loads(ran("--writers", "1", "--writers", "3", "--output", "json"))
     shown = told["heats"]
