@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.simulation.defects import mended
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.owner_actors import Adder, IdMaker, Owner, RefUser, TaskRunner
 from tests.simulation.owner_auditor import OwnerAuditor
@@ -24,17 +23,10 @@ KINDS: Final[dict[str, type[Owner]]] = {"ids": IdMaker, "task": TaskRunner, "add
 
 
 class Owners:
-    """Leases, ids, tasks, updateable objects and references (I2, I3, I6, I10).
-
-    Args:
-        but: a known defect that is left in.
-    """
+    """Leases, ids, tasks, updateable objects and references (I2, I3, I6, I10)."""
 
     name = "owners"
     grace = Grace()
-
-    def __init__(self, but: str = "") -> None:
-        self._but = but
 
     def plan(self, seed: int) -> Plan:
         """Several of one or two kinds, so that they meet."""
@@ -53,7 +45,6 @@ class Owners:
     def limits(self, plan: Plan) -> AbstractContextManager[Any]:
         """Fewer nodes than makers of ids, and how many values a reference remembers."""
         stack = ExitStack()
-        stack.enter_context(mended(but=self._but))
         stack.enter_context(patch.object(ids, "NODES", 2))
         stack.enter_context(patch.object(named_ref, "RECENT", plan.keep))
         return stack

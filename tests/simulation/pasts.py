@@ -11,7 +11,6 @@ from unittest.mock import PropertyMock, patch
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
 from tests.simulation.clone_auditor import CloneAuditor
 from tests.simulation.clone_user import CloneUser
-from tests.simulation.defects import mended
 from tests.simulation.faults import HOUR
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.others import sweep
@@ -67,17 +66,10 @@ def _hurried(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class Pasts:
-    """One catalog and its past (I8 to I10).
-
-    Args:
-        but: a known defect that is left in.
-    """
+    """One catalog and its past (I8 to I10)."""
 
     name = "pasts"
     grace = Grace(history=3 * HOUR, dropped=2 * HOUR)
-
-    def __init__(self, but: str = "") -> None:
-        self._but = but
 
     def plan(self, seed: int) -> Plan:
         """Two or three changers, and some of the others."""
@@ -99,7 +91,6 @@ class Pasts:
         """How many HEADs a catalog's row remembers. Sometimes every change that lost asks to go first, sometimes changes
         have little time."""
         stack = ExitStack()
-        stack.enter_context(mended(but=self._but))
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
         if plan.keep == _KEEP[0]:
             stack.enter_context(patch.object(Backoff, "starving", PropertyMock(return_value=True)))

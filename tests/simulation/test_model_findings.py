@@ -1,5 +1,4 @@
-"""What simulation and model have found and is not mended yet. Each test fails as long as that is so, and must be taken off
-its list when it does not any more."""
+"""What the model of a catalog and gc has found."""
 
 from __future__ import annotations
 
@@ -7,28 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.defects import DEFECTS
-from tests.simulation.owners import Owners
-from tests.simulation.pasts import Pasts
-from tests.simulation.searching import run_seeds
 from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.gc_kit import days
 from tests.unit.test_gc_history import collect, put, whole
 from turnstile.services.catalog.history import AsOf
 
-NOT_YET = "found by the simulation or the model, and not mended yet: see defects.py"
 
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", DEFECTS)
-@pytest.mark.xfail(strict=True, reason=NOT_YET)
-def test_i2_i3_i9_i10_what_the_simulation_found_is_mended(name: str) -> None:
-    for scenario in (Owners(but=name), Pasts(but=name)):
-        run_seeds(0, 2_000, scenario)
-
-
-@pytest.mark.xfail(strict=True, reason=NOT_YET)
+@pytest.mark.xfail(strict=True, reason="found by CatalogGc.tla, not mended yet")
 def test_i9_a_reset_to_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is_gone() -> None:
     """CatalogGc.tla, "what lost its name comes back": between the look at the snapshot and the swap its name is dropped, and
     gc takes what only the name kept. The swap is refused and tried again, with the tree that was found before."""
