@@ -126,22 +126,6 @@ def test_rights_cost_no_request(realm: Realm) -> None:
         assert asked == ["write"]
 
 
-def test_i12_a_change_of_rights_that_meets_another_keeps_both(realm: Realm) -> None:
-    made(realm)
-    write, first = realm.world.refs.write, [True]
-
-    def overtaken(asked: Any) -> Any:
-        if first.pop() if first else False:
-            realm.world.refs.write = write  # type: ignore[method-assign]
-            change(realm, "root", "member", ["SELECT"])
-        return write(asked)
-
-    realm.world.refs.write = overtaken  # type: ignore[method-assign]
-    assert change(realm, "ann", "bob", ["MODIFY"]).json["grants"] == [
-        {"principal": "bob", "privileges": ["MODIFY"]}, {"principal": "member", "privileges": ["SELECT"]},
-    ]  # fmt: skip
-
-
 def test_what_cannot_be_granted_is_named_and_changes_nothing(realm: Realm) -> None:
     made(realm)
     before = realm.state()

@@ -5,8 +5,20 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.refs import FakeRefs, applied
-from turnstile.core.named_ref import DELETED, LIVE, NamedRef, create, delete, first_token, revive, swap, token_of
+from turnstile.core.named_ref import (
+    DELETED,
+    LIVE,
+    NamedRef,
+    create,
+    delete,
+    first_token,
+    regrant,
+    revive,
+    swap,
+    token_of,
+)
 from turnstile.core.plan import Change, Row
+from turnstile.core.ref_rights import OWN, READ
 from turnstile.core.request_rows import remember
 from turnstile.ports import Accepted, Rejected
 
@@ -31,6 +43,17 @@ def test_i6_a_reference_changes_exactly_this(write: Change, row: Row, sets: dict
     changed = {name: value for name, value in after.items() if value != row[name]}
     assert len(changed.pop("recent")) == len(row["recent"]) + 1
     assert changed == sets
+
+
+def test_i12_rights_are_those_of_one_life_of_a_reference() -> None:
+    owned = create("k", "r", "v0", "q0", 1, owner="ann").row
+    gone = applied(owned, delete("k", owned["token"], "q1", 2).actions)
+    tombstone = NamedRef.from_row(gone)
+    assert owned["rights"] == gone["rights"] == {"ann": OWN}
+    assert applied(gone, revive("k", tombstone, "v2", "q2", 3, owner="bob").actions)["rights"] == {"bob": OWN}
+    assert "rights" not in applied(gone, revive("k", tombstone, "v2", "q2", 3).actions)
+    assert applied(owned, regrant("k", tombstone, {"bob": READ}).actions) == {**owned, "rights": {"bob": READ}}
+    assert "rights" not in applied(owned, regrant("k", tombstone, {}).actions)
 
 
 def test_i3_what_became_of_a_request_is_written_once() -> None:

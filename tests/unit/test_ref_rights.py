@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.fakes.refs import holds
 from tests.fakes.world import fake_world
-from turnstile.core.access import GrantChange, Privilege
+from turnstile.core.access import Access, Grant, GrantChange, Privilege
 from turnstile.core.errors import NotFound, PermissionDenied
 from turnstile.core.plan import Present
 from turnstile.core.principal import Principal
@@ -86,3 +86,20 @@ def test_i12_a_grant_on_what_was_deleted_meanwhile_is_refused() -> None:
     with pytest.raises(NotFound):
         refs.grant("r", [GrantChange("bob", (Privilege.SELECT,))])
     assert not holds(world.refs.rows["test/ref/r"], Present(("rights", "bob")))
+
+
+def test_i12_a_change_of_rights_that_meets_another_keeps_both() -> None:
+    world = fake_world()
+    refs = NamedRefs(world, ANN)
+    refs.create("r", "a")
+    write = world.refs.write
+
+    def overtaken(asked: object) -> object:
+        world.refs.write = write  # type: ignore[method-assign]
+        refs.grant("r", [GrantChange("ops", (Privilege.SELECT,))])
+        return write(asked)  # type: ignore[arg-type]
+
+    world.refs.write = overtaken  # type: ignore[method-assign, assignment]
+    made = refs.grant("r", [GrantChange("bob", (Privilege.MODIFY,))])
+    assert made == Access("ann", (Grant("bob", (Privilege.MODIFY,)), Grant("ops", (Privilege.SELECT,))))
+    assert refs.rights("r") == made
