@@ -81,11 +81,11 @@ def create_snapshot(catalog: str) -> Answer:
     asked, of = body(shapes.NewSnapshot), check_identifier(catalog, "catalog")
 
     def create(by: CatalogServices) -> Snapshot:
-        past = None
-        if asked.of is not None:
-            since = by.world.clock.now_ms() - by.limits.history_ms
-            past = by.history.lasting(of, _as_of(asked.of), since)
-        return by.named.create(of, asked.name, past=past, comment=asked.comment)
+        if asked.of is None:
+            return by.named.create(of, asked.name, comment=asked.comment)
+        since = by.world.clock.now_ms() - by.limits.history_ms
+        past = by.history.lasting(of, _as_of(asked.of), since)
+        return by.named.create(of, asked.name, past=past, by=asked.of.snapshot, comment=asked.comment)
 
     def again(by: CatalogServices, seq: int | None) -> Snapshot:
         return snapshot_of(by.history.tree(of, AsOf(seq=seq)), by.reader.store, asked.name)

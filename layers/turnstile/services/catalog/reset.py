@@ -33,6 +33,7 @@ from turnstile.services.catalog.clone_reset import held_again
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.catalog.snapshots import require_named
 from turnstile.world import World
 
 AT_ONCE: Final = 90
@@ -98,9 +99,12 @@ class Resetter:
         if row is not None and self._reader.store.find_commit(catalog, row["head"]) is None:
             return self._adopt(catalog, CatalogHead.from_row(row), to)
         past = self._history.lasting(catalog, to, self._world.clock.now_ms() - self._history_ms)
+        if to.snapshot is not None:
+            row = None  # the snapshot may be younger than what was read
         plans: list[_Plan] = []
 
         def change(view: View) -> Edit:
+            require_named(view, self._reader.store, to.snapshot, past.head)
             plans[:] = [self._plan(view, past)]
             plan = plans[0]
             rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))

@@ -38,20 +38,34 @@ def snapshot_of(tree: Tree, store: CatalogStore, name: str) -> Snapshot:
     return entity
 
 
+def require_named(view: View, store: CatalogStore, name: str | None, head: str) -> None:
+    """Whether a HEAD of the past that was found by a snapshot's ``name`` still has it in the tree that a change starts from.
+    Without its name gc may be taking it, and the change was put off by others for who knows how long (I9). None: it was
+    found by other means, which ``History.lasting`` has judged.
+
+    Raises:
+        NotFound: the name is gone, or leads elsewhere by now.
+    """
+    if name is not None and snapshot_of(view.tree, store, name).head != head:
+        raise NotFound("snapshot", f"{view.tree.catalog}@{name}", field="snapshot", remedy="it was replaced; ask again")
+
+
 class CatalogSnapshots:
     """Names HEADs, and takes names away."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
         self._world, self._reader, self._committer = world, reader, committer
 
-    def create(self, catalog: str, name: str, *, past: Tree | None = None, comment: str | None = None) -> Snapshot:
-        """Name the present HEAD, or one of the past (which must be ``History.lasting``).
+    def create(
+        self, catalog: str, name: str, *, past: Tree | None = None, by: str | None = None, comment: str | None = None
+    ) -> Snapshot:
+        """Name the present HEAD, or one of the past (which must be ``History.lasting``), ``by`` what snapshot it was found.
 
         The present HEAD's Delta tables are recorded with their versions, each as it is read, after the HEAD.
 
         Raises:
             InvalidRequest: not a name.
-            NotFound: no such catalog.
+            NotFound: no such catalog; the snapshot ``by`` has lost its name meanwhile.
             AlreadyExists: the name is taken.
             TooLarge: too many tables to record.
         """
@@ -65,6 +79,7 @@ class CatalogSnapshots:
             named = view.tree if past is None else past
             if past is None:
                 self._read(view.tree, versions)
+            require_named(view, self._reader.store, by, named.head)
             commit = named.commit
             snapshot = Snapshot(name, named.head, commit.seq, commit.at, self._world.clock.now_ms(), comment, versions)
             made[:] = [_fitting(snapshot)]
