@@ -87,8 +87,9 @@ test-core: setup
 test-stack: setup
 	$(PYTEST) -m "stack and not spark" $(TWO) tests
 
+# One process: Spark, the stack and the test keep two cores busy, and some statements are given seconds only.
 test-spark: setup ## Only the tests with a Spark session
-	$(PYTEST) -m spark $(TWO) tests
+	$(PYTEST) -m spark tests
 
 downloads: setup ## What some tests download or compile the first time, ahead of them
 	$(BIN)/python -m tests.downloads

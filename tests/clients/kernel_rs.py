@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.downloads import Missing, cache
+from tests.downloads import Missing, alone, cache
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
@@ -22,8 +22,7 @@ BUILD_SECONDS = 1500
 def build() -> Path:
     """The program, built outside the checkout: cargo's lock and results are of one machine.
 
-    The first build compiles some 300 crates, which takes a few minutes; later ones a second. Of two at a time cargo lets
-    one wait.
+    The first build compiles some 300 crates, which takes a few minutes; later ones a second. Of two at a time one waits.
 
     Raises:
         Missing: there is no cargo that runs.
@@ -33,17 +32,18 @@ def build() -> Path:
     if cargo is None or subprocess.run([cargo, "--version"], check=False, capture_output=True, cwd=SOURCES).returncode:
         raise Missing("there is no cargo here (Rust 1.88 or later)")
     home = cache("kernel_rs")
-    shutil.copytree(SOURCES, home, dirs_exist_ok=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(home / "target"), "CARGO_NET_RETRY": "10"}
-    ran = subprocess.run(
-        [cargo, "build", "--quiet"],
-        check=False,
-        cwd=home,
-        env=environment,
-        text=True,
-        capture_output=True,
-        timeout=BUILD_SECONDS,
-    )
+    with alone(home):
+        shutil.copytree(SOURCES, home, dirs_exist_ok=True)
+        ran = subprocess.run(
+            [cargo, "build", "--quiet"],
+            check=False,
+            cwd=home,
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=BUILD_SECONDS,
+        )
     assert ran.returncode == 0, ran.stderr[-4000:]
     return home / "target" / "debug" / "turnstile-kernel-rs-client"
 
