@@ -96,8 +96,8 @@ SOUND: Final = (
     Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
 )
 CATALOG_SOUND: Final = (
-    CatalogModel("catalog as it should be"),
-    CatalogModel("catalog as it should be, one writer and a longer past", writers="{w}", commits=4),
+    CatalogModel("catalog as it is"),
+    CatalogModel("catalog as it is, one writer and a longer past", writers="{w}", commits=4),
 )
 CATALOG_BROKEN: Final = (
     CatalogModel("catalog: swapped whatever the HEAD is", ("no same head",), ("I6",)),
@@ -106,7 +106,9 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: no margin at the edge", ("no margin at the edge",), ("I9", "I10")),
     CatalogModel("catalog: no margin for writes on their way", ("no margin for what is on its way",), ("I9", "I10")),
     CatalogModel("catalog: gc takes what is young", ("young goes",), ("I9", "I10")),
-    CatalogModel("catalog: restoring commits are not marked", ("no restores",), ("I9", "I10")),
+    CatalogModel(
+        "catalog: restoring commits are not marked", ("no restores",), ("I9", "I10"), writers="{w}", commits=4
+    ),
     CatalogModel("catalog: snapshots are not marked", ("names unmarked",), ("I10",)),
     CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
     CatalogModel("catalog: any past is gone back to", ("any past",), ("I9", "I10")),
