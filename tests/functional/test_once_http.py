@@ -16,6 +16,9 @@ from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, refus
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete
 from turnstile_cli.codes import Exit
+from turnstile_spark.api import Api
+from turnstile_spark.errors import ApiError
+from turnstile_spark.http import Http as ClientHttp
 
 __all__ = ["stack"]
 
@@ -228,3 +231,25 @@ def test_i3_the_command_line_sends_a_change_again_under_one_key(monkeypatch: pyt
         assert run("catalog", "reset", "main", "--to", "3", "--url", canned.url).exit_code == Exit.REFUSED
     assert len(canned.seen) == 1, "a refusal is final"
     assert canned.seen[0][3]["idempotency-key"] not in keys, "another command is another request"
+
+
+def test_i3_the_spark_client_sends_every_change_of_a_catalog_again_under_one_key() -> None:
+    calls: dict[str, Callable[[Api], Any]] = {
+        "POST /v1/catalogs/main/namespaces": lambda api: api.create_namespace("n", None, {}),
+        "PATCH /v1/catalogs/main/namespaces/n": lambda api: api.alter_namespace("n", None, {"a": "1"}, []),
+        "DELETE /v1/catalogs/main/namespaces/n": lambda api: api.drop_namespace("n", cascade=False),
+        "POST /v1/catalogs/main/namespaces/n/tables": lambda api: api.register("n", "t", "id"),
+        "POST /v1/catalogs/main/namespaces/n/tables/t/rename": lambda api: api.rename("n", "t", "n", "u"),
+        "DELETE /v1/catalogs/main/namespaces/n/tables/t": lambda api: api.drop("n", "t"),
+    }
+    keys: set[str] = set()
+    for route, call in calls.items():
+        with service({route: (503, {})}) as canned:
+            http = ClientHttp(canned.url, None, deadline=0.2)
+            with pytest.raises(ApiError):
+                call(Api(http, "main"))
+            http.close()
+        sent = [one[3]["idempotency-key"] for one in canned.seen]
+        assert len(sent) > 1 and len({*sent}) == 1, route
+        keys |= {*sent}
+    assert len(keys) == len(calls), "every change is another request"
