@@ -152,6 +152,25 @@ def test_i10_a_purge_that_died_half_way_leaves_nothing_to_clone(point: str) -> N
     assert not [file for file in world.storages.files if id in file or table.location in file]
 
 
+def test_i10_the_location_says_that_a_purge_has_begun() -> None:
+    """An Iceberg clone looks at no HEAD: that its source's files are going, only the owner's row can tell."""
+    world, _, table = lake()
+    services = fresh(world)
+    services.named.create("main", "then")
+    drop_iceberg(services, "sales.i")
+    days(world, 7.05)
+
+    def die(reached: str) -> None:
+        if reached == "collect.deleted":
+            raise Crash(reached)
+
+    with pytest.raises(Crash):
+        collect(world, "dropped", faults=die)
+    with pytest.raises(StateConflict, match=r"'main\.sales\.i' are gone or being removed"):
+        clone(services, "sales.i", "sales.again", snapshot="then")
+    assert not held(world, table.location)
+
+
 def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
     """The source is dropped between the clone's look and its transaction: the clone is made of what the next tree has."""
     world, id, _ = lake()
