@@ -27,7 +27,7 @@ def _die_with_parent() -> None:
 
 @contextmanager
 def serving(
-    command: Sequence[str], port: int, folder: Path, env: Mapping[str, str], patience: float = 30
+    command: Sequence[str], port: int, folder: Path, env: Mapping[str, str], patience: float = 90
 ) -> Iterator[str]:
     """Run ``command`` until the block ends; yields its URL once ``port`` takes connections.
 
