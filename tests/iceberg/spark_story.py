@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -43,7 +44,25 @@ def session(url: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def story(spark: SparkSession, namespace: str) -> dict[str, Any]:
+def snapshot(url: str, name: str) -> None:
+    """Name the present moment of the warehouse."""
+    body = json.dumps({"name": name}).encode()
+    asked = Request(f"{url}/v1/catalogs/main/snapshots", body, {"content-type": "application/json"})
+    with urlopen(asked, timeout=30) as answer:
+        assert answer.status == 201
+
+
+def attach(spark: SparkSession, url: str, name: str, warehouse: str) -> None:
+    """One more catalog."""
+    prefix = f"spark.sql.catalog.{name}"
+    settings = {"type": "rest", "uri": f"{url}/iceberg", "warehouse": warehouse,
+                "io-impl": "org.apache.iceberg.hadoop.HadoopFileIO"}  # fmt: skip
+    spark.conf.set(prefix, "org.apache.iceberg.spark.SparkCatalog")
+    for member, value in settings.items():
+        spark.conf.set(f"{prefix}.{member}", value)
+
+
+def story(spark: SparkSession, url: str, namespace: str) -> dict[str, Any]:
     """Every kind of statement; what each showed."""
     seen: dict[str, Any] = {}
 
@@ -81,6 +100,8 @@ def story(spark: SparkSession, namespace: str) -> dict[str, Any]:
         f"CALL lake.system.expire_snapshots(table => '{namespace}.orders', older_than => TIMESTAMP '2100-01-01 00:00:00')"
     )
     seen["after expiry"] = rows(f"SELECT count(*) FROM {table}")
+    snapshot(url, f"{namespace}_end")
+    spark.sql(f"INSERT INTO {table} VALUES (5, 'eu', 0.0)")
     spark.sql(f"ALTER TABLE {table} RENAME TO {namespace}.sales")
     seen["renamed"] = rows(f"SELECT count(*) FROM lake.{namespace}.sales")
     try:
@@ -92,9 +113,17 @@ def story(spark: SparkSession, namespace: str) -> dict[str, Any]:
     spark.sql(f"DROP TABLE lake.{namespace}.sales")
     spark.sql(f"DROP NAMESPACE lake.{namespace}")
     seen["left"] = [row[0] for row in rows("SHOW NAMESPACES IN lake") if row[0] == namespace]
+    attach(spark, url, "past", f"main@snapshot:{namespace}_end")
+    seen["past tables"] = sorted(row[1] for row in rows(f"SHOW TABLES IN past.{namespace}"))
+    seen["past"] = rows(f"SELECT count(*) FROM past.{namespace}.orders")
+    seen["past views"] = [row[1] for row in rows(f"SHOW VIEWS IN past.{namespace}")]
+    try:
+        spark.sql(f"INSERT INTO past.{namespace}.orders VALUES (6, 'eu', 0.0)")
+    except (PySparkException, Py4JJavaError) as error:
+        seen["past is read only"] = "does not support endpoint" in str(error)
     return seen
 
 
 if __name__ == "__main__":
     url, wanted, answers = sys.argv[1:]
-    Path(answers).write_text(json.dumps(story(session(url), wanted)))
+    Path(answers).write_text(json.dumps(story(session(url), url, wanted)))

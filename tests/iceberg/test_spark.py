@@ -51,7 +51,11 @@ def test_every_kind_of_statement(stack: Stack, python: Path, tmp_path: Path) -> 
         "view": [[3], [4]],
         "tables": ["copy", "orders"],
         "after expiry": [[3]],
-        "renamed": [[3]],
+        "renamed": [[4]],
         "not empty": True,
         "left": [],
+        "past tables": ["copy", "orders"],
+        "past": [[3]],
+        "past views": ["recent"],
+        "past is read only": True,
     }
