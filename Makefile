@@ -103,3 +103,4 @@ mutate: setup ## Break every clause and decision in turn; each must make a test 
 bench: setup ## Benchmarks on the embedded stack
 	$(BIN)/python -m benchmarks.race
 	$(BIN)/python -m benchmarks.unity_vs_v1
+	$(BIN)/python -m benchmarks.catalog_commits
