@@ -51,18 +51,11 @@ def _edge(later: int) -> Plant:
     return lambda: swapped("turnstile.services.gc_trees.AsOf", lambda as_of: lambda time: as_of(time=time + later))
 
 
-class _Began(int):
-    """The edge's time, of which nothing is taken off any more."""
-
-    def __sub__(self, other: int) -> int:
-        return int(self)
-
-
 class _OnlyAtTheEdge(int):
-    """A margin that is taken off once."""
+    """A margin that is taken off once where it should be twice: for the edge, and not for what is on its way there."""
 
-    def __rsub__(self, other: int) -> _Began:
-        return _Began(other - int(self))
+    def __rmul__(self, times: int) -> int:
+        return int(self) * (times - 1)
 
 
 def _old_at_once() -> Any:
