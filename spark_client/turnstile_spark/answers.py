@@ -59,7 +59,8 @@ class Tail:
 @dataclass(frozen=True, slots=True)
 class TableState:
     """A table as loaded by name: identity, location, metadata and tail in one consistent view. ``location`` has the
-    scheme that Spark uses. ``asked``: ``time.time()`` in ms, taken before the request was sent."""
+    scheme that Spark uses. ``asked``: ``time.time()`` in ms, taken before the request was sent. ``pinned``: it is a clone,
+    which shows version ``tail.latest`` of the log of another table and no other."""
 
     name: str
     table_id: str
@@ -69,6 +70,7 @@ class TableState:
     metadata: dict[str, Any]
     tail: Tail
     asked: float = field(compare=False)
+    pinned: bool = False
 
     @classmethod
     def read(cls, answer: dict[str, Any], asked: float) -> TableState:
@@ -82,6 +84,7 @@ class TableState:
             metadata=answer["metadata"],
             tail=Tail.read(answer),
             asked=asked,
+            pinned=answer.get("state") == "pinned",
         )
 
 

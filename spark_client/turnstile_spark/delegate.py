@@ -54,6 +54,15 @@ class Reading(Namespaces):
                 raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
             raise self.lake.throw.other(e) from None
 
+    def _own(self, state: TableState) -> TableState:
+        """``state`` of a table that may be changed. A clone's log is its source's: a change would be one of the source."""
+        if state.pinned:
+            text = (
+                f"'{state.name}' is a clone, pinned to version {state.tail.latest} of its source: it cannot be changed"
+            )
+            raise self.lake.throw.unsupported(text)
+        return state
+
     def tableExists(self, identifier: JavaObject) -> bool:
         levels, table = self._split(identifier)
         if not levels:
@@ -98,7 +107,7 @@ class Delegate(Reading):
 
     def loadTable(self, identifier: JavaObject, *_: Any) -> JavaObject:
         state = getattr(self.lake.handed, "state", None)  # what the catalog above has just loaded, on this thread
-        state = state or self._state(identifier)
+        state = state or self._own(self._state(identifier))
         return self.lake.v1_tables.v1_table(state)
 
     def createTable(self, identifier: JavaObject, *given: Any) -> JavaObject:

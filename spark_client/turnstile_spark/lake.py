@@ -117,7 +117,10 @@ class Lake:
         return state
 
     def learn(self, state: TableState) -> None:
-        """Remembers id and name by location, for the calls in which Delta names only the location."""
+        """Remembers id and name by location, for the calls in which Delta names only the location. A clone's location is
+        its source's, and so is the log that Delta asks about."""
+        if state.pinned:
+            return
         at = _bare(state.location)
         _, *rest = state.name.split(".")
         self._known[at] = (state.table_id, (self.name, *rest))

@@ -10,6 +10,7 @@ from turnstile_spark.jvm import JavaObject, names_of
 from turnstile_spark.native_create import delta_catalog, lean
 
 if TYPE_CHECKING:
+    from turnstile_spark.answers import TableState
     from turnstile_spark.lake import Lake
 
 #: Properties of a table that CREATE TABLE LIKE does not take over: they belong to that one table.
@@ -29,6 +30,8 @@ class Outer(Reading):
     def loadTable(self, identifier: JavaObject, *how: Any) -> JavaObject:
         state = self.lake.handed.state = self._state(identifier)
         try:
+            if state.pinned:
+                return self.inner.loadTable(identifier, self._pinned(state, *how))
             if how and isinstance(how[0], (int, str)):  # time travel, by timestamp (µs) or version
                 return self.inner.loadTable(identifier, how[0])
             loaded = self.inner.loadTable(identifier)  # a set of write privileges is not passed on
@@ -36,6 +39,17 @@ class Outer(Reading):
             self.lake.handed.state = None
         self.lake.freshness.loaded(state.table_id, state.tail)
         return loaded
+
+    def _pinned(self, state: TableState, *how: Any) -> str:
+        """The version of a clone to read: the one that it shows, or an earlier one that is asked for."""
+        latest, asked = state.tail.latest, how[0] if how else None
+        if asked is None:
+            return str(latest)
+        if isinstance(asked, str) and asked.isdigit() and int(asked) <= latest:
+            return asked
+        what = "versions after it, and times," if isinstance(asked, (int, str)) else "writes"
+        text = f"'{state.name}' is a clone, pinned to version {latest} of its source: {what} are its source's"
+        raise self.lake.throw.unsupported(text)
 
     def capabilities(self) -> JavaObject:
         return self._capabilities
@@ -57,13 +71,15 @@ class Outer(Reading):
         return self.inner.stageCreate(identifier, columns, partitions, self._for_new(identifier, properties))
 
     def stageReplace(self, identifier: JavaObject, *given: Any) -> JavaObject:
-        self._state(identifier)  # "table not found" now, not when the data is written
+        self._own(self._state(identifier))  # "table not found" now, not when the data is written
         columns, partitions, properties = _parts(given)
         return self.inner.stageReplace(identifier, columns, partitions, self._for_old(properties))
 
     def stageCreateOrReplace(self, identifier: JavaObject, *given: Any) -> JavaObject:
         columns, partitions, properties = _parts(given)
         there = self.tableExists(identifier)
+        if there:
+            self._own(self._state(identifier))
         prepared = self._for_old(properties) if there else self._for_new(identifier, properties)
         return self.inner.stageCreateOrReplace(identifier, columns, partitions, prepared)
 
@@ -112,6 +128,7 @@ class Outer(Reading):
     # -- drop, rename, alter ----------------------------------------------------------------------------------------
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> JavaObject:
+        self._own(self._state(identifier))
         return self.inner.alterTable(identifier, changes)
 
     def dropTable(self, identifier: JavaObject) -> bool:
