@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Final, Self
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ from turnstile.core.errors import OutcomeUnknown
 from turnstile.core.plan import Insert
 from turnstile.services.catalog.attempts import Attempts
 from turnstile.services.catalog.history import History
-from turnstile.services.catalog.listing import Listings
+from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.turns import Turn
 from turnstile.services.collect_task import CollectTask
 from turnstile.services.gc_catalogs import GoneCatalogs
@@ -113,7 +114,15 @@ def _not_lasting() -> Any:
 
 def _not_pinned() -> Any:
     """A listing goes on in the tree as it is by then."""
-    return patch.object(Listings, "_pinned", lambda self, catalog, _: self._reader.current(catalog))
+
+    def wrong(page: Callable[..., Any]) -> Callable[..., Any]:
+        def present(self: Moments, catalog: str, *args: Any) -> Any:
+            start = page(self, catalog, *args)
+            return replace(start, moment=replace(start.moment, tree=self._reader.current(catalog)))
+
+        return present
+
+    return patch.object(Moments, "page", wrong(Moments.page))
 
 
 def _sweeps_when_unknown() -> Any:
