@@ -14,7 +14,7 @@ from turnstile_spark import registry
 from turnstile_spark.answers import Commit
 from turnstile_spark.errors import ApiError
 from turnstile_spark.freshness import Grant
-from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
+from turnstile_spark.jvm import JavaObject, Jvm, Proxy, names_of, throw
 from turnstile_spark.jvm_errors import Throw
 from turnstile_spark.log_files import Write
 from turnstile_spark.outcome import OutcomeUnknown, Proposal, Ratified, ratify
@@ -47,6 +47,9 @@ class Coordinator(Proxy):
     ) -> JavaObject:
         """Proposes version ``version``; returns when it is ratified *and* its file exists for every executor."""
         lake, log_path = self._lake(), table.getLogPath().toString()
+        if lake.clones and self._of_clone(lake, table):  # RESTORE does not mind that it was given an old version
+            text = f"[TURNSTILE_REFUSED] version {version} of {log_path}: a clone is pinned, this is its source's log"
+            raise self._throw.commit_failed(False, False, text)
         table_id = self._table_id(lake, table, log_path)
         content = self.jvm.cls("org.apache.commons.lang3.StringUtils").join(actions, "\n") + "\n"
         info = json.loads(content[: content.index("\n")])["commitInfo"]
@@ -69,6 +72,16 @@ class Coordinator(Proxy):
             text = f"[TURNSTILE_REFUSED] transaction {info['txnId']} is already version {done.commit.version}"
             raise self._throw.commit_failed(False, False, text)
         return self.jvm.new("io.delta.storage.commit.CommitResponse", lake.files.describe(log_path, done.commit))
+
+    @staticmethod
+    def _of_clone(lake: Lake, table: JavaObject) -> bool:
+        """Whether a commit is made under the name of a clone."""
+        named = table.getTableIdentifier()
+        if not named.isPresent():
+            return False
+        identifier = named.get()
+        name = ".".join((*names_of(identifier.getNamespace()), str(identifier.getName()))).lower()
+        return name in lake.clones or name.removeprefix(f"{lake.name.lower()}.") in lake.clones
 
     def _propose(self, lake: Lake, table_id: str, version: int, txn_id: str, write: Write) -> Ratified:
         size = len(write.content.encode())

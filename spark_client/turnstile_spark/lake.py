@@ -45,6 +45,7 @@ class Lake:
         self.sessions = Sessions(self)
         self._known: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # location -> id, name
         self._staged: dict[str, str] = {}
+        self.clones: set[str] = set()  # names of clones that were loaded here
 
     # -- for users ------------------------------------------------------------------------------------------------------
 
@@ -119,10 +120,13 @@ class Lake:
     def learn(self, state: TableState) -> None:
         """Remembers id and name by location, for the calls in which Delta names only the location. A clone's location is
         its source's, and so is the log that Delta asks about."""
-        if state.pinned:
-            return
-        at = _bare(state.location)
         _, *rest = state.name.split(".")
+        name = ".".join(rest).lower()
+        if state.pinned:
+            self.clones.add(name)
+            return
+        self.clones.discard(name)
+        at = _bare(state.location)
         self._known[at] = (state.table_id, (self.name, *rest))
 
     def id_of(self, log_path: str) -> str | None:

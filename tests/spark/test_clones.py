@@ -68,6 +68,19 @@ def test_i10_a_clone_is_not_written_nor_read_beyond_its_version(lake: Any, sql: 
     assert lake.table(name).head().latest == 1
 
 
+def test_i10_a_restore_of_a_clone_does_not_restore_its_source(lake: Any, sql: Any, name: str) -> None:
+    """RESTORE is given the clone's old version like every reader, and would commit to the log that it found."""
+    source, copy = f"lake.{name}", f"lake.{name}_clone"
+    sql(f"CREATE TABLE {source} AS SELECT 1 AS id")
+    clone(lake, name, f"{name}_clone")
+    sql(f"INSERT INTO {source} VALUES (2)")
+    with pytest.raises(Exception, match="TURNSTILE_REFUSED"):
+        sql(f"RESTORE TABLE {copy} TO VERSION AS OF 0")
+    assert sql.ids(source) == [1, 2] and lake.table(name).head().latest == 1
+    sql(f"RESTORE TABLE {source} TO VERSION AS OF 0")
+    assert sql.ids(source) == [1]
+
+
 def test_deltas_own_shallow_clone_is_refused_by_delta(lake: Any, sql: Any, name: str) -> None:
     """Delta 4.4 reads the source of a clone by its path, which it forbids for catalog-managed tables."""
     sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
