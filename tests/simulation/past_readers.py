@@ -45,13 +45,7 @@ class Lister(PastActor):
             self.auditor.listed(head, (NAMESPACE,), found)
 
     def _next(self, kind: str, catalog: str, token: str | None) -> _Page:
-        """The next page. To a server whose clock is behind that of the first page's, a token is from the future; some
-        minutes later it is none to anybody."""
-        try:
-            return self.ask(lambda box: self._page(box, kind, catalog, token))
-        except InvalidRequest:
-            self.state.scheduler.sleep(3 * MINUTE)
-            return self.ask(lambda box: self._page(box, kind, catalog, token))
+        return self.ask(lambda box: self._page(box, kind, catalog, token))
 
     def _page(self, box: PastSandbox, kind: str, catalog: str, token: str | None) -> _Page:
         size = self.rng.choice((1, 2, 5))

@@ -19,7 +19,6 @@ from turnstile.services.catalog.clone_delta import DeltaCopier
 from turnstile.services.catalog.services import build
 from turnstile.services.find import Finder
 from turnstile.services.limits import Limits
-from turnstile.services.publish import TableUnread
 from turnstile_iceberg.cloning import copiers
 from turnstile_iceberg.commits import Commits
 from turnstile_iceberg.context import Context
@@ -30,7 +29,7 @@ T = TypeVar("T")
 BUSY: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE)
 QUIET: Final = (1, 10 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR)
 """How long actors pause: they meet all the time, or a day goes by and gc has work."""
-Unanswered: Final = (OutcomeUnknown, StorageFault, TableUnread)
+Unanswered: Final = (OutcomeUnknown, StorageFault)
 
 
 class PastSandbox:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_kit import create, fakes, fresh, names
 from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.services.catalog.paging import TOKEN_MS
+from turnstile.services.catalog.paging import SKEW_MS, TOKEN_MS
 from turnstile.services.catalog.services import CatalogServices
 
 MAIN = ("main", ("default",))
@@ -115,6 +115,15 @@ def test_a_token_expires_and_one_whose_head_is_gone_counts_as_expired() -> None:
     create(services, "t2")
     world.objs.delete(world.space.objs("main"), head)
     refused(fresh(world), token, "expired")
+
+
+def test_a_token_is_good_for_a_server_whose_clock_is_behind_and_one_from_far_ahead_is_not() -> None:
+    services = fresh()
+    token = token_of(services)
+    fakes(services).clock.now -= SKEW_MS // 2
+    assert services.listings.tables(*MAIN, page_token=token).items
+    fakes(services).clock.now -= SKEW_MS
+    refused(services, token, "expired")
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))

@@ -76,7 +76,7 @@ class Published(msgspec.Struct, frozen=True):
         return self.latest - self.floor
 
 
-class TableUnread(TurnstileError):
+class TableUnread(StorageFault):
     """The HEAD could not be read: most likely a fault of the store, which every table would meet."""
 
 
@@ -147,7 +147,7 @@ class Publisher:
         try:
             row = self._refs.read(self._world.space.table(table_id))
         except Exception as error:  # whatever the store's client raises: no table of this store can be read
-            raise TableUnread(f"the HEAD of {table_id} could not be read: {error}") from error
+            raise TableUnread(f"the HEAD of {table_id} could not be read: {error}", remedy="try again") from error
         if row is None:
             raise NotFound("table", table_id, field="table_id")
         return TableHead.from_row(row)

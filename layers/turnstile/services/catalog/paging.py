@@ -18,6 +18,9 @@ from turnstile.core.errors import InvalidRequest
 TOKEN_MS: Final = 3_600_000
 """How long a token can be used, from the first page on: gc keeps a HEAD at least so long after it was replaced."""
 
+SKEW_MS: Final = 600_000
+"""How far the clock that reads a token may be behind the one that wrote it."""
+
 MAX_PAGE: Final = 1000
 _CHECK: Final = 6
 
@@ -56,7 +59,7 @@ def from_text(text: str, now: int) -> Token:
         raise bad_token("is not a page token of this service") from None
     if hashlib.sha256(raw[_CHECK:]).digest()[:_CHECK] != raw[:_CHECK]:
         raise bad_token("was changed")
-    if not 0 <= now - token.began <= TOKEN_MS:
+    if not -SKEW_MS <= now - token.began <= TOKEN_MS:
         raise bad_token("has expired")
     return token
 
