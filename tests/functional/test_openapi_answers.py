@@ -290,6 +290,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("importTable", 201): importing,
     ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
     ("importTable", 409): lambda site: importing(site, name="orders"),
+    ("repair", 503): lambda site: broken(StorageFault("refs is away"))(site, "repair"),
     ("exportTable", 503): after_publication(storage_away, "exportTable"),
     ("exportTable", 409): leaving_is_not_possible,
 }  # fmt: skip

@@ -1,5 +1,4 @@
-"""Catalogs with a past, clones, and what has an owner: nothing is found in the services as they are, and every mistake
-that is planted."""
+"""Catalogs with a past, clones, and what has an owner: nothing is found in the services as they are."""
 
 from __future__ import annotations
 
@@ -8,16 +7,13 @@ import os
 import pytest
 
 from tests.simulation.faults import KINDS as FAULTS
-from tests.simulation.owner_mistakes import OWNER_MISTAKES
 from tests.simulation.owners import KINDS, Owners
-from tests.simulation.past_mistakes import HARMLESS, PAST_MISTAKES
 from tests.simulation.pasts import CHANGERS, OTHERS, Pasts
 from tests.simulation.run import run
-from tests.simulation.searching import first_failure, run_seeds
+from tests.simulation.searching import run_seeds
 
-MANY = int(os.environ.get("TURNSTILE_SEEDS", "10000"))
-SEARCHED = 4_000
-"""Seeds in which every mistake is found."""
+SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
+"""How many seeds each long test runs; ``make simulate`` runs as many as one likes."""
 
 CHANGES = {"commit create", "commit update", "commit drop", "commit rename", "commit reset", "commit snapshot"}
 KEPT = {"snapshot", "snapshot of the past", "snapshot dropped", "reset", "clone", "cloned the past", "catalog dropped"}
@@ -42,41 +38,18 @@ def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_told_whatever_fa
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_i3_i8_i9_i10_a_catalogs_past_is_whole_over_ten_thousand_seeds_and_everything_is_met() -> None:
-    seen = run_seeds(100_000, MANY, Pasts())
+def test_i3_i8_i9_i10_a_catalogs_past_is_whole_over_many_seeds_and_everything_is_met() -> None:
+    seen = run_seeds(100_000, int(SEEDS or 800), Pasts())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= CHANGES | KEPT | READ | GONE | MERGED
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_ten_thousand_seeds_and_everything_is_met() -> None:
-    seen = run_seeds(100_000, MANY, Owners())
+def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_everything_is_met() -> None:
+    seen = run_seeds(100_000, int(SEEDS or 2_000), Owners())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= OWNED | SHARED
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", PAST_MISTAKES)
-def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str) -> None:
-    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts()) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", OWNER_MISTAKES)
-def test_i2_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) -> None:
-    assert first_failure(OWNER_MISTAKES[name][0], SEARCHED, Owners()) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", HARMLESS)
-def test_i9_i10_nothing_but_speed_and_fairness_depends_on_turns_and_on_one_collector_at_a_time(name: str) -> None:
-    """ADR 15: a turn is a request and no lock; ADR 16: what two collectors do twice is harmless."""
-    failed = first_failure(HARMLESS[name], 1_000, Pasts())
-    assert failed is None, str(failed)
 
 
 @pytest.mark.parametrize("scenario", [Pasts(), Owners()], ids=lambda one: one.name)
