@@ -12,7 +12,7 @@ from tests.clients.engine import B
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
-SETTLED_SECONDS = 0.3
+SETTLED_SECONDS = 0.5
 """After this long without a new line the log is whole: the gateway writes it in the background."""
 
 _TABLE = "/delta/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
@@ -32,14 +32,19 @@ class Requests:
 
     def __init__(self, stack: Stack) -> None:
         self._log = stack.log.parent / "functions.log"
-        self._at = self._log.stat().st_size
+        self._at = self._settled()
 
-    def seen(self) -> Counter[str]:
-        """Waits until nothing new arrives."""
+    def _settled(self) -> int:
+        """Size of the log once nothing new arrives: what was asked before may still be on its way there."""
         size = -1
         while size != (now := self._log.stat().st_size):
             size = now
             time.sleep(SETTLED_SECONDS)
+        return size
+
+    def seen(self) -> Counter[str]:
+        """Waits until nothing new arrives."""
+        size = self._settled()
         with self._log.open("rb") as log:
             log.seek(self._at)
             new = log.read(size - self._at)
