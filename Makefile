@@ -72,16 +72,18 @@ imports: setup ## Import rules: who may know whom
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-quick test-core test-stack test-spark downloads simulate mutate bench
-test: test-core test-stack test-spark ## All tests, in three groups (less all mutants: make mutate; longer: EXAMPLES=10)
+.PHONY: test test-quick test-core test-mutants test-stack test-spark downloads simulate mutate bench
+test: test-core test-mutants test-stack test-spark ## All tests, in groups (less all mutants: make mutate; longer: EXAMPLES=10)
 
 test-quick: EXAMPLES = 0.4
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
 	$(PYTEST) -m "not spark and not slow" $(TWO) --ignore tests/mutation tests
 
-# tests/mutation forks the process it runs in, which no xdist worker survives.
 test-core: setup
 	$(PYTEST) -m "not spark and not stack" $(TWO) --ignore tests/mutation tests
+
+# They fork the process they run in, which no xdist worker survives.
+test-mutants: setup
 	$(PYTEST) -m "not slow" tests/mutation
 
 test-stack: setup

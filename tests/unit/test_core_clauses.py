@@ -107,7 +107,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (drop_published_head(head(LEFT), 7), LEFT | {"state": "active"}, {
         "droppable": {"state": "dropped"}, "same latest": {"latest": 6}, "published": {"floor": 4},
     }),
-    (rename_head("k", "n", 7), table(), {"active": {"state": "stuck"}}),
+    (rename_head("k", "n", 7), table(), {"shown": {"state": "stuck"}}),
     (leave_head(head(table()), "export", 7), table(), {"active": {"state": "leaving"}}),
     (describe_head(head(table()), "m1", 7), table(), {"active": {"state": "dropped"}, "same metadata": {"metadata": "m2"}}),
     (stay_head(head(LEAVING), "export", 7), LEAVING, {
@@ -124,7 +124,7 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
         "dropped": {"state": "active"}, "same drop": {"changed_at": 2}, "purging": {"reason": ""},
     }),
     (owner_row(SPACE, AT, **MINE), None, {"new": OWNED}),
-    (release(SPACE, AT, "t", {})[0], OWNED, {"own": {"table_id": "u"}}),
+    (release(SPACE, AT, "t", {})[0], OWNED, {"own": {"table_id": "u"}, "uncloned": {"clones": {"c"}}}),
 ]  # fmt: skip
 
 
