@@ -78,6 +78,7 @@ def test_i9_every_process_has_a_gapless_sequence_too(service: Backend, processes
     assert heat.counts.attempts > heat.commits, "nobody raced"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode, seed: int) -> None:

@@ -116,6 +116,7 @@ def test_other_changes_of_a_securable_keep_its_rights(realm: Realm) -> None:
     assert {(kind, name): rights(realm, kind, name) for kind, name in before} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "path"), [("schema", "main.sales", SALES), ("catalog", "main", f"{B}/catalogs/main")]
 )

@@ -101,6 +101,7 @@ def test_the_authorizer_judges_a_token_once_and_the_functions_take_its_word() ->
         assert trusted.asked == ["/.well-known/openid-configuration", "/keys"], "the functions asked themselves"
 
 
+@pytest.mark.slow
 def test_i12_a_kept_verdict_ends_with_its_token(here: Deployment, trusted: Issuer) -> None:
     bearer = trusted.token(exp=int(time.time()) + 2 - 60)
     assert here.through_gateway("commit", "GET", "/v1", bearer).status == 200

@@ -111,6 +111,7 @@ def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
     assert [found.name for found in services.listings.namespaces("main").items] == [("default",)]
 
 
+@pytest.mark.slow
 def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_each(realm: Realm) -> None:
     counter = Counter()
     services = realm.services(counter)

@@ -122,6 +122,7 @@ def test_i12_a_refusal_says_nothing_of_what_is_where_it_would_go(realm: Realm) -
     assert len({*texts}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", ["owner", "place"])
 def test_i12_a_rename_is_judged_by_the_very_rights_that_it_replaces(realm: Realm, taken: str) -> None:
     """A right on either side is taken away between the judgement and the swap: it is refused, and judged again."""

@@ -233,6 +233,7 @@ def test_i3_the_command_line_sends_a_change_again_under_one_key(monkeypatch: pyt
     assert canned.seen[0][3]["idempotency-key"] not in keys, "another command is another request"
 
 
+@pytest.mark.slow
 def test_i3_the_spark_client_sends_every_change_of_a_catalog_again_under_one_key() -> None:
     calls: dict[str, Callable[[Api], Any]] = {
         "POST /v1/catalogs/main/namespaces": lambda api: api.create_namespace("n", None, {}),

@@ -103,6 +103,7 @@ def complete_names(metered: Metered) -> None:
     assert list(tree.index.iterate()) == list(other.index.iterate())
 
 
+@pytest.mark.slow
 def test_a_directory_too_large_for_the_row_stays_in_the_commit() -> None:
     """One request more, and the same answers; a catalog that shrinks gets it back. I9: no stale one stays behind."""
     services = fresh(spill=SpillLimits(embedded=100, segment=200))

@@ -258,6 +258,7 @@ def test_what_is_no_document_of_the_issuers_is_unreachable(status: int, body: by
         fetch_json(url)
 
 
+@pytest.mark.slow
 def test_i12_a_redirect_is_not_followed_wherever_it_leads() -> None:
     with site(200, b'{"keys": []}') as elsewhere:
         assert fetch_json(elsewhere) == {"keys": []}
