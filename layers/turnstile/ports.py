@@ -40,7 +40,7 @@ class Refs(Protocol):
         """The row, strongly consistent."""
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """Up to 100 rows in one request, each strongly consistent; missing keys are left out."""
+        """Rows, up to 100 in one request, each strongly consistent; missing keys are left out."""
 
     def write(self, write: Write) -> Accepted | Rejected:
         """Apply one conditional write in one request.

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from turnstile.core.clone_holds import uncloned
+from turnstile.core.clone_holds import Held, uncloned
 from turnstile.core.errors import StateConflict
 from turnstile.core.keys import Space
 from turnstile.core.locations import ancestors
@@ -47,6 +47,10 @@ class Location(msgspec.Struct, frozen=True):
             clones=frozenset(row.get("clones", ())),
             purging="purging" in row,
         )
+
+    def keeps(self, held: Held) -> bool:
+        """Whether what ``held`` names is still there, and nobody has begun to remove it: a clone may need it."""
+        return self.table_id == held.owner and not self.purging
 
     @property
     def marker(self) -> bool:

@@ -31,7 +31,6 @@ from turnstile.world import World
 
 _STUCK: Final = "stuck"
 _DROPPED: Final = "dropped"
-_BATCH: Final = 100  # what one request of the port takes
 
 
 class DeltaCopier:
@@ -54,8 +53,7 @@ class DeltaCopier:
             if isinstance(one, Table)
             if one.table_id not in known
         ]
-        for at in range(0, len(keys), _BATCH):
-            self._rows |= self._world.refs.read_many(keys[at : at + _BATCH])
+        self._rows |= self._world.refs.read_many(keys)
 
     def copy(self, wanted: Wanted, past: Past | None) -> Copy:
         """The clone of a Delta table: what publishing and finding the version take, and a metadata snapshot to write.

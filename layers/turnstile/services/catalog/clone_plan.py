@@ -14,7 +14,6 @@ from turnstile.core.entities import NAMESPACE, Entity, Namespace, Table
 from turnstile.core.errors import NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.core.index import IndexEntry
 from turnstile.core.location_rows import Location
-from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.namespaces import MAX_LEVELS, check_path, require_free
@@ -26,8 +25,6 @@ for a view; tables of one location share its row."""
 
 MAX_NAMESPACES: Final = 1_000
 """Namespaces of one clone; each is an obj to write."""
-
-_BATCH: Final = 100  # what one request of the port takes
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -99,12 +96,10 @@ def check_held(world: World, parts: Sequence[Part]) -> None:
     """
     names = {held: part.was for part in parts for held in part.needs}
     keys = [world.space.location(held.location) for held in names]
-    owners: dict[str, Row] = {}
-    for at in range(0, len(keys), _BATCH):
-        owners |= world.refs.read_many(keys[at : at + _BATCH])
+    owners = world.refs.read_many(keys)
     for (held, name), key in zip(names.items(), keys, strict=True):
         owner = Location.from_row(owners[key]) if key in owners else None
-        if owner is None or owner.table_id != held.owner or owner.purging:
+        if owner is None or not owner.keeps(held):
             raise StateConflict(
                 "CannotClone",
                 f"the files of '{name}' are gone or being removed",

@@ -39,7 +39,7 @@ def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *,
     writes: list[Write] = []
     for held, key in places.items():
         owner = Location.from_row(rows[key]) if key in rows else None
-        if owner is None or owner.table_id != held.owner or owner.purging:
+        if owner is None or not owner.keeps(held):
             raise StateConflict(
                 "CannotReset",
                 f"a clone would come back whose files in {held.location} are gone or being removed",

@@ -19,8 +19,6 @@ from turnstile.world import World
 MAX_BYTES: Final = 262_144
 """Bytes of a snapshot with the versions of its tables: about ten thousand."""
 
-_BATCH: Final = 100
-
 
 def snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[Snapshot]:
     """The snapshots that a tree names, in name order."""
@@ -110,10 +108,9 @@ class CatalogSnapshots:
         ids = [
             entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE and entry.table_id not in versions
         ]
-        for at in range(0, len(ids), _BATCH):
-            keys = {self._world.space.table(id): id for id in ids[at : at + _BATCH]}
-            for key, row in self._world.refs.read_many(list(keys)).items():
-                versions[keys[key]] = row["latest"]
+        keys = {self._world.space.table(id): id for id in ids}
+        for key, row in self._world.refs.read_many(list(keys)).items():
+            versions[keys[key]] = row["latest"]
 
 
 def _fitting(snapshot: Snapshot) -> Snapshot:
