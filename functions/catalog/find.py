@@ -49,7 +49,7 @@ def _catalog(_params: Params) -> Target:
 def find() -> Finding:
     asked, text = _query()
     here = services().catalog
-    page = Finder(here.world, here.reader, here.snapshots, here.limits.history_ms).find(
+    page = Finder(here.world, here.reader, here.moments, here.snapshots).find(
         text, as_of=asked.moment(), page_token=asked.text("page_token"), max_results=asked.integer("max_results")
     )
     found = [

@@ -83,8 +83,7 @@ def create_snapshot(catalog: str) -> Answer:
     def create(by: CatalogServices) -> Snapshot:
         if asked.of is None:
             return by.named.create(of, asked.name, comment=asked.comment)
-        since = by.world.clock.now_ms() - by.limits.history_ms
-        past = by.history.lasting(of, _as_of(asked.of), since)
+        past = by.moments.at(of, _as_of(asked.of)).tree
         return by.named.create(of, asked.name, past=past, by=asked.of.snapshot, comment=asked.comment)
 
     def again(by: CatalogServices, seq: int | None) -> Snapshot:

@@ -40,7 +40,7 @@ class Refs(Protocol):
         """The row, strongly consistent."""
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """Rows, up to 100 in one request, each strongly consistent; missing keys are left out."""
+        """Rows, a request for each hundred, each strongly consistent; missing keys are left out."""
 
     def write(self, write: Write) -> Accepted | Rejected:
         """Apply one conditional write in one request.
@@ -98,7 +98,7 @@ class Objs(Protocol):
         """The obj. Absence is remembered only where it lasts (``core.obj_types``)."""
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        """Up to 100 objs in one request."""
+        """Objs by id, a request for each hundred; missing ones are left out."""
 
     def newest(self, space: str, prefix: str) -> Obj | None:
         """The obj with the greatest id that starts with ``prefix``."""

@@ -34,8 +34,7 @@ class SnapshotUser(PastActor):
         self.met("snapshot of the past" if to else "snapshot")
 
     def _create(self, box: PastSandbox, name: str, to: AsOf | None) -> None:
-        since = box.world.clock.now_ms() - self.state.grace.history
-        past = box.services.history.lasting(CATALOG, to, since) if to else None
+        past = box.services.moments.at(CATALOG, to).tree if to else None
         box.services.named.create(CATALOG, name, past=past)
 
 

@@ -109,7 +109,7 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 def _not_lasting() -> Any:
     """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
-    return patch.object(History, "lasting", lambda self, catalog, as_of, _: self.tree(catalog, as_of))
+    return patch.object(History, "kept", lambda self, now, as_of, _: self._tree_at(now, as_of))
 
 
 def _not_pinned() -> Any:

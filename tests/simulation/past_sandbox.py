@@ -39,7 +39,7 @@ class PastSandbox:
         self.world = world_of(process)
         limits = Limits(spill=TIGHT, history_ms=process.state.grace.history)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
-        self.finder = Finder(self.world, self.services.reader, self.services.snapshots)
+        self.finder = Finder(self.world, self.services.reader, self.services.moments, self.services.snapshots)
         self._files = MetadataFiles(self.world.storages, self.world.ids)
         self._context = Context(self.services, self.services.committer, self._files, OPERATOR, lambda: None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.catalog_kit import fakes, fresh
-from tests.unit.gc_kit import DAY, days
+from tests.unit.gc_kit import days
 from tests.unit.test_gc_history import collect, put, whole
 from turnstile.core.errors import NotFound
 from turnstile.services.catalog.history import AsOf
@@ -43,7 +43,7 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
         if what == "reset":
             services.resetter.reset("main", to)
         else:
-            past = services.history.lasting("main", to, world.clock.now_ms() - 2 * DAY)
+            past = services.moments.at("main", to).tree
             services.named.create("main", "t", past=past, by="s")
     assert services.named.list("main") == []
     assert "old" not in whole(world, world.refs.rows["test/catalog/main"]["head"])

@@ -76,7 +76,7 @@ def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There
             there[*one.name, table.name] = ("table", table.table_id, table.comment)
             entry = services.entries.table("main", one.name, table.name, as_of)
             assert (entry.path, entry.entity) == ((*one.name, table.name), table)
-    look = Finder(services.world, services.reader, services.snapshots, services.limits.history_ms)
+    look = Finder(services.world, services.reader, services.moments, services.snapshots)
     for query in ("/main/*", "/main/*/*"):
         found = list(all_of(lambda token, of=query: look.find(of, page_token=token, **options)))  # type: ignore[misc]
         assert {one.path: one.entity.comment for one in found} == {

@@ -23,6 +23,7 @@ from turnstile.core.errors import (
 )
 from turnstile.core.gc_plan import Grace
 from turnstile.core.spill import SpillLimits
+from turnstile.core.tree import Tree
 from turnstile.ports import Accepted, Rejected
 from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices
@@ -89,16 +90,18 @@ def test_a_snapshot_of_the_past_names_a_head_that_will_stay() -> None:
     create(services, "t")
     old = now(services)
     churn(services)
-    made = services.named.create(
-        "main", "old", past=services.history.lasting("main", AsOf(head=old), world.clock.now - DAY)
-    )
+    made = services.named.create("main", "old", past=lasting(services, AsOf(head=old), world.clock.now - DAY))
     assert (made.head, made.versions) == (old, {})
     days(world, 2)
     churn(services)
     with pytest.raises(NotFound):
-        services.history.lasting("main", AsOf(head=now_minus(services, 3)), world.clock.now + DAY)
-    assert services.history.lasting("main", AsOf(snapshot="old"), world.clock.now).head == old
+        lasting(services, AsOf(head=now_minus(services, 3)), world.clock.now + DAY)
+    assert lasting(services, AsOf(snapshot="old"), world.clock.now).head == old
     complete(world)
+
+
+def lasting(services: CatalogServices, of: AsOf, since: int) -> Tree:
+    return services.history.kept(services.reader.current("main"), of, since)
 
 
 def now_minus(services: CatalogServices, back: int) -> str:

@@ -34,7 +34,6 @@ from turnstile.services.catalog.moments import Moments, Start
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.find_subjects import TableProperties, named, whole
-from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
 from turnstile.world import World
 
@@ -82,10 +81,8 @@ _Stream = Iterator[_Hit | _Passed]
 class Finder:
     """Answers path queries. One per sandbox, or per request with a watched reader; safe for threads."""
 
-    def __init__(
-        self, world: World, reader: CatalogReader, snapshots: Snapshots, history_ms: int = Limits().history_ms
-    ) -> None:
-        self._reader, self._moments = reader, Moments(reader, world.clock, history_ms)
+    def __init__(self, world: World, reader: CatalogReader, moments: Moments, snapshots: Snapshots) -> None:
+        self._reader, self._moments = reader, moments
         self._properties = TableProperties(world, snapshots)
 
     def find(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from turnstile.core.entities import Entity, Table, id_of, kind_of
 from turnstile.core.head import TableHead
@@ -12,8 +11,6 @@ from turnstile.core.index import IndexEntry
 from turnstile.core.path_query.query import TYPES, Subject, Value
 from turnstile.services.metadata import Snapshots
 from turnstile.world import World
-
-_BATCH: Final = 100  # what one request of the port takes
 
 
 def named(name: str, entry: IndexEntry) -> Subject:
@@ -53,10 +50,9 @@ class TableProperties:
         """By table uuid; one request per hundred HEADs, and one per hundred of their snapshots that are not cached.
         Tables that are gone are left out."""
         keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
-        heads: list[TableHead] = []
-        for at in range(0, len(keys), _BATCH):
-            rows = self._refs.read_many(keys[at : at + _BATCH])
-            heads += [TableHead.from_row(row) for row in rows.values()]
+        if not keys:
+            return {}
+        heads = [TableHead.from_row(row) for row in self._refs.read_many(keys).values()]
         found = self._snapshots.get_many(catalog, {head.metadata for head in heads})
         return {
             head.table_id: {**said.beside.properties, **(said.metadata.get("configuration") or {})}

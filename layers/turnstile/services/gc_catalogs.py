@@ -13,6 +13,7 @@ from typing import Final
 from turnstile.core.catalog_rows import forget_catalog
 from turnstile.core.gc_plan import SETTLED_MS, Item, due
 from turnstile.core.plan import Row
+from turnstile.services.batches import batched
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_history import PREFIXES
 from turnstile.services.gc_kinds import Batch, Means, Trouble
@@ -33,16 +34,12 @@ class GoneCatalogs:
         grace = self._means.grace.history + SETTLED_MS
         if now - row["created"] < grace:
             return
-        batch = list[Item]()
         if not self._again(row):
             if not self._same(row):  # read after that: a catalog that came and went since has left a note of its own
                 return
-            for item in self._due(row, now, grace):
-                batch.append(item)
-                if len(batch) == _BATCH:
-                    yield Batch(tuple(batch), partial(self._remove, row, tuple(batch)))
-                    batch = []
-        yield Batch(tuple(batch), partial(self._end, row, tuple(batch)))
+            for batch in batched(self._due(row, now, grace), _BATCH):
+                yield Batch(batch, partial(self._remove, row, batch))
+        yield Batch((), partial(self._end, row))
 
     def _due(self, row: Row, now: int, grace: int) -> Iterator[Item]:
         """Lost parts, then objs."""
@@ -66,13 +63,12 @@ class GoneCatalogs:
 
     def _remove(self, row: Row, items: tuple[Item, ...]) -> None:
         world = self._means.world
-        if items and self._again(row):
+        if self._again(row):
             raise NotNow("there is a catalog of that name again")
         for item in items:
             world.objs.delete(world.space.objs(row["name"]), item.id.removeprefix(f"{row['name']}/"))
             self._means.faults("collect.deleted")
 
-    def _end(self, row: Row, items: tuple[Item, ...]) -> None:
-        self._remove(row, items)
+    def _end(self, row: Row) -> None:
         self._means.faults("collect.emptied")
         self._means.world.refs.write(forget_catalog(row))

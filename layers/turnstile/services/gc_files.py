@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from turnstile.ports import LogStorage
+from turnstile.services.batches import batched
 from turnstile.services.faults import Faults
 from turnstile.services.paths import published_path
 
@@ -48,26 +49,14 @@ def empty(storage: LogStorage, may_go_on: Callable[[], str | None], *, workers: 
         NotNow: told to stop, or files keep appearing.
     """
     for _ in range(_PASSES):
-        batch: list[str] = []
         found = False
-        for stat in storage.list_all():
+        for batch in batched((stat.path for stat in storage.list_all()), _BATCH):
             found = True
-            batch.append(stat.path)
-            if len(batch) == _BATCH:
-                _delete(storage, batch, may_go_on, workers, faults)
-                batch = []
+            reason = may_go_on()
+            if reason is not None:
+                raise NotNow(reason)
+            delete_all(storage, batch, workers=workers, faults=faults)
         if not found:
             storage.delete(published_path(0))  # folders that never had a file go with the one that is not there
             return
-        if batch:
-            _delete(storage, batch, may_go_on, workers, faults)
     raise NotNow("files keep appearing")
-
-
-def _delete(
-    storage: LogStorage, batch: list[str], may_go_on: Callable[[], str | None], workers: int, faults: Faults
-) -> None:
-    reason = may_go_on()
-    if reason is not None:
-        raise NotNow(reason)
-    delete_all(storage, batch, workers=workers, faults=faults)

@@ -22,6 +22,7 @@ from turnstile.core.gc_plan import SETTLED_MS, Item, due
 from turnstile.core.obj_types import prefixes
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
+from turnstile.services.batches import batched
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
@@ -71,14 +72,8 @@ class HistoryObjs:
                 yield item
 
     def _batches(self, head: CatalogHead, items: Iterable[Item]) -> Iterator[Batch]:
-        found: list[Item] = []
-        for item in items:
-            found.append(item)
-            if len(found) == _BATCH:
-                yield Batch(tuple(found), partial(self._remove, head, tuple(found)))
-                found = []
-        if found:
-            yield Batch(tuple(found), partial(self._remove, head, tuple(found)))
+        for batch in batched(items, _BATCH):
+            yield Batch(batch, partial(self._remove, head, batch))
 
     def _marked(self, kept: KeptTrees, now: int) -> BloomFilter:
         segments: set[str] = set()

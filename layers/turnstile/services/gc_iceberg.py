@@ -18,11 +18,10 @@ purge is nobody's, and stays.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -33,6 +32,7 @@ from turnstile.core.iceberg_entities import KINDS, IcebergEntity, IcebergTable, 
 from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.ports import Stat
+from turnstile.services.batches import batched
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.gc_files import NotNow, delete_all
 from turnstile.services.gc_kinds import LOOKUP, Batch, Means, Trouble
@@ -46,9 +46,6 @@ _SKEW_MS: Final = 60_000
 
 _BATCH: Final = 100
 _BITS: Final = 1 << 23  # 1 MB: among 300,000 paths one in a million more is taken for kept
-
-
-T = TypeVar("T")
 
 
 class _Logged(msgspec.Struct, frozen=True, rename="kebab"):
@@ -79,7 +76,7 @@ class IcebergFiles:
         if kept is None:
             return
         look = _Look(self._means, self._reader, kept, began, now)
-        for entities in _batched(_entities(self._reader, kept.current), LOOKUP):
+        for entities in batched(_entities(self._reader, kept.current), LOOKUP):
             managed = [one for one in entities if one.managed]
             owners = self._means.world.refs.read_many([look.owner_key(one) for one in managed])
             for entity in managed:
@@ -118,7 +115,7 @@ class _Look:
             yield logged
             return
         items = [self._item(entity, file) for file in found if f"{entity.location}/{file.path}" not in logged]
-        for batch in _batched((item for item in items if item is not None), _BATCH):
+        for batch in batched((item for item in items if item is not None), _BATCH):
             yield Batch(batch, partial(self._remove, entity, owner, batch))
 
     @cached_property
@@ -173,13 +170,6 @@ def _entities(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) 
         for key, entry in tree.subtree(())
         if entry.kind in KINDS and (unlike is None or unlike.index.get(key) != entry)
     )
-    for objs in _batched(entries, LOOKUP):
+    for objs in batched(entries, LOOKUP):
         found = reader.store.entities(tree.catalog, objs)
         yield from (entity for obj in objs if isinstance(entity := found[obj], IcebergTable | IcebergView))
-
-
-def _batched(found: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """``found``, ``size`` at a time."""
-    rest = iter(found)
-    while batch := tuple(islice(rest, size)):
-        yield batch

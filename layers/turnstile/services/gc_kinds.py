@@ -11,6 +11,7 @@ import msgspec
 from turnstile.core.gc_plan import Grace, Item, Kind
 from turnstile.core.keys import identity_obj
 from turnstile.core.plan import Row
+from turnstile.services.batches import batched
 from turnstile.services.faults import Faults
 from turnstile.world import World
 
@@ -62,8 +63,8 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
     """
     space = world.space.objs(catalog)
     times: dict[str, int] = {}
-    for start in range(0, len(identities), LOOKUP):
-        keys = {identity_obj(table_id, identity): identity for identity in identities[start : start + LOOKUP]}
+    for some in batched(identities, LOOKUP):
+        keys = {identity_obj(table_id, identity): identity for identity in some}
         for id, obj in world.objs.get_many(space, list(keys)).items():
             times[keys[id]] = obj.created // 1000
     return times

@@ -15,6 +15,7 @@ from turnstile.core.gc_plan import Item, due
 from turnstile.core.head import TableHead
 from turnstile.core.obj_types import METADATA
 from turnstile.core.plan import Row
+from turnstile.services.batches import batched
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 from turnstile.services.paths import LOG, published_path
@@ -48,8 +49,7 @@ class OldMetadata:
             for id, (size, created) in old.items()
             if (item := due("metadata", id, size, since=max(created, ratified), now=now, grace=grace)) is not None
         ]
-        for start in range(0, len(items), _BATCH):
-            batch = tuple(items[start : start + _BATCH])
+        for batch in batched(items, _BATCH):
             yield Batch(batch, partial(self._remove, head, space, batch))
 
     def _published(self, head: TableHead) -> int | None:

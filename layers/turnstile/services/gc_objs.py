@@ -13,6 +13,7 @@ from turnstile.core.head import TableHead
 from turnstile.core.obj_types import INLINE
 from turnstile.core.plan import Row
 from turnstile.ports import Obj
+from turnstile.services.batches import batched
 from turnstile.services.content import transaction_of
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble, left_tail
@@ -47,8 +48,7 @@ class InlineObjs:
             item = due("objs", id, size, since=max(created, left.get(txn, 0)), now=now, grace=grace)
             if item is not None:
                 items.append(item)
-        for start in range(0, len(items), _BATCH):
-            batch = tuple(items[start : start + _BATCH])
+        for batch in batched(items, _BATCH):
             yield Batch(batch, partial(self._remove, row["key"], space, batch))
 
     def _kept(self, key: str) -> tuple[set[str], set[str]]:

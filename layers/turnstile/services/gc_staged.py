@@ -12,6 +12,7 @@ from turnstile.core.head import TableHead
 from turnstile.core.plan import Row
 from turnstile.core.positions import positioned
 from turnstile.ports import LogStorage
+from turnstile.services.batches import batched
 from turnstile.services.gc_files import NotNow, delete_all
 from turnstile.services.gc_kinds import Batch, Means, Trouble, left_tail
 from turnstile.services.paths import LOG, STAGED, published_path, staged_path
@@ -46,8 +47,7 @@ class StagedFiles:
             yield Trouble(
                 "staged", head.table_id, f"cannot say when these were decided, kept: {', '.join(unclear[:3])}"
             )
-        for start in range(0, len(items), _BATCH):
-            batch = tuple(items[start : start + _BATCH])
+        for batch in batched(items, _BATCH):
             yield Batch(batch, partial(self._remove, head, storage, batch))
 
     def _judge(

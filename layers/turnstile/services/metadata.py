@@ -14,7 +14,6 @@ from turnstile.core.obj_types import METADATA
 from turnstile.ports import Obj, Objs
 
 _CACHED = 512
-_BATCH = 100  # what one request of the port takes
 
 
 class Snapshots:
@@ -42,8 +41,8 @@ class Snapshots:
         """Several of one catalog: one request per hundred that are not cached. Missing ones are left out."""
         found = {id: known for id in ids if (known := self.cached(catalog, id)) is not None}
         missing = [id for id in ids if id not in found]
-        for at in range(0, len(missing), _BATCH):
-            for id, obj in self._objs.get_many(self._space.objs(catalog), missing[at : at + _BATCH]).items():
+        if missing:
+            for id, obj in self._objs.get_many(self._space.objs(catalog), missing).items():
                 found[id] = self.adopt(catalog, obj)
         return found
 

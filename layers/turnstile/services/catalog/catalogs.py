@@ -115,7 +115,7 @@ class Catalogs:
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
             return Edit(f"update catalog {old.name}", put={(old.name,): new}, writes=self._judged(name))
 
-        tree = self._committer.commit(REALM_TREE, change, judge=lambda _: None)
+        tree = self._committer.commit(REALM_TREE, change)
         return _entity(View(tree, self._reader.store), name)
 
     def _judged(self, name: str) -> tuple[Write, ...]:
@@ -156,7 +156,7 @@ class Catalogs:
             if first is None:
                 break
             self._dropper.drop(name, path_of(first[0]), cascade=True)
-        self._committer.commit(REALM_TREE, change, judge=lambda _: None)
+        self._committer.commit(REALM_TREE, change)
 
     def _realm(self, name: str) -> Tree:
         """The realm's tree, if it has the catalog."""

@@ -23,15 +23,14 @@ from turnstile.core.catalog_paths import Path, dotted, key_of, path_of
 from turnstile.core.clone_holds import Held, hold
 from turnstile.core.entities import Entity, Namespace, Table
 from turnstile.core.errors import OutcomeUnknown, TurnstileError
-from turnstile.core.plan import Row, Write
+from turnstile.core.plan import Write
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.clone_copies import Copier, Past, Wanted
 from turnstile.services.catalog.clone_plan import Part, check_held, check_rows, parts_of
-from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.namespaces import check_path
 from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.catalog.snapshots import snapshot_of
 from turnstile.world import World
 
 _SAID: Final = "clone from "
@@ -113,7 +112,7 @@ class Cloner:
         asked = _Asked(source, to) if of is None else self._of(catalog, source, to, of)
         run = _Run(self._services.world, asked, self._copiers, self._judge, Access(self._owner))
         try:
-            tree = self._services.committer.commit(catalog, run.change, judge=_again)
+            tree = self._services.committer.commit(catalog, run.change)
         except OutcomeUnknown:
             raise
         except TurnstileError:
@@ -148,14 +147,12 @@ class Cloner:
 
     def _of(self, catalog: str, source: Path, to: Path, of: AsOf) -> _Asked:
         """A request for a moment of the past, judged before that is looked for."""
-        reader = self._services.reader
-        now = reader.current(catalog)
+        now = self._services.reader.current(catalog)
         found = now.find(source) if source else None
         self._judge(now, source, found.kind if found is not None else None, to, past=True)
-        since = self._services.world.clock.now_ms() - self._services.limits.history_ms
-        tree = History(reader).lasting(catalog, of, since)
-        versions = {} if of.snapshot is None else snapshot_of(now, reader.store, of.snapshot).versions
-        return _Asked(source, to, tree, Past(tree.commit.at // 1000 if of.time is None else of.time, versions))
+        moment = self._services.moments.at(catalog, of)
+        time = moment.tree.commit.at // 1000 if of.time is None else of.time
+        return _Asked(source, to, moment.tree, Past(time, moment.versions))
 
 
 class _Run:
@@ -214,7 +211,3 @@ class _Run:
             self._ids[to] = self._world.ids.uuid()
         id = self._ids[to]
         return msgspec.structs.replace(source, name=to[-1], id=id, created=self._now, updated=0, access=self._access)
-
-
-def _again(_failed: Mapping[int, Row | None]) -> None:
-    """Rows of locations changed since they were read: the clone is computed anew from what they are now."""

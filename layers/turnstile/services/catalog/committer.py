@@ -60,7 +60,8 @@ class Committer:
         Args:
             catalog: its name.
             row: the catalog's row, if the caller just read it.
-            judge: what to do when other rows of the change refuse.
+            judge: what to do when other rows of the change refuse; without one it is computed anew from what they are
+                now.
 
         Raises:
             NotFound: no such catalog.

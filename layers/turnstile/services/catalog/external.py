@@ -7,7 +7,7 @@ hold is that no other table owns the place (I10), so that no drop here ever purg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -106,7 +106,7 @@ class Externals:
             writes.append(Insert(row, (new_row("I9"),)))
             return Edit(f"register table {dotted(*path)}", put={path: made}, writes=tuple(writes))
 
-        self._committer.commit(catalog, change, judge=_again)
+        self._committer.commit(catalog, change)
         return made
 
     def update(
@@ -150,7 +150,7 @@ class Externals:
             writes.append(Erase(world.space.external(table_id), (here,)))
             return Edit(f"drop table {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
-        self._committer.commit(catalog, change, judge=_again)
+        self._committer.commit(catalog, change)
 
 
 def of_external(table: Table) -> External:
@@ -158,10 +158,6 @@ def of_external(table: Table) -> External:
     if table.external is None:
         raise UnsupportedTable(f"table '{table.name}' is not external", field="table")
     return table.external
-
-
-def _again(_failed: Mapping[int, Row | None]) -> None:
-    """Rows of locations changed since they were read: the change is computed anew from what they are now."""
 
 
 def _check_size(table: Table) -> None:

@@ -76,13 +76,6 @@ class History:
         commits = self._down(now, last, last - start + 1)[::-1]
         return Log(tuple(commits), last + 1 if last < newest else None)
 
-    def lasting(self, catalog: str, as_of: AsOf, since: int) -> Tree:
-        """As ``tree``, and sure to stay; see ``kept``.
-
-        Raises: as ``tree``.
-        """
-        return self.kept(self._reader.current(catalog), as_of, since)
-
     def kept(self, now: Tree, as_of: AsOf, since: int) -> Tree:
         """The tree that the catalog whose present one is ``now`` had, if gc leaves it alone: a snapshot's, or one that was
         not replaced before ``since`` (ms). gc may be about to take others, and may have taken a part of them.

@@ -13,13 +13,11 @@ from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import Path, key_of, path_of
 from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table, encode
 from turnstile.core.index import IndexEntry
-from turnstile.ports import Clock
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.moments import Moment, Moments
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.limits import Limits
 
 T = TypeVar("T")
 
@@ -46,8 +44,8 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 class Listings:
     """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
 
-    def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int = Limits().history_ms) -> None:
-        self._reader, self._moments = reader, Moments(reader, clock, history_ms)
+    def __init__(self, reader: CatalogReader, moments: Moments) -> None:
+        self._reader, self._moments = reader, moments
 
     def namespaces(
         self,

@@ -20,7 +20,6 @@ from turnstile.services.catalog.history import History
 from turnstile.services.catalog.paging import Token, bad_token, from_text
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.snapshots import snapshot_of
-from turnstile.services.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,16 @@ class Moments:
         history_ms: for how long gc leaves a catalog's past.
     """
 
-    def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int = Limits().history_ms) -> None:
+    def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int) -> None:
         self._reader, self._clock, self._history_ms = reader, clock, history_ms
         self._history = History(reader)
 
     def at(self, catalog: str, as_of: AsOf | None) -> Moment:
-        """The catalog now, or as of a moment: one request warm. A moment that is new to the sandbox takes a look at some
-        commits on the way, as ``History`` says.
+        """The catalog now, or as of a moment that gc leaves alone: one request warm. One that is new to the sandbox takes
+        a look at some commits on the way, as ``History`` says.
 
         Raises:
+            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
             NotFound: no such catalog; or no such commit or snapshot, never or no more.
             PermissionDenied: whoever asks may not, as things are now.
         """

@@ -32,6 +32,7 @@ from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.clone_reset import held_again
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.snapshots import require_named
 from turnstile.world import World
@@ -74,17 +75,13 @@ class _Plan:
 
 
 class Resetter:
-    """Resets catalogs.
-
-    Args:
-        history_ms: for how long gc leaves the past alone.
-    """
+    """Resets catalogs."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, history: History, history_ms: int
+        self, world: World, reader: CatalogReader, committer: Committer, history: History, moments: Moments
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
-        self._history, self._history_ms = history, history_ms
+        self._history, self._moments = history, moments
 
     def reset(self, catalog: str, to: AsOf) -> WasReset:
         """Make the tree what it was.
@@ -98,7 +95,7 @@ class Resetter:
         row = self._world.refs.read(self._reader.key(catalog))
         if row is not None and self._reader.store.find_commit(catalog, row["head"]) is None:
             return self._adopt(catalog, CatalogHead.from_row(row), to)
-        past = self._history.lasting(catalog, to, self._world.clock.now_ms() - self._history_ms)
+        past = self._moments.at(catalog, to).tree
         if to.snapshot is not None:
             row = None  # the snapshot may be younger than what was read
         plans: list[_Plan] = []

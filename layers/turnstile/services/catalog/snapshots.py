@@ -39,7 +39,7 @@ def snapshot_of(tree: Tree, store: CatalogStore, name: str) -> Snapshot:
 def require_named(view: View, store: CatalogStore, name: str | None, head: str) -> None:
     """Whether a HEAD of the past that was found by a snapshot's ``name`` still has it in the tree that a change starts from.
     Without its name gc may be taking it, and the change was put off by others for who knows how long (I9). None: it was
-    found by other means, which ``History.lasting`` has judged.
+    found by other means, which ``Moments`` has judged.
 
     Raises:
         NotFound: the name is gone, or leads elsewhere by now.
@@ -57,7 +57,7 @@ class CatalogSnapshots:
     def create(
         self, catalog: str, name: str, *, past: Tree | None = None, by: str | None = None, comment: str | None = None
     ) -> Snapshot:
-        """Name the present HEAD, or one of the past (which must be ``History.lasting``), ``by`` what snapshot it was found.
+        """Name the present HEAD, or one of the past as ``Moments`` has it, ``by`` what snapshot it was found.
 
         The present HEAD's Delta tables are recorded with their versions, each as it is read, after the HEAD.
 
