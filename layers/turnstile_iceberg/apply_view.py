@@ -11,6 +11,7 @@ import msgspec
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg import updates as u
 from turnstile_iceberg.draft import LAST_ADDED
+from turnstile_iceberg.integers import check_room
 from turnstile_iceberg.metadata import NEWEST
 from turnstile_iceberg.schema import Schema, check, same
 from turnstile_iceberg.view_metadata import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
@@ -146,6 +147,7 @@ def _finished(draft: _Draft) -> ViewMetadata:
     given = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
     if not (given.isascii() and given.isdigit() and int(given[:9]) > 0):
         raise _bad(f"{HISTORY_SIZE} must be a positive number, not {given[:20]!r}")
+    check_room((*draft.schemas, *draft.versions), (0,))
     keep = max(int(given[:9]), len({*draft.added, draft.current}))
     newest = [id for id in sorted(draft.versions, reverse=True) if id != draft.current][: keep - 1]
     kept = {draft.current, *newest}

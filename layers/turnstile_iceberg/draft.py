@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.integers import check_room
 from turnstile_iceberg.metadata import NEWEST, TableMetadata
 from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder, check_order, check_spec
 from turnstile_iceberg.schema import Schema
@@ -148,6 +149,10 @@ class Draft:
             raise InvalidRequest("the commit gives the table no uuid or no location", field="updates")
         if not 1 <= self.format_version <= NEWEST:
             raise InvalidRequest(f"format version {self.format_version} is not served", field="updates")
+        check_room(
+            (self.last_partition_id, *self.schemas, *self.specs, *self.orders),
+            (self.last_sequence_number, self.next_row_id),
+        )
         schema, spec = self.schemas.get(self.current_schema_id), self.specs.get(self.default_spec_id)
         order = self.orders.get(self.default_sort_order_id)
         if schema is None or spec is None or order is None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.integers import Int32, Int64, NonNegative64
 from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.snapshots import (
@@ -34,21 +35,21 @@ NONE: Final = -1
 class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     """Everything about a table but its data. Times in ms; ``next_row_id`` means something from version 3 on."""
 
-    format_version: int
+    format_version: Int32
     table_uuid: str
     location: str
-    last_updated_ms: int
-    last_column_id: int
+    last_updated_ms: NonNegative64
+    last_column_id: Int32
     schemas: tuple[Schema, ...]
-    current_schema_id: int
+    current_schema_id: Int32
     partition_specs: tuple[PartitionSpec, ...]
-    default_spec_id: int
-    last_partition_id: int
+    default_spec_id: Int32
+    last_partition_id: Int32
     sort_orders: tuple[SortOrder, ...]
-    default_sort_order_id: int
-    last_sequence_number: int = 0
-    current_snapshot_id: int | None = None
-    next_row_id: int = 0
+    default_sort_order_id: Int32
+    last_sequence_number: NonNegative64 = 0
+    current_snapshot_id: Int64 | None = None
+    next_row_id: NonNegative64 = 0
     properties: dict[str, str] = {}
     snapshots: tuple[Snapshot, ...] = ()
     refs: dict[str, SnapshotRef] = {}

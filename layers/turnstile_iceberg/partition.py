@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.integers import Int32
 from turnstile_iceberg.schema import Part, Schema, parts
 
 FIRST_PARTITION_ID: Final = 1000
@@ -22,23 +23,23 @@ _TRANSFORM: Final = re.compile(r"identity|year|month|day|hour|void|(bucket|trunc
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources are of format 4."""
 
-    source_id: int
+    source_id: Int32
     name: str
     transform: str
-    field_id: int = -1
+    field_id: Int32 = -1
 
 
 class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """How a table is partitioned; ``spec_id`` -1 as long as none was assigned."""
 
     fields: tuple[PartitionField, ...]
-    spec_id: int = -1
+    spec_id: Int32 = -1
 
 
 class SortField(msgspec.Struct, frozen=True, rename="kebab"):
     """One key of an order."""
 
-    source_id: int
+    source_id: Int32
     transform: str
     direction: Literal["asc", "desc"]
     null_order: Literal["nulls-first", "nulls-last"]
@@ -48,7 +49,7 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
     """An order that writers should keep; ``order_id`` -1 as long as none was assigned."""
 
     fields: tuple[SortField, ...]
-    order_id: int = -1
+    order_id: Int32 = -1
 
 
 def compatible(one: PartitionSpec, other: PartitionSpec) -> bool:

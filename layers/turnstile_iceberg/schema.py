@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.integers import Int32
 
 # Strings in quotes: the union is recursive.
 Type = Union[str, "StructType", "ListType", "MapType"]
@@ -21,7 +22,7 @@ MAX_DEPTH: Final = 64
 class Field(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A column or a member of a struct."""
 
-    id: int
+    id: Int32
     name: str
     type: Type
     required: bool
@@ -39,7 +40,7 @@ class StructType(msgspec.Struct, frozen=True, tag_field="type", tag="struct"):
 class ListType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", tag="list"):
     """A list; its element is a field without a name."""
 
-    element_id: int
+    element_id: Int32
     element: Type
     element_required: bool
 
@@ -47,9 +48,9 @@ class ListType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", ta
 class MapType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", tag="map"):
     """A map; keys are always required."""
 
-    key_id: int
+    key_id: Int32
     key: Type
-    value_id: int
+    value_id: Int32
     value: Type
     value_required: bool
 
@@ -58,8 +59,8 @@ class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, ta
     """A table's or a view's schema; ``schema_id`` -1 as long as none was assigned."""
 
     fields: tuple[Field, ...]
-    schema_id: int = -1
-    identifier_field_ids: tuple[int, ...] = ()
+    schema_id: Int32 = -1
+    identifier_field_ids: tuple[Int32, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from turnstile_iceberg.integers import Int32, Int64, NonNegative64, Positive32, Positive64
+
 MAIN: Final = "main"
 """The branch whose head is the table's current snapshot."""
 
@@ -13,40 +15,44 @@ MAIN: Final = "main"
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A state of the table; ``sequence_number`` 0 in format 1. Only format 1 knows ``manifests`` without a list."""
 
-    snapshot_id: int
-    timestamp_ms: int
-    parent_snapshot_id: int | None = None
-    sequence_number: int = 0
+    snapshot_id: Int64
+    timestamp_ms: NonNegative64
+    parent_snapshot_id: Int64 | None = None
+    sequence_number: NonNegative64 = 0
     manifest_list: str = ""
     manifests: tuple[str, ...] = ()
     summary: dict[str, str] = {}
-    schema_id: int | None = None
-    first_row_id: int | None = None
-    added_rows: int | None = None
+    schema_id: Int32 | None = None
+    first_row_id: NonNegative64 | None = None
+    added_rows: NonNegative64 | None = None
     key_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.parent_snapshot_id == self.snapshot_id:  # told with its path, as a wrong type is
+            raise ValueError(f"snapshot {self.snapshot_id} is its own parent")
 
 
 class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A branch or a tag, with what expiry has to keep for it."""
 
-    snapshot_id: int
+    snapshot_id: Int64
     type: Literal["branch", "tag"]
-    max_ref_age_ms: int | None = None
-    max_snapshot_age_ms: int | None = None
-    min_snapshots_to_keep: int | None = None
+    max_ref_age_ms: Positive64 | None = None
+    max_snapshot_age_ms: Positive64 | None = None
+    min_snapshots_to_keep: Positive32 | None = None
 
 
 class SnapshotLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """Since when a snapshot was the current one (ms)."""
 
-    timestamp_ms: int
-    snapshot_id: int
+    timestamp_ms: NonNegative64
+    snapshot_id: Int64
 
 
 class MetadataLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """A former metadata file, and when it was written (ms)."""
 
-    timestamp_ms: int
+    timestamp_ms: NonNegative64
     metadata_file: str
 
 
@@ -54,19 +60,19 @@ class Blob(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """One blob of a statistics file."""
 
     type: str
-    snapshot_id: int
-    sequence_number: int
-    fields: tuple[int, ...]
+    snapshot_id: Int64
+    sequence_number: Int64
+    fields: tuple[Int32, ...]
     properties: dict[str, str] = {}
 
 
 class StatisticsFile(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A Puffin file with statistics of one snapshot."""
 
-    snapshot_id: int
+    snapshot_id: Int64
     statistics_path: str
-    file_size_in_bytes: int
-    file_footer_size_in_bytes: int
+    file_size_in_bytes: NonNegative64
+    file_footer_size_in_bytes: NonNegative64
     blob_metadata: tuple[Blob, ...]
     key_metadata: str | None = None
 
@@ -74,9 +80,9 @@ class StatisticsFile(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=
 class PartitionStatisticsFile(msgspec.Struct, frozen=True, rename="kebab"):
     """A file with statistics of the partitions of one snapshot."""
 
-    snapshot_id: int
+    snapshot_id: Int64
     statistics_path: str
-    file_size_in_bytes: int
+    file_size_in_bytes: NonNegative64
 
 
 class EncryptedKey(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

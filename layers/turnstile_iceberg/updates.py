@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from turnstile_iceberg.integers import Int32, Int64, Positive32, Positive64
 from turnstile_iceberg.partition import PartitionSpec, SortOrder
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.snapshots import EncryptedKey, PartitionStatisticsFile, Snapshot, StatisticsFile
@@ -26,20 +27,20 @@ class AssignUuid(Update, frozen=True, tag="assign-uuid"):
 class UpgradeFormatVersion(Update, frozen=True, tag="upgrade-format-version"):
     """A newer format version; never an older one."""
 
-    format_version: int
+    format_version: Int32
 
 
 class AddSchema(Update, frozen=True, tag="add-schema"):
     """A schema, under an id that the catalog chooses; ``last_column_id`` is deprecated and computed here."""
 
     schema: Schema
-    last_column_id: int | None = None
+    last_column_id: Int32 | None = None
 
 
 class SetCurrentSchema(Update, frozen=True, tag="set-current-schema"):
     """The schema of writers from now on."""
 
-    schema_id: int
+    schema_id: Int32
 
 
 class AddSpec(Update, frozen=True, tag="add-spec"):
@@ -51,7 +52,7 @@ class AddSpec(Update, frozen=True, tag="add-spec"):
 class SetDefaultSpec(Update, frozen=True, tag="set-default-spec"):
     """The spec of writers from now on."""
 
-    spec_id: int
+    spec_id: Int32
 
 
 class AddSortOrder(Update, frozen=True, tag="add-sort-order"):
@@ -63,7 +64,7 @@ class AddSortOrder(Update, frozen=True, tag="add-sort-order"):
 class SetDefaultSortOrder(Update, frozen=True, tag="set-default-sort-order"):
     """The order of writers from now on."""
 
-    sort_order_id: int
+    sort_order_id: Int32
 
 
 class AddSnapshot(Update, frozen=True, tag="add-snapshot"):
@@ -76,17 +77,17 @@ class SetSnapshotRef(Update, frozen=True, tag="set-snapshot-ref"):
     """Where a branch or tag leads to from now on."""
 
     ref_name: str
-    snapshot_id: int
+    snapshot_id: Int64
     type: Literal["branch", "tag"]
-    max_ref_age_ms: int | None = None
-    max_snapshot_age_ms: int | None = None
-    min_snapshots_to_keep: int | None = None
+    max_ref_age_ms: Positive64 | None = None
+    max_snapshot_age_ms: Positive64 | None = None
+    min_snapshots_to_keep: Positive32 | None = None
 
 
 class RemoveSnapshots(Update, frozen=True, tag="remove-snapshots"):
     """Snapshots that nobody needs; references to them go with them."""
 
-    snapshot_ids: tuple[int, ...]
+    snapshot_ids: tuple[Int64, ...]
 
 
 class RemoveSnapshotRef(Update, frozen=True, tag="remove-snapshot-ref"):
@@ -117,13 +118,13 @@ class SetStatistics(Update, frozen=True, tag="set-statistics"):
     """The statistics of a snapshot; ``snapshot_id`` is deprecated, the file says it."""
 
     statistics: StatisticsFile
-    snapshot_id: int | None = None
+    snapshot_id: Int64 | None = None
 
 
 class RemoveStatistics(Update, frozen=True, tag="remove-statistics"):
     """The statistics of a snapshot go."""
 
-    snapshot_id: int
+    snapshot_id: Int64
 
 
 class SetPartitionStatistics(Update, frozen=True, tag="set-partition-statistics"):
@@ -135,19 +136,19 @@ class SetPartitionStatistics(Update, frozen=True, tag="set-partition-statistics"
 class RemovePartitionStatistics(Update, frozen=True, tag="remove-partition-statistics"):
     """The partition statistics of a snapshot go."""
 
-    snapshot_id: int
+    snapshot_id: Int64
 
 
 class RemovePartitionSpecs(Update, frozen=True, tag="remove-partition-specs"):
     """Specs that no snapshot needs."""
 
-    spec_ids: tuple[int, ...]
+    spec_ids: tuple[Int32, ...]
 
 
 class RemoveSchemas(Update, frozen=True, tag="remove-schemas"):
     """Schemas that no snapshot needs."""
 
-    schema_ids: tuple[int, ...]
+    schema_ids: tuple[Int32, ...]
 
 
 class AddEncryptionKey(Update, frozen=True, tag="add-encryption-key"):
@@ -171,7 +172,7 @@ class AddViewVersion(Update, frozen=True, tag="add-view-version"):
 class SetCurrentViewVersion(Update, frozen=True, tag="set-current-view-version"):
     """The version of a view that is its meaning from now on."""
 
-    view_version_id: int
+    view_version_id: Int32
 
 
 TableUpdate = (

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.integers import Int32, NonNegative64
 from turnstile_iceberg.schema import Schema
 
 VIEW_FORMAT: Final = 1
@@ -23,9 +24,9 @@ class Representation(msgspec.Struct, frozen=True, rename="kebab"):
 class ViewVersion(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """One meaning of a view."""
 
-    version_id: int
-    timestamp_ms: int
-    schema_id: int
+    version_id: Int32
+    timestamp_ms: NonNegative64
+    schema_id: Int32
     summary: dict[str, str]
     representations: tuple[Representation, ...]
     default_namespace: tuple[str, ...]
@@ -35,18 +36,18 @@ class ViewVersion(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
 class VersionLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
     """Since when a version was the current one (ms)."""
 
-    timestamp_ms: int
-    version_id: int
+    timestamp_ms: NonNegative64
+    version_id: Int32
 
 
 class ViewMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     """Everything about a view."""
 
     view_uuid: str
-    format_version: int
+    format_version: Int32
     location: str
     schemas: tuple[Schema, ...]
-    current_version_id: int
+    current_version_id: Int32
     versions: tuple[ViewVersion, ...]
     version_log: tuple[VersionLogEntry, ...]
     properties: dict[str, str] = {}
