@@ -15,7 +15,6 @@ from turnstile.core.names import check_identifier, check_namespace
 from turnstile.services.catalog.clone import Cloner
 from turnstile.services.catalog.clone_copies import Copier
 from turnstile.services.catalog.clone_delta import DeltaCopier
-from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.clone_rights import CloneRights
 from turnstile_http.answers import Answer
@@ -34,8 +33,7 @@ routes = Blueprint(__name__)
 def clone(catalog: str) -> Answer:
     asked, name = body(shapes.Clone), check_identifier(catalog, "catalog")
     source = check_namespace(asked.source, "from") if asked.source else ()
-    to, of = check_namespace(asked.to, "to"), asked.of
-    when = None if of is None else AsOf(head=of.head, seq=of.seq, time=of.time, snapshot=of.snapshot)
+    to, when = check_namespace(asked.to, "to"), None if asked.of is None else asked.of.moment("of")
     made = once(
         name,
         lambda by: _cloner(by).clone(name, source, to, when),

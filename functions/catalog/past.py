@@ -83,7 +83,7 @@ def create_snapshot(catalog: str) -> Answer:
     def create(by: CatalogServices) -> Snapshot:
         if asked.of is None:
             return by.named.create(of, asked.name, comment=asked.comment)
-        past = by.moments.at(of, _as_of(asked.of)).tree
+        past = by.moments.at(of, asked.of.moment("of")).tree
         return by.named.create(of, asked.name, past=past, by=asked.of.snapshot, comment=asked.comment)
 
     def again(by: CatalogServices, seq: int | None) -> Snapshot:
@@ -103,12 +103,8 @@ def drop_snapshot(catalog: str, snapshot: str) -> None:
 @routes.route(CATALOG + "/reset", methods=["POST"])
 @rights.needs((nobody, allowed.metastore))
 def reset_catalog(catalog: str) -> WasReset:
-    asked, of = body(shapes.Reset), check_identifier(catalog, "catalog")
-    return once(of, lambda by: by.resetter.reset(of, _as_of(asked.to)), lambda by, seq: by.resetter.told(of, seq))
-
-
-def _as_of(asked: shapes.When) -> AsOf:
-    return AsOf(head=asked.head, seq=asked.seq, time=asked.time, snapshot=asked.snapshot)
+    of, to = check_identifier(catalog, "catalog"), body(shapes.Reset).to.moment("to")
+    return once(of, lambda by: by.resetter.reset(of, to), lambda by, seq: by.resetter.told(of, seq))
 
 
 def _answer(snapshot: Snapshot) -> SnapshotAnswer:

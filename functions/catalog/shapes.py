@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from turnstile.core.as_of import AsOf, checked
 from turnstile.core.merging import Merge
 
 
@@ -38,6 +39,10 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seq: int | None = None
     time: int | None = None
     snapshot: str | None = None
+
+    def moment(self, field: str) -> AsOf:
+        """The moment; ``field`` is the member that names it. Raises InvalidRequest."""
+        return checked(AsOf(self.head, self.seq, self.time, self.snapshot), field)
 
 
 class NewSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -32,6 +32,25 @@ def test_i9_writing_the_same_again_is_no_error_and_changes_nothing(backend: Back
     assert backend.objs().get(space, A) == obj(space, A)
 
 
+@pytest.mark.parametrize(
+    "id", ["", "commit/" + "x" * 1018, "commit/" + "é" * 509], ids=["empty", "long", "long in bytes"]
+)
+def test_i9_an_id_that_can_be_no_key_is_refused_in_reads_too(backend: Backend, space: str, id: str) -> None:
+    """Whoever hands on an id that a client made up has to look at it first."""
+    objs, longest = backend.objs(), "metadata/" + "x" * 1015
+    for ask in (
+        lambda: objs.get(space, id),
+        lambda: objs.get_many(space, [A, id]),
+        lambda: objs.delete(space, id),
+        lambda: objs.put(Obj(space, id, "commit", b"", 1)),
+        lambda: objs.put_many([obj(space, A), Obj(space, id, "commit", b"", 1)]),
+    ):
+        with pytest.raises(ValueError, match=r"ValidationException|ids of type"):
+            ask()
+    objs.put(obj(space, longest))
+    assert backend.objs().get_many(space, [A, longest]) == {longest: obj(space, longest)}
+
+
 def test_i2_writing_something_else_under_the_same_id_is_an_error(backend: Backend, space: str) -> None:
     backend.objs().put(obj(space, A))
     with pytest.raises(ValueError, match="another payload"):

@@ -1,13 +1,20 @@
-"""The objs table in memory: the adapter's own splitting and expiry over rows in a dictionary."""
+"""The objs table in memory: the adapter's own splitting and expiry over rows in a dictionary.
+
+Like the service it refuses ids that cannot be keys, in reads too: whoever hands on what a client sent finds out here.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from turnstile.adapters.parts import LargeObj, joined, part_ids
 from turnstile.adapters.stored_objs import Seconds, StoredObjs
 from turnstile.ports import Clock, Obj
+
+MOST_OF_A_KEY: Final = 1024
+"""Bytes of a sort key of DynamoDB, which cannot be empty either."""
 
 
 class FakeObjs(StoredObjs):
@@ -42,6 +49,13 @@ class FakeObjs(StoredObjs):
         return 0 if self.clock is None else self.clock.now_ms() // 1000
 
 
+def _checked(id: str) -> None:
+    """Raise ValueError for what is no sort key, as the adapter does for a request that the service does not take."""
+    size = len(id.encode())
+    if not 0 < size <= MOST_OF_A_KEY:
+        raise ValueError(f"ValidationException: a sort key has 1 to {MOST_OF_A_KEY} bytes, not {size}")
+
+
 class _Rows:
     """``ObjRows`` in the fake's dictionary; each call is one request."""
 
@@ -49,6 +63,7 @@ class _Rows:
         self._fake, self._lock = fake, threading.RLock()
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
+        _checked(row.id)
         with self._lock:
             known = self._fake.rows.get((row.space, row.id))
             if known is not None and known.expires is not None and known.expires <= now():
@@ -59,16 +74,21 @@ class _Rows:
         return known
 
     def put_many(self, rows: Sequence[Obj]) -> None:
+        for row in rows:
+            _checked(row.id)
         with self._lock:
             self._fake.rows.update({(row.space, row.id): row for row in rows})
         self._fake.asked("put_many")
 
     def get(self, space: str, id: str) -> Obj | None:
+        _checked(id)
         found = self._fake.rows.get((space, id))
         self._fake.asked("get")
         return found
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
+        for id in ids:
+            _checked(id)
         with self._lock:
             found = {id: self._fake.rows[space, id] for id in ids if (space, id) in self._fake.rows}
         for _ in range(0, len(ids), 100):
@@ -83,6 +103,7 @@ class _Rows:
         yield from found
 
     def delete(self, space: str, id: str) -> Obj | None:
+        _checked(id)
         with self._lock:
             known = self._fake.rows.pop((space, id), None)
         self._fake.asked("delete")

@@ -10,7 +10,6 @@ No name of a catalog holds a colon, so ``lake@snapshot:month_end`` can only be r
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -18,12 +17,11 @@ import msgspec
 
 from turnstile.core.catalog_paths import fold
 from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION, check_identifier
+from turnstile.core.names import MAX_VERSION, check_identifier, is_commit_id
 
 GRAMMAR: Final = "head:<id>, seq:<number>, time:<ISO 8601 or ms> or snapshot:<name>"
 
 _HEAD: Final = "commit/"
-_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -55,6 +53,26 @@ def parse(text: str, field: str = "as_of") -> AsOf:
     raise InvalidRequest(f"{field} {text[:100]!r} names no moment", field=field, remedy=f"write {GRAMMAR}")
 
 
+def checked(as_of: AsOf, field: str) -> AsOf:
+    """A moment whose members a request's body gave one by one, below ``field``.
+
+    Raises:
+        InvalidRequest: not exactly one of them, a HEAD (``field.head``) or a name (``field.snapshot``) that can be none.
+    """
+    given = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
+    if len(given) != 1:
+        raise InvalidRequest(
+            f"{field} names {' and '.join(given) or 'no moment'}",
+            field=field,
+            remedy="give exactly one of head, seq, time and snapshot",
+        )
+    if as_of.head is not None:
+        return AsOf(head=_head(as_of.head, f"{field}.head"))
+    if as_of.snapshot is not None:
+        check_identifier(as_of.snapshot, f"{field}.snapshot")
+    return as_of
+
+
 def to_text(as_of: AsOf) -> str:
     """The moment as ``parse`` reads it: one text for what is one moment, without characters that a path would escape."""
     if as_of.head is not None:
@@ -65,12 +83,12 @@ def to_text(as_of: AsOf) -> str:
 
 
 def _head(value: str, field: str) -> str:
-    id = value.removeprefix(_HEAD)
-    if not _ID.fullmatch(id):
+    id = _HEAD + value.removeprefix(_HEAD)
+    if not is_commit_id(id):
         raise InvalidRequest(
             f"{field} {value[:100]!r} is not the id of a HEAD", field=field, remedy="list the catalog's log"
         )
-    return _HEAD + id
+    return id
 
 
 def _number(value: str, field: str) -> int:

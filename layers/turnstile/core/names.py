@@ -15,6 +15,7 @@ MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
 MAX_ROW_ID: Final = 2**53 - 1
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+_COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
 _STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
 _INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
 
@@ -38,6 +39,12 @@ def parse_staged_file(name: str) -> tuple[int, str] | None:
 def inline_unique(txn: str) -> str:
     """The unique part of an inline commit's pre-assigned staged name: a function of its identity alone."""
     return str(uuid.uuid5(_INLINE_NAMESPACE, txn))
+
+
+def is_commit_id(value: str) -> bool:
+    """Whether ``value`` has the form of a catalog commit's id, which every HEAD has. Others are not worth a request, and
+    the store would refuse some of them: what a key is made of is neither empty nor long."""
+    return _COMMIT.fullmatch(value) is not None
 
 
 def check_identifier(value: str, field: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 from turnstile.core.entities import Entity, decode, encode, kind_of
 from turnstile.core.errors import TurnstileError
 from turnstile.core.index import Index, unpack
+from turnstile.core.names import is_commit_id
 from turnstile.core.obj_types import COMMIT, ENTITY_PREFIX, SEGMENT
 from turnstile.core.spill import SpillLimits
 from turnstile.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
@@ -78,18 +79,20 @@ class CatalogStore:
         return found
 
     def find_tree(self, catalog: str, head: str) -> Tree | None:
-        """The tree at a HEAD that may be gone (paging, time travel): at most one request."""
+        """The tree at a HEAD that may be gone, or may never have been one (paging, time travel): at most one request."""
         known = self.cached_tree(catalog, head)
-        if known is not None:
+        if known is not None or not is_commit_id(head):
             return known
         obj = self._objs.get(self._space.objs(catalog), head)
         return self._adopt_tree(catalog, obj) if obj is not None and obj.type == COMMIT.name else None
 
     def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
-        """A commit that may be gone, without its tree: at most one request."""
+        """A commit that may be gone, or may never have been there, without its tree: at most one request."""
         known = self.cached_tree(catalog, id)
         if known is not None:
             return known.commit
+        if not is_commit_id(id):
+            return None
         obj = self._objs.get(self._space.objs(catalog), id)
         return decode_commit(obj.payload) if obj is not None and obj.type == COMMIT.name else None
 
