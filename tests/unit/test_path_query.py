@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,5 +120,39 @@ def test_like_is_what_its_definition_says(text: str, pattern: str) -> None:
     assert not like(text, pattern) or text.startswith(fixed_start(pattern))
 
 
-def test_no_pattern_makes_like_slow() -> None:
-    assert not like("a" * 3_000, "%a" * 200 + "b")
+def steps(act: Callable[[], object]) -> int:
+    """Lines of ``like`` that ``act`` executes: its work, whatever the machine is doing meanwhile."""
+    count, file = 0, like.__code__.co_filename
+
+    def trace(frame: FrameType, event: str, _arg: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename != file:
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize(
+    "patterns",
+    [
+        pytest.param(["%a" * 400 + "b"], id="text between wildcards"),
+        pytest.param(["%a_" * 400 + "b%"], id="one letter open"),
+        pytest.param(["%" + "a_" * 400 + "b%"], id="one long run"),
+        pytest.param(["%" + "_" * 800 + "b%"], id="only open letters"),
+        pytest.param(["%" + "_a" * 300 + "%" + "_a" * 100 + "b_%"], id="a run that fits, then one that does not"),
+        pytest.param([f"%a_b{number}%" for number in range(100)], id="many patterns of one text"),
+    ],
+)
+def test_no_pattern_makes_like_slow(patterns: list[str]) -> None:
+    text, length = "a" * 8_000, sum(map(len, patterns))
+    assert [like(text, pattern) for pattern in patterns] == [False] * len(patterns)
+    # a text of its own, of which nothing is known from before
+    assert steps(lambda: [like("a" + text, pattern) for pattern in patterns]) <= 6 * (len(text) + length)

@@ -1,32 +1,41 @@
-"""SQL's LIKE, in time bounded by the product of both lengths: no regular expression that a pattern could make slow."""
+"""SQL's LIKE, without a pattern that is slow: a query and the texts it is asked of come from different people.
+
+What stands between two ``%`` has a fixed length, so the first place where it fits is as good as any: nothing is ever tried
+again. One without ``_`` is found as a text is found. For one with ``_`` all places are judged at once: bit ``i`` of a
+letter's number says whether the text has it at ``i``, and each letter of the pattern is one shift and one AND of such
+numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged). So the work is the
+sum of both lengths, in steps of which the longest is a machine's pass over an eighth of the text.
+"""
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
 from typing import Final
 
 _ANY: Final = 0
 _ONE: Final = 1
 _Token = str | int
+_Run = tuple[str | None, ...]
+"""What stands between two ``%``: a letter, or None for any one."""
 
 
 def like(text: str, pattern: str) -> bool:
     """Whether all of ``text`` fits ``pattern``: ``%`` any characters, ``_`` exactly one, a backslash takes the next
     character as it is."""
-    tokens = tokens_of(pattern)
-    at = place = 0
-    star, retry = -1, 0  # the last % met, and where what follows it is tried next
-    while at < len(text):
-        if place < len(tokens) and tokens[place] == _ANY:
-            star, retry = place, at
-            place += 1
-        elif place < len(tokens) and tokens[place] in (_ONE, text[at]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            retry += 1
-            at, place = retry, star + 1
-        else:
+    first, *more = _runs(pattern)
+    if not more:
+        return len(first) == len(text) and _fits(text, 0, first)
+    *middle, last = more
+    at, end = len(first), len(text) - len(last)
+    if at > end or not _fits(text, 0, first) or not _fits(text, end, last):
+        return False
+    for run in middle:
+        at = _first(text, run, at, end)
+        if at < 0:
             return False
-    return all(token == _ANY for token in tokens[place:])
+        at += len(run)
+    return True
 
 
 def tokens_of(pattern: str) -> list[_Token]:
@@ -49,3 +58,63 @@ def fixed_start(pattern: str) -> str:
             break
         start += token
     return start
+
+
+@functools.lru_cache(maxsize=512)
+def _runs(pattern: str) -> tuple[_Run, ...]:
+    """What stands before, between and after the ``%``; one pattern is asked of many texts."""
+    runs: list[list[str | None]] = [[]]
+    for token in tokens_of(pattern):
+        if token == _ANY:
+            runs.append([])
+        else:
+            runs[-1].append(token if isinstance(token, str) else None)
+    return tuple(map(tuple, runs))
+
+
+def _fits(text: str, at: int, run: _Run) -> bool:
+    """Whether ``run`` fits at ``at``; the text is long enough."""
+    return all(letter is None or letter == text[at + place] for place, letter in enumerate(run))
+
+
+def _first(text: str, run: _Run, at: int, end: int) -> int:
+    """The first place from ``at`` on where ``run`` fits before ``end``, or -1."""
+    if None not in run:
+        return text.find("".join(map(str, run)), at, end)
+    places = -1  # every place, as yet
+    for place, letter in enumerate(run):
+        if letter is not None:
+            places &= _bits(text).of(letter) >> place
+            if not places:
+                return -1
+    places >>= at
+    if not places:
+        return -1
+    found = at + (places & -places).bit_length() - 1
+    return found if found + len(run) <= end else -1
+
+
+class _Bits:
+    """Where a text has which letter, as numbers; made for the letters that are asked for."""
+
+    def __init__(self, text: str) -> None:
+        self._size, self._known = len(text) // 8 + 1, dict[str, int]()
+        self._at: defaultdict[str, list[int]] = defaultdict(list)
+        for at, letter in enumerate(text):
+            self._at[letter].append(at)
+
+    def of(self, letter: str) -> int:
+        """A number whose bit ``i`` is set where the text has ``letter`` at ``i``."""
+        known = self._known.get(letter)
+        if known is None:
+            bits = bytearray(self._size)
+            for at in self._at.get(letter, ()):
+                bits[at >> 3] |= 1 << (at & 7)
+            known = self._known[letter] = int.from_bytes(bits, "little")
+        return known
+
+
+@functools.lru_cache(maxsize=4)
+def _bits(text: str) -> _Bits:
+    """A query may ask many patterns of one text, one after the other."""
+    return _Bits(text)
