@@ -14,9 +14,9 @@ from turnstile.core.access_rules import edit_catalog, nobody
 from turnstile.core.names import check_identifier
 from turnstile.core.snapshots import Snapshot
 from turnstile.services.catalog.history import AsOf, Logged
+from turnstile.services.catalog.named import snapshot_of
 from turnstile.services.catalog.reset import WasReset
 from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.catalog.snapshots import snapshot_of
 from turnstile_http.answers import Answer
 from turnstile_http.bodies import body
 from turnstile_http.params import Query
@@ -81,10 +81,8 @@ def create_snapshot(catalog: str) -> Answer:
     asked, of = body(shapes.NewSnapshot), check_identifier(catalog, "catalog")
 
     def create(by: CatalogServices) -> Snapshot:
-        if asked.of is None:
-            return by.named.create(of, asked.name, comment=asked.comment)
-        past = by.moments.at(of, asked.of.moment("of")).tree
-        return by.named.create(of, asked.name, past=past, by=asked.of.snapshot, comment=asked.comment)
+        moment = None if asked.of is None else asked.of.moment("of")
+        return by.named.create(of, asked.name, of=moment, comment=asked.comment)
 
     def again(by: CatalogServices, seq: int | None) -> Snapshot:
         return snapshot_of(by.history.tree(of, AsOf(seq=seq)), by.reader.store, asked.name)

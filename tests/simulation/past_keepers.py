@@ -34,8 +34,7 @@ class SnapshotUser(PastActor):
         self.met("snapshot of the past" if to else "snapshot")
 
     def _create(self, box: PastSandbox, name: str, to: AsOf | None) -> None:
-        past = box.services.moments.at(CATALOG, to).tree if to else None
-        box.services.named.create(CATALOG, name, past=past)
+        box.services.named.create(CATALOG, name, of=to)
 
 
 class Resets(PastActor):

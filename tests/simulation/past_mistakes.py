@@ -15,7 +15,7 @@ from tests.simulation.mistakes import SWAP, swapped, without
 from turnstile.core.errors import OutcomeUnknown
 from turnstile.core.plan import Insert
 from turnstile.services.catalog.attempts import Attempts
-from turnstile.services.catalog.history import History
+from turnstile.services.catalog.history import History, Kept
 from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.turns import Turn
 from turnstile.services.collect_task import CollectTask
@@ -109,7 +109,7 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 def _not_lasting() -> Any:
     """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
-    return patch.object(History, "kept", lambda self, now, as_of, _: self._tree_at(now, as_of))
+    return patch.object(History, "kept", lambda self, now, as_of, _: Kept(self._tree_at(now, as_of)))
 
 
 def _not_pinned() -> Any:

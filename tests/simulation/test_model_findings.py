@@ -43,24 +43,6 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
         if what == "reset":
             services.resetter.reset("main", to)
         else:
-            past = services.moments.at("main", to).tree
-            services.named.create("main", "t", past=past, by="s")
+            services.named.create("main", "t", of=to)
     assert services.named.list("main") == []
     assert "old" not in whole(world, world.refs.rows["test/catalog/main"]["head"])
-
-
-def test_a_snapshot_made_since_the_row_was_read_is_found() -> None:
-    services = fresh()
-    world = fakes(services)
-    put(services, "old")
-    read, other = world.refs.read, fresh(world)
-
-    def racing(key: str) -> Any:
-        row = read(key)
-        world.refs.read = read  # type: ignore[method-assign]
-        other.named.create("main", "s")
-        return row
-
-    world.refs.read = racing  # type: ignore[method-assign]
-    services.resetter.reset("main", AsOf(snapshot="s"))
-    assert "old" in whole(world, world.refs.rows["test/catalog/main"]["head"])

@@ -80,6 +80,16 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         catalog_row(),
         {"same head": catalog_row(head="commit/x")},
     ),
+    "swap back": (
+        catalog_rows.swap_head(CATALOG, "commit/2", 2, replaced=5),
+        catalog_row(swept=4),
+        {"same head": catalog_row(head="commit/x"), "not swept": catalog_row(swept=5)},
+    ),
+    "sweep": (
+        catalog_rows.begin_sweep(CATALOG.key, CATALOG.created, 5),
+        catalog_row(swept=5),
+        {"same catalog": catalog_row(created=CATALOG.created + 1), "no later sweep": catalog_row(swept=6)},
+    ),
     "new staging": (
         catalog_rows.new_staging(
             key="test/staging/t", table_id="t", catalog="m", namespace="n", name="t", location=PLACE, creator="", now=1

@@ -90,18 +90,18 @@ def test_a_snapshot_of_the_past_names_a_head_that_will_stay() -> None:
     create(services, "t")
     old = now(services)
     churn(services)
-    made = services.named.create("main", "old", past=lasting(services, AsOf(head=old), world.clock.now - DAY))
+    made = services.named.create("main", "old", of=AsOf(head=old))
     assert (made.head, made.versions) == (old, {})
     days(world, 2)
     churn(services)
     with pytest.raises(NotFound):
-        lasting(services, AsOf(head=now_minus(services, 3)), world.clock.now + DAY)
-    assert lasting(services, AsOf(snapshot="old"), world.clock.now).head == old
+        kept(services, AsOf(head=now_minus(services, 3)), world.clock.now + DAY)
+    assert kept(services, AsOf(snapshot="old"), world.clock.now).head == old
     complete(world)
 
 
-def lasting(services: CatalogServices, of: AsOf, since: int) -> Tree:
-    return services.history.kept(services.reader.current("main"), of, since)
+def kept(services: CatalogServices, of: AsOf, since: int) -> Tree:
+    return services.history.kept(services.reader.current("main"), of, since).tree
 
 
 def now_minus(services: CatalogServices, back: int) -> str:
@@ -320,15 +320,20 @@ def test_a_catalog_whose_head_was_lost_goes_on_from_a_recent_one_that_is_whole()
     fresh(world).namespaces.create("main", ("on",))
 
 
-def test_i9_a_recent_head_that_is_not_whole_is_not_gone_back_to() -> None:
+@pytest.mark.parametrize("warm", [False, True])
+def test_i9_a_recent_head_that_is_not_whole_is_not_gone_back_to(warm: bool) -> None:
+    """Whatever the caches of a sandbox still have."""
     services = fresh()
     world = fakes(services)
     services.namespaces.create("main", ("n",))
     entry = services.reader.current("main").namespace(("n",))
     services.namespaces.create("main", ("m",))
     heads = world.refs.rows["test/catalog/main"]["recent"]
+    assert len(services.listings.namespaces("main").items) == 3
     lose(services, heads[0], entry.obj)
-    with pytest.raises(TurnstileError, match="missing"):
-        fresh(world).resetter.reset("main", AsOf(head=heads[1]))
+    sandbox = services if warm else fresh(world)
+    with pytest.raises(StateConflict, match="missing") as refused:
+        sandbox.resetter.reset("main", AsOf(head=heads[1]))
+    assert refused.value.type == "CannotReset"
     assert world.refs.rows["test/catalog/main"]["head"] == heads[0]
-    assert fresh(world).resetter.reset("main", AsOf(head=heads[2])).to == heads[2]
+    assert sandbox.resetter.reset("main", AsOf(head=heads[2])).to == heads[2]

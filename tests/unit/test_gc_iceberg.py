@@ -251,14 +251,14 @@ def test_i10_a_location_that_began_another_life_meanwhile_is_left_alone(client: 
             owner["created"] += 1
 
     collector = Collector(client.world, GRACE, workers=1)
-    read_many = client.world.refs.read_many
+    write = client.world.refs.write
 
-    def between(keys: Any) -> Any:
-        if any(key.startswith("test/catalog/") for key in keys):
+    def between(one: Any) -> Any:
+        if one.key.startswith("test/catalog/"):
             drop_and_register("look")
-        return read_many(keys)
+        return write(one)
 
-    client.world.refs.read_many = between  # type: ignore[method-assign]
+    client.world.refs.write = between  # type: ignore[method-assign]
     report = collector.collect(["iceberg"], dry_run=False)
     assert report.deleted == 0 and orphan in client.files()
     assert "another life" in report.problems[0].message

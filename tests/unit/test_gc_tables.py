@@ -9,8 +9,10 @@ from tests.unit.gc_kit import collect, days, everything, names, stage_table
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at, table_id
 from turnstile.core.catalog_heads import drop_head
 from turnstile.core.catalog_rows import use_staging
+from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.plan import Insert, new_row
 from turnstile.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.services.metadata import Snapshots
 from turnstile.services.publish import Publisher
 
 STAGING = table_id(7)
@@ -45,6 +47,16 @@ def test_a_staging_table_nobody_registered_goes_with_its_files_after_its_grace(w
     assert names(report) == [("staging", STAGING, 30)]
     assert files_of(world, location) == []
     assert world.space.staging(STAGING) not in world.refs.rows
+
+
+def test_metadata_of_a_registration_that_failed_half_way_goes_with_the_staging_table(world: FakeWorld) -> None:
+    stage_table(world, STAGING)
+    snapshots = Snapshots(world.objs, world.space)
+    left, other = (snapshots.put("main", id, MetadataSnapshot(0, {}, {}, {}), 1) for id in (STAGING, f"{STAGING}x"))
+    days(world, 1.1)
+    collect(world, "staging")
+    assert (world.space.objs("main"), left) not in world.objs.rows
+    assert (world.space.objs("main"), other) in world.objs.rows
 
 
 def registration(world: FakeWorld) -> AllAccepted | SomeRejected:

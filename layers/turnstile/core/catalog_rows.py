@@ -1,6 +1,7 @@
 """refs rows of the catalog: its HEAD and staging tables, and the conditional writes on them.
 
-    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?}
+    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?,
+                swept?}
     gone       {key, kind, name, created}
     staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
 
@@ -16,7 +17,9 @@ import msgspec
 from turnstile.core.plan import (
     Absent,
     Action,
+    AtLeast,
     AtMost,
+    Below,
     Change,
     Clause,
     Drop,
@@ -92,14 +95,24 @@ def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
     return Insert(row, (new_row("I9"),))
 
 
-def swap_head(at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "") -> Change:
+def swap_head(
+    at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "", replaced: int | None = None
+) -> Change:
     """Make ``head`` the catalog's HEAD, if it is still ``at``. HEAD ids are never used twice, so once the row has moved
     on this write can never apply any more.
 
     Args:
         spilled: the packed directory of the new HEAD's segments; left out when it is too large for the row.
         turn: the change whose turn it was, if it was: it is over then.
+        replaced: when the tree of the past that the new HEAD leads to was replaced (ms), if it leads to one that only
+            the kept history keeps.
     """
+    clauses = [
+        Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head))
+    ]
+    if replaced is not None:
+        left = Either((Absent(("swept",)), Below(("swept",), replaced)))
+        clauses.append(Clause("not swept", "I9", "gc has left alone what was replaced by then", left))
     actions: tuple[Action, ...] = (
         Set(("head",), head),
         Set(("seq",), at.seq + 1),
@@ -112,10 +125,20 @@ def swap_head(at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, tur
         actions = (*actions, Drop(("spilled",)))
     if turn and turn == at.turn:
         actions = (*actions, Drop(("turn",)), Drop(("turn_until",)))
+    return Change(at.key, tuple(clauses), actions)
+
+
+def begin_sweep(key: str, created: int, began: int) -> Change:
+    """From now on nothing comes back that was replaced before ``began`` (ms), where the kept history begins for a gc run
+    that is about to remove what nothing since then leads to. However long a reset was held up: its swap is refused (I9)."""
+    older = Either((Absent(("swept",)), AtMost(("swept",), began)))
     return Change(
-        at.key,
-        (Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),),
-        actions,
+        key,
+        (
+            Clause("same catalog", "I10", "it was not dropped and made again meanwhile", Equals(("created",), created)),
+            Clause("no later sweep", "I10", "no later run has begun", older),
+        ),
+        (Set(("swept",), began),),
     )
 
 
@@ -138,13 +161,14 @@ def forget_catalog(row: Row) -> Erase:
 
 def take_turn(key: str, change: str, until: int, now: int) -> Change:
     """Ask the others to let ``change`` go first until ``until`` (ms). A request and no lock: a swap needs no turn, and
-    who does not look does no harm (I9). One at a time, or nobody would go."""
-    free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now)))
+    who does not look does no harm (I9). One at a time, or nobody would go. A turn that ends after ``until`` was asked for
+    by a clock that is ahead: nobody heeds it, so it is no turn."""
+    free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
     return Change(
         key,
         (
             Clause("catalog", "I9", "there is such a catalog", Present(("head",))),
-            Clause("free turn", "I11", "nobody else has asked, or the time is up", free),
+            Clause("free turn", "I11", "nobody else has asked, or the time is not now", free),
         ),
         (Set(("turn",), change), Set(("turn_until",), until)),
     )

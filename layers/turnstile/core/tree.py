@@ -28,7 +28,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
         at: microseconds since the epoch; greater than that of the commit before.
         embedded: the packed index layer that wins.
         segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
-        restores: whether it brought in what the commit before it did not lead to (a reset, a clone of the past).
+        restores: whether it brought in what the commit before it did not lead to (a reset, a name for a HEAD of the past).
         restored_by: the newest commit before it that did; empty when none did.
         access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
     """

@@ -4,6 +4,8 @@
     2  mark     what HEAD, recent HEADs, edge, restoring commits and named snapshots lead to, in bounded memory
     3  sweep    the objs in id order, oldest commits first: old and not marked
 
+Before anything is removed, ``gc_fence`` bars what was replaced before the edge from coming back.
+
 Commits between edge and HEAD need no marking: what they lead to was there at the edge, or was written since then, or was
 brought in by a restoring commit. What is written meanwhile is young, and a change starts from a HEAD, so nothing that is swept can be
 reached again (I10). A page token pins a HEAD for an hour, a change computes from one for seconds: both lie this side of
@@ -12,7 +14,7 @@ the edge. Nothing is kept between runs: a run that dies has made the next one's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -24,6 +26,7 @@ from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.batches import batched
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.gc_fence import Fence
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 from turnstile.services.gc_parts import lost_parts
@@ -50,14 +53,16 @@ class HistoryObjs:
     def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
         began = now - self._means.grace.history - SETTLED_MS
         head = CatalogHead.from_row(row)
-        yield from self._batches(head, lost_parts(self._means, "history", head.name, now))
+        same = partial(self._same, head)
+        yield from self._batches(head, lost_parts(self._means, "history", head.name, now), same)
         kept = KeptTrees.of(self._reader, head, began)
         if kept is None:  # objs of a dropped catalog of the same name could be among a younger one's
             return
         marked = self._marked(kept, now)
         self._means.faults("collect.marked")
+        fence = Fence(self._means.world, self._reader, kept, began)
         for prefix in PREFIXES:
-            yield from self._batches(head, self._unmarked(kept, prefix, marked, now))
+            yield from self._batches(head, self._unmarked(kept, prefix, marked, now), fence.require)
 
     def _unmarked(self, kept: KeptTrees, prefix: str, marked: BloomFilter, now: int) -> Iterator[Item]:
         """Objs that are older than the kept history and that nothing in it leads to."""
@@ -71,9 +76,9 @@ class HistoryObjs:
             if item is not None:
                 yield item
 
-    def _batches(self, head: CatalogHead, items: Iterable[Item]) -> Iterator[Batch]:
+    def _batches(self, head: CatalogHead, items: Iterable[Item], may_go_on: Callable[[], None]) -> Iterator[Batch]:
         for batch in batched(items, _BATCH):
-            yield Batch(batch, partial(self._remove, head, batch))
+            yield Batch(batch, partial(self._remove, head, batch, may_go_on))
 
     def _marked(self, kept: KeptTrees, now: int) -> BloomFilter:
         segments: set[str] = set()
@@ -97,11 +102,14 @@ class HistoryObjs:
                 for _, entry in self._reader.store.segment(tree.catalog, segment.obj).iterate():
                     marked.add(entry.obj)
 
-    def _remove(self, head: CatalogHead, items: tuple[Item, ...]) -> None:
-        world = self._means.world
-        row = world.refs.read(head.key)
-        if row is None or CatalogHead.from_row(row).created != head.created:
+    def _same(self, head: CatalogHead) -> None:
+        row = self._means.world.refs.read(head.key)
+        if row is None or row["created"] != head.created:
             raise NotNow("the catalog was dropped meanwhile")
+
+    def _remove(self, head: CatalogHead, items: tuple[Item, ...], may_go_on: Callable[[], None]) -> None:
+        may_go_on()
+        world = self._means.world
         for item in items:
             world.objs.delete(world.space.objs(head.name), item.id.removeprefix(f"{head.name}/"))
             self._means.faults("collect.deleted")

@@ -34,6 +34,7 @@ from turnstile.core.tree import Tree
 from turnstile.ports import Stat
 from turnstile.services.batches import batched
 from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.gc_fence import Fence
 from turnstile.services.gc_files import NotNow, delete_all
 from turnstile.services.gc_kinds import LOOKUP, Batch, Means, Trouble
 from turnstile.services.gc_trees import KeptTrees
@@ -41,7 +42,7 @@ from turnstile.services.gc_trees import KeptTrees
 FOLDER: Final = "metadata/"
 NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
 
-_SKEW_MS: Final = 60_000
+_SKEW_MS: Final = 10 * 60_000
 """How far clocks of servers and storage are apart at most."""
 
 _BATCH: Final = 100
@@ -75,7 +76,7 @@ class IcebergFiles:
         kept = KeptTrees.of(self._reader, CatalogHead.from_row(row), began)
         if kept is None:
             return
-        look = _Look(self._means, self._reader, kept, began, now)
+        look = _Look(self._means, self._reader, kept, began, now, Fence(self._means.world, self._reader, kept, began))
         for entities in batched(_entities(self._reader, kept.current), LOOKUP):
             managed = [one for one in entities if one.managed]
             owners = self._means.world.refs.read_many([look.owner_key(one) for one in managed])
@@ -92,6 +93,7 @@ class _Look:
     kept: KeptTrees
     began: int
     now: int
+    fence: Fence
 
     def owner_key(self, entity: IcebergEntity) -> str:
         """refs key of the location's owner."""
@@ -151,11 +153,9 @@ class _Look:
         return owner.get("table_id") == entity.table_id and owner.get("catalog", "").lower() == head.name.lower()
 
     def _remove(self, entity: IcebergEntity, owner: Row, items: tuple[Item, ...]) -> None:
-        world, head = self.means.world, self.kept.head
-        rows = world.refs.read_many([head.key, self.owner_key(entity)])
-        catalog, present = rows.get(head.key), rows.get(self.owner_key(entity))
-        if catalog is None or CatalogHead.from_row(catalog).created != head.created:
-            raise NotNow("the catalog was dropped meanwhile")
+        world = self.means.world
+        self.fence.require()
+        present = world.refs.read(self.owner_key(entity))
         if present is None or not self._owns(entity, present) or present["created"] != owner["created"]:
             raise NotNow(f"{entity.location} has another owner, or begun another life")
         paths = [item.id.removeprefix(f"{entity.location}/") for item in items]

@@ -1,4 +1,5 @@
-"""Staging tables that nobody registered: announced in the row, then the files, then the row."""
+"""Staging tables that nobody registered: announced in the row, then the files and what a registration that failed half-way
+had written of its metadata, then the row."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 
 from turnstile.core.gc_plan import due
 from turnstile.core.gc_rows import COLLECTING, erase_collected, mark_collecting
+from turnstile.core.obj_types import METADATA
 from turnstile.core.plan import Row
 from turnstile.ports import Rejected
 from turnstile.services.gc_files import NotNow, empty, size_of
@@ -38,6 +40,10 @@ class StagingTables:
         storage = world.storages.open(row["location"])
         empty(storage, lambda: self._stop(row), workers=means.workers, faults=means.faults)
         means.faults("collect.emptied")
+        space = world.space.objs(row["catalog"])
+        for obj in world.objs.list(space, METADATA.id(f"{row['table_id']}/")):
+            world.objs.delete(space, obj.id)
+            means.faults("collect.deleted")
         world.refs.write(erase_collected(row))
 
     def _stop(self, row: Row) -> str | None:

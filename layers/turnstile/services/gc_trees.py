@@ -16,8 +16,8 @@ from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.errors import NotFound
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.named import snapshots_of
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import snapshots_of
 
 
 @dataclass(frozen=True, slots=True)

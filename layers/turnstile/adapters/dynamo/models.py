@@ -88,6 +88,7 @@ class CatalogRow(RefRow):
     spilled = BinaryAttribute(legacy_encoding=False, null=True)
     turn = UnicodeAttribute(null=True)
     turn_until = NumberAttribute(null=True)
+    swept = NumberAttribute(null=True)
 
 
 class GoneRow(RefRow):

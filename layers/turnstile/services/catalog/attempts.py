@@ -77,7 +77,7 @@ class Attempts:
         fresh = {obj: one for obj, one in entities.items() if obj not in self._stored}
         self._store.write(at.name, id, commit, fresh, index.written)
         self._stored |= entities.keys()
-        answer = self._send(at, id, [swap_head(at, id, now, segments, turn=turn), *edit.writes])
+        answer = self._send(at, id, [swap_head(at, id, now, segments, turn=turn, replaced=edit.replaced), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
             layered = LayeredIndex(index.embedded, index.directory, self._store.segments(at.name))
             return Tree(at.name, id, commit, layered)

@@ -4,6 +4,7 @@ as the swap of the HEAD needs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,10 @@ from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.store import CatalogStore
+
+MAX_ROWS: Final = 98
+"""How many ``writes`` an edit has at most: a transaction of DynamoDB holds a hundred rows, of which one is the catalog's and
+one may remember a request that carries a key (``once``)."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -26,7 +31,9 @@ class Edit(msgspec.Struct, frozen=True):
         writes: rows that change in the same transaction as the HEAD, or not at all.
         access: the catalog's own rights from now on; None keeps them.
         entries: index entries by key, of entities that are there already: they are given a name, not written.
-        restores: whether ``entries`` come from another tree than the one that is changed.
+        restores: whether it brings in what the tree that is changed may not lead to.
+        replaced: when the tree of the past that is brought in was replaced (ms), if only that it is not long ago keeps gc
+            from it: the change is refused once gc has swept what was replaced then.
         more: whether the same request goes on with another change after this one.
     """
 
@@ -37,6 +44,7 @@ class Edit(msgspec.Struct, frozen=True):
     access: Access | None = None
     entries: Mapping[str, IndexEntry] = {}
     restores: bool = False
+    replaced: int | None = None
     more: bool = False
 
 

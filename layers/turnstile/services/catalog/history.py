@@ -15,9 +15,9 @@ from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import fold
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.tree import CatalogCommit, Tree
+from turnstile.services.catalog.named import snapshot_of, snapshots_of
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import snapshot_of, snapshots_of
 
 __all__ = ["AsOf", "History", "Log", "Logged"]
 
@@ -36,6 +36,14 @@ class Log(msgspec.Struct, frozen=True):
 
     commits: tuple[Logged, ...]
     next_seq: int | None
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A tree that gc leaves alone: since it is the present one, or has a name in the present one, which keeps it for as
+    long as that is the HEAD; or, for a while, since it was ``replaced`` (ms) within the kept history."""
+
+    tree: Tree
+    replaced: int | None = None
 
 
 _At = tuple[str, CatalogCommit]
@@ -76,7 +84,7 @@ class History:
         commits = self._down(now, last, last - start + 1)[::-1]
         return Log(tuple(commits), last + 1 if last < newest else None)
 
-    def kept(self, now: Tree, as_of: AsOf, since: int) -> Tree:
+    def kept(self, now: Tree, as_of: AsOf, since: int) -> Kept:
         """The tree that the catalog whose present one is ``now`` had, if gc leaves it alone: a snapshot's, or one that was
         not replaced before ``since`` (ms). gc may be about to take others, and may have taken a part of them.
 
@@ -89,17 +97,15 @@ class History:
         by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
         # what a snapshot names may be so old that nothing else says any more that it was a HEAD
         found = self._tree(now, as_of.head or "") if by_head else self._tree_at(now, as_of)
-        if as_of.snapshot is not None or found.head == now.head or self._stays(now, found, since):
-            return found
-        raise _gone(now.catalog, found.head)
-
-    def _stays(self, now: Tree, past: Tree, since: int) -> bool:
-        """Whether gc leaves a tree alone: a snapshot names it, or it was not replaced before ``since`` (ms)."""
-        old = past.commit.at < since * 1000
-        if old and any(one.head == past.head for one in snapshots_of(now, self._reader.store)):
-            return True
-        replaced = self._replaced(now, past)
-        return replaced is not None and replaced >= since * 1000
+        if as_of.snapshot is not None or found.head == now.head:
+            return Kept(found)
+        old = found.commit.at < since * 1000
+        if old and any(one.head == found.head for one in snapshots_of(now, self._reader.store)):
+            return Kept(found)
+        replaced = self._replaced(now, found)
+        if replaced is None or replaced < since * 1000:
+            raise _gone(now.catalog, found.head)
+        return Kept(found, replaced // 1000)
 
     def _replaced(self, now: Tree, past: Tree) -> int | None:
         """When another HEAD followed on ``past`` (microseconds); None if it never was one, or its successor is gone."""

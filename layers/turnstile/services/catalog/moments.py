@@ -16,10 +16,10 @@ from turnstile.core.errors import NotFound
 from turnstile.core.tree import Tree
 from turnstile.ports import Clock
 from turnstile.services.catalog import paging
-from turnstile.services.catalog.history import History
+from turnstile.services.catalog.history import History, Kept
+from turnstile.services.catalog.named import snapshot_of
 from turnstile.services.catalog.paging import Token, bad_token, from_text
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import snapshot_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,12 @@ class Moments:
         present = self._reader.current(catalog)
         if as_of is None:
             return Moment(present, present)
-        tree = self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
-        return Moment(tree, present, self._versions(present, as_of))
+        return Moment(self.kept(present, as_of).tree, present, self._versions(present, as_of))
+
+    def kept(self, present: Tree, as_of: AsOf) -> Kept:
+        """As ``at``, for changes of ``present`` that bring something of the past back: they look anew whenever they are
+        computed anew, since gc or the end of a name may have been faster than they (I9). Raises as ``at``."""
+        return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
 
     def page(self, catalog: str, parent: str, kind: str, as_of: AsOf | None, page_token: str | None) -> Start:
         """Where a page of a listing begins; every page is a view of the HEAD that the first one saw. A page that follows

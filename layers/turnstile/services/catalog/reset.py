@@ -28,13 +28,12 @@ from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
 from turnstile.core.tree import Tree
 from turnstile.ports import Accepted
-from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.change import MAX_ROWS, Edit, View
 from turnstile.services.catalog.clone_reset import held_again
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.snapshots import require_named
 from turnstile.world import World
 
 AT_ONCE: Final = 90
@@ -42,9 +41,6 @@ AT_ONCE: Final = 90
 
 _SAID: Final = "reset to "
 """How the message of a reset's commit begins; the HEAD gone back to follows."""
-
-MAX_ROWS: Final = 99
-"""Rows of a transaction beside the catalog's."""
 
 _Entries = Mapping[str, IndexEntry]
 
@@ -63,8 +59,9 @@ class WasReset(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """``names`` of the tables behind ``edit.writes``, in their order."""
+    """Going back ``to`` a HEAD; ``names`` of the tables behind ``edit.writes``, in their order."""
 
+    to: str
     edit: Edit
     names: tuple[str, ...]
     restored: tuple[str, ...]
@@ -93,19 +90,16 @@ class Resetter:
             TooLarge: more than ``AT_ONCE`` tables would come, go or move.
         """
         row = self._world.refs.read(self._reader.key(catalog))
-        if row is not None and self._reader.store.find_commit(catalog, row["head"]) is None:
+        if row is not None and not self._stored(catalog, row["head"]):
             return self._adopt(catalog, CatalogHead.from_row(row), to)
-        past = self._moments.at(catalog, to).tree
-        if to.snapshot is not None:
-            row = None  # the snapshot may be younger than what was read
         plans: list[_Plan] = []
 
         def change(view: View) -> Edit:
-            require_named(view, self._reader.store, to.snapshot, past.head)
-            plans[:] = [self._plan(view, past)]
-            plan = plans[0]
+            past = self._moments.kept(view.tree, to)
+            plan = self._plan(view, past.tree)
+            plans[:] = [plan]
             rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))
-            return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows))
+            return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows), replaced=past.replaced)
 
         def judge(failed: Mapping[int, Row | None]) -> None:
             for position, found in failed.items():
@@ -122,7 +116,7 @@ class Resetter:
 
         tree = self._committer.commit(catalog, change, row=row, judge=judge)
         plan = plans[0]
-        return WasReset(past.head, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
+        return WasReset(plan.to, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
 
     def told(self, catalog: str, seq: int | None) -> WasReset:
         """What the reset that made commit ``seq`` answered. None: one that began the log anew, which is the present commit.
@@ -175,7 +169,7 @@ class Resetter:
         )
         restored, dropped, renamed = (tuple(name for name, _ in found) for found in (coming, going, moving))
         come, go = ([table for _, table in found] for found in (coming, going))
-        return _Plan(edit, (*restored, *dropped, *renamed), restored, dropped, renamed, come, go)
+        return _Plan(past.head, edit, (*restored, *dropped, *renamed), restored, dropped, renamed, come, go)
 
     def _require_ours(self, view: View, now: _Entries, then: _Entries) -> None:
         """Tables of other formats may change with a reset, not come or go: their locations have owners elsewhere."""
@@ -251,9 +245,24 @@ class Resetter:
         return WasReset(past.head, id, commit.seq)
 
     def _whole(self, tree: Tree) -> None:
-        """Raises TurnstileError when something that the tree leads to is missing (I9)."""
-        ids = [entry.obj for _, entry in tree.index.iterate()]
-        self._reader.store.entities(tree.catalog, ids)
+        """Raises StateConflict when something that the tree leads to is missing (I9)."""
+        space = self._world.space.objs(tree.catalog)
+        wanted = {entry.obj for _, entry in tree.index.iterate()}
+        wanted |= {segment.obj for segment in tree.index.directory if segment.obj}
+        for prefix in {id.partition("/")[0] + "/" for id in wanted}:
+            wanted.difference_update(obj.id for obj in self._world.objs.list(space, prefix))
+        if wanted:
+            raise StateConflict(
+                "CannotReset",
+                f"{len(wanted)} objs of HEAD {tree.head} are missing, as {min(wanted)}",
+                field="to",
+                remedy="name an older one of the recent HEADs",
+            )
+
+    def _stored(self, catalog: str, head: str) -> bool:
+        """Whether the commit is in the table, whatever the caches of this sandbox still have (a list is never cached)."""
+        found = self._world.objs.newest(self._world.space.objs(catalog), head)
+        return found is not None and found.id == head
 
 
 def _tables(index: _Entries) -> dict[str, str]:

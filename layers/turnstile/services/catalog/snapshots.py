@@ -1,69 +1,41 @@
-"""Named snapshots: made, listed, dropped. Reading one is ``history``."""
+"""Named snapshots: made, listed, dropped. Reading as of one is ``moments``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
+from turnstile.core.as_of import AsOf
 from turnstile.core.entities import TABLE, encode
-from turnstile.core.errors import AlreadyExists, NotFound, TooLarge
+from turnstile.core.errors import AlreadyExists, TooLarge
 from turnstile.core.names import check_identifier
-from turnstile.core.snapshots import ALL, Snapshot, snapshot_path
+from turnstile.core.snapshots import Snapshot, snapshot_path
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
+from turnstile.services.catalog.history import Kept
+from turnstile.services.catalog.moments import Moments
+from turnstile.services.catalog.named import snapshot_of, snapshots_of
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.store import CatalogStore
 from turnstile.world import World
 
 MAX_BYTES: Final = 262_144
 """Bytes of a snapshot with the versions of its tables: about ten thousand."""
 
 
-def snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[Snapshot]:
-    """The snapshots that a tree names, in name order."""
-    ids = [entry.obj for _, entry in tree.index.iterate(*ALL)]
-    found = store.entities(tree.catalog, ids)
-    return (entity for entity in (found[id] for id in ids) if isinstance(entity, Snapshot))
-
-
-def snapshot_of(tree: Tree, store: CatalogStore, name: str) -> Snapshot:
-    """The snapshot ``name``. Raises NotFound."""
-    entry = tree.find(snapshot_path(name))
-    entity = store.entity(tree.catalog, entry.obj) if entry is not None else None
-    if not isinstance(entity, Snapshot):
-        raise NotFound("snapshot", f"{tree.catalog}@{name}", field="snapshot", remedy="list the catalog's snapshots")
-    return entity
-
-
-def require_named(view: View, store: CatalogStore, name: str | None, head: str) -> None:
-    """Whether a HEAD of the past that was found by a snapshot's ``name`` still has it in the tree that a change starts from.
-    Without its name gc may be taking it, and the change was put off by others for who knows how long (I9). None: it was
-    found by other means, which ``Moments`` has judged.
-
-    Raises:
-        NotFound: the name is gone, or leads elsewhere by now.
-    """
-    if name is not None and snapshot_of(view.tree, store, name).head != head:
-        raise NotFound("snapshot", f"{view.tree.catalog}@{name}", field="snapshot", remedy="it was replaced; ask again")
-
-
 class CatalogSnapshots:
     """Names HEADs, and takes names away."""
 
-    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
-        self._world, self._reader, self._committer = world, reader, committer
+    def __init__(self, world: World, reader: CatalogReader, committer: Committer, moments: Moments) -> None:
+        self._world, self._reader, self._committer, self._moments = world, reader, committer, moments
 
-    def create(
-        self, catalog: str, name: str, *, past: Tree | None = None, by: str | None = None, comment: str | None = None
-    ) -> Snapshot:
-        """Name the present HEAD, or one of the past as ``Moments`` has it, ``by`` what snapshot it was found.
+    def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> Snapshot:
+        """Name the present HEAD, or the one of a moment.
 
         The present HEAD's Delta tables are recorded with their versions, each as it is read, after the HEAD.
 
         Raises:
-            InvalidRequest: not a name.
-            NotFound: no such catalog; the snapshot ``by`` has lost its name meanwhile.
+            InvalidRequest: not a name; not a moment.
+            NotFound: no such catalog; no such moment, never or no more.
             AlreadyExists: the name is taken.
             TooLarge: too many tables to record.
         """
@@ -74,14 +46,14 @@ class CatalogSnapshots:
         def change(view: View) -> Edit:
             if view.tree.find(snapshot_path(name)) is not None:
                 raise AlreadyExists(f"snapshot '{name}' exists", field="name", remedy="choose another name, or drop it")
-            named = view.tree if past is None else past
-            if past is None:
+            named = Kept(view.tree) if of is None else self._moments.kept(view.tree, of)
+            if of is None:
                 self._read(view.tree, versions)
-            require_named(view, self._reader.store, by, named.head)
-            commit = named.commit
-            snapshot = Snapshot(name, named.head, commit.seq, commit.at, self._world.clock.now_ms(), comment, versions)
+            head, commit = named.tree.head, named.tree.commit
+            snapshot = Snapshot(name, head, commit.seq, commit.at, self._world.clock.now_ms(), comment, versions)
             made[:] = [_fitting(snapshot)]
-            return Edit(f"snapshot {name} of {named.head}", put={snapshot_path(name): snapshot}, restores=True)
+            message, put = f"snapshot {name} of {head}", {snapshot_path(name): snapshot}
+            return Edit(message, put=put, restores=True, replaced=named.replaced)
 
         self._committer.commit(catalog, change)
         return made[0]

@@ -1,0 +1,58 @@
+"""Between gc and what brings the past back: a reset, or a name for a HEAD of the past.
+
+A tree that was replaced within the kept history may be brought back without a name. Whoever does so has looked at the
+clock, and may then be held up for hours (a frozen sandbox), while gc takes the tree. So gc writes into the catalog's row
+from when on it leaves things alone, before it removes anything; swaps that bring something back are refused from then on
+if that was replaced before (``core.catalog_rows``). What came back before that is in the row by now: then gc's marks are
+too old, and the next run makes better ones (I9, I10).
+"""
+
+from __future__ import annotations
+
+from turnstile.core.catalog_rows import CatalogHead, begin_sweep
+from turnstile.core.tree import CatalogCommit
+from turnstile.ports import Accepted
+from turnstile.services.catalog.reader import CatalogReader
+from turnstile.services.gc_files import NotNow
+from turnstile.services.gc_trees import KeptTrees
+from turnstile.world import World
+
+
+class Fence:
+    """Of one look at one catalog; put up with the first batch that is removed.
+
+    Args:
+        began: where the kept history begins (ms).
+    """
+
+    def __init__(self, world: World, reader: CatalogReader, kept: KeptTrees, began: int) -> None:
+        self._world, self._reader, self._kept, self._began = world, reader, kept, began
+        self._up = False
+
+    def require(self) -> None:
+        """Put up the fence if it is not yet, and see that the catalog is still the one that was marked. One write the
+        first time, and a read if it changed meanwhile; then one read.
+
+        Raises:
+            NotNow: it was dropped, a later run has begun, or something of the past has come back since the marks were made.
+        """
+        head, refs = self._kept.head, self._world.refs
+        if self._up:
+            row = refs.read(head.key)
+            if row is None or row["created"] != head.created:
+                raise NotNow("the catalog was dropped meanwhile")
+            return
+        answer = refs.write(begin_sweep(head.key, head.created, self._began))
+        if not isinstance(answer, Accepted) or answer.row is None:
+            raise NotNow("the catalog was dropped meanwhile, or a later run has begun")
+        now = CatalogHead.from_row(answer.row).head
+        if now != head.head:
+            commit = self._reader.store.find_commit(head.name, now)
+            if commit is None or _restoring(now, commit) != _restoring(head.head, self._kept.current.commit):
+                raise NotNow("something of the past has come back meanwhile")
+        self._up = True
+
+
+def _restoring(id: str, commit: CatalogCommit) -> str:
+    """The newest commit up to this one that brought something back."""
+    return id if commit.restores else commit.restored_by
