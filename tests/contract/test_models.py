@@ -13,8 +13,10 @@ from tests.contract.rows import change, head_row
 from turnstile.adapters.dynamo.models import KINDS, TableRow
 from turnstile.adapters.dynamo.render import request
 from turnstile.adapters.dynamo.rows import from_item, model_of, to_item
+from turnstile.core.errors import StateConflict
 from turnstile.core.keys import Space
 from turnstile.core.plan import Append, Equals, Include, Insert, Set
+from turnstile.core.request_rows import remember
 
 KEY = "contract/table/t"
 SOURCES = sorted((Path(turnstile.__file__).parent / "core").glob("*.py"))
@@ -37,6 +39,14 @@ def test_i9_every_kind_of_row_that_a_key_is_made_for_has_a_model(kind: str) -> N
     make = getattr(Space("contract"), kind)
     key = make(*("x" for _ in signature(make).parameters))
     assert kind == "objs" or model_of(key) is KINDS[kind]
+
+
+def test_i3_what_a_request_was_refused_with_is_kept_as_it_was_told() -> None:
+    error = StateConflict("CannotReset", "it cannot", field="to.seq", remedy="do not", limit=5, what="table")
+    row = remember(Space("contract").request("main", "ann", "k"), "asked", 1, status=409, error=error).row
+    assert {"type", "message", "field", "remedy", "details"} <= set(row)
+    model = model_of(row["key"])
+    assert from_item(model, to_item(model, row)) == row
 
 
 @pytest.mark.parametrize(

@@ -136,9 +136,28 @@ def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(stack: Stack) -
     change = ("POST", NAMESPACES, {"name": "default"})
     said = refused(keyed(stack, change), 409, "AlreadyExists")
     assert stack.http.delete(DEFAULT).status == 204
-    again = refused(keyed(stack, change), 409, "AlreadyExists")
-    assert again["message"] == f"{said['message']}; {said['remedy']}"
+    assert refused(keyed(stack, change), 409, "AlreadyExists") == said
+    assert set(said) == {"type", "message", "code", "field", "remedy", "kind"}
     assert keyed(stack, change, OTHER).status == 201
+
+
+@pytest.mark.parametrize(
+    ("change", "type"),
+    [
+        (("POST", NAMESPACES, {"name": "a..b"}), "InvalidRequest"),
+        (("PATCH", DEFAULT, {"set": {"x": "y" * 40_000}}), "TooLarge"),
+        (("PATCH", f"{NAMESPACES}/none", COUNT), "NoSuchNamespace"),
+        (("POST", f"{CATALOG}/reset", {"to": {"seq": 10_000}}), "NoSuchCatalogCommit"),
+    ],
+)
+def test_i3_a_refusal_is_told_again_with_its_member_its_remedy_and_its_data(
+    stack: Stack, change: Change, type: str
+) -> None:
+    first = keyed(stack, change)
+    assert 400 <= first.status < 500 and first.json["error"]["type"] == type
+    assert {"field", "remedy"} <= set(first.json["error"])
+    again = keyed(stack, change)
+    assert (again.status, again.json) == (first.status, first.json)
 
 
 def test_i3_what_was_refused_for_the_moment_may_succeed_later(stack: Stack) -> None:

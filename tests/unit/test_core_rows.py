@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.refs import FakeRefs, applied
+from turnstile.core.errors import AlreadyExists, StateConflict
 from turnstile.core.named_ref import (
     DELETED,
     LIVE,
@@ -19,7 +20,7 @@ from turnstile.core.named_ref import (
 )
 from turnstile.core.plan import Change, Row
 from turnstile.core.ref_rights import OWN, READ
-from turnstile.core.request_rows import remember
+from turnstile.core.request_rows import Remembered, remember
 from turnstile.ports import Accepted, Rejected
 
 FIRST = create("k", "r", "v0", "q0", 1).row
@@ -58,8 +59,19 @@ def test_i12_rights_are_those_of_one_life_of_a_reference() -> None:
 
 def test_i3_what_became_of_a_request_is_written_once() -> None:
     refs = FakeRefs()
-    assert isinstance(
-        refs.write(remember("k", "asked", 1, status=409, type="AlreadyExists", message="taken")), Accepted
-    )
+    assert isinstance(refs.write(remember("k", "asked", 1, status=409, error=AlreadyExists("taken"))), Accepted)
     assert isinstance(refs.write(remember("k", "asked", 2)), Rejected)
     assert refs.rows["k"]["status"] == 409
+
+
+def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_told_again() -> None:
+    long = "x" * 90_000
+    details = {"limit": 5, "live": True, "of": [1], "no": None, "long": long, "after": "y"}
+    error = StateConflict("CannotReset", long, field=long, remedy=long, **details)
+    row = remember("k", "asked", 1, status=409, error=error).row
+    assert len(str(row)) < 4_000
+    told = Remembered.from_row(row)
+    assert (told.type, told.details) == ("CannotReset", {"limit": 5, "live": True, "no": None, "after": "y"})
+    assert error.message.startswith(told.message) and told.field and told.remedy and len(told.message) == 2_000
+    bare = Remembered.from_row(remember("k", "asked", 1).row)
+    assert (bare.field, bare.remedy, bare.details) == (None, None, {})

@@ -1,17 +1,20 @@
 """refs rows of requests that carry a key of their sender's: what became of each.
 
-    request    {key, kind, asked, status, seq, type, message, created, expires}
+    request    {key, kind, asked, status, seq, type, message, field, remedy, details, created, expires}
 
 The row of an accepted request is written in the transaction that changed something, so it is there if and only if the
-change is; that of a refused one when the refusal is final. Whoever sends the request again is told the same (I3).
+change is; that of a refused one when the refusal is final. Whoever sends the request again is told the same (I3), as far
+as a small row holds it: texts are cut, and of the details those are kept that are one value each.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
+from turnstile.core.errors import TurnstileError
 from turnstile.core.plan import Insert, Row, new_row
 
 KEPT_S: Final = 3_600
@@ -19,21 +22,42 @@ KEPT_S: Final = 3_600
 
 DONE: Final = 200
 
+_MESSAGE: Final = 2_000
+_REMEDY: Final = 500
+_FIELD: Final = 500
+"""Characters of a refusal that are kept; more than all but quoted input has."""
+
+_DETAILS: Final = 1_000
+"""Bytes of its details, as JSON."""
+
 
 class Remembered(msgspec.Struct, frozen=True):
     """A parsed row: ``asked`` tells this request from others under the same key; ``status`` 200, or that of the refusal
-    with its ``type`` and ``message``; ``seq`` the number of the catalog's commit that shows what was done, if one does."""
+    with its ``type`` and what ``TurnstileError`` has; ``seq`` the number of the catalog's commit that shows what was done,
+    if one does."""
 
     asked: str
     status: int
     type: str
     message: str
     seq: int | None = None
+    field: str | None = None
+    remedy: str | None = None
+    details: Mapping[str, Any] = {}
 
     @classmethod
     def from_row(cls, row: Row) -> Remembered:
         """Parse a refs row of kind ``request``."""
-        return cls(row["asked"], row["status"], row.get("type") or "", row.get("message") or "", row.get("seq"))
+        return cls(
+            row["asked"],
+            row["status"],
+            row.get("type") or "",
+            row.get("message") or "",
+            row.get("seq"),
+            row.get("field"),
+            row.get("remedy"),
+            msgspec.json.decode(row["details"]) if "details" in row else {},
+        )
 
 
 def remember(
@@ -42,11 +66,10 @@ def remember(
     now_ms: int,
     *,
     status: int = DONE,
-    type: str = "",
-    message: str = "",
+    error: TurnstileError | None = None,
     seq: int | None = None,
 ) -> Insert:
-    """The outcome of a request, written once."""
+    """The outcome of a request, written once: with ``error`` a refusal."""
     row: Row = {
         "key": key,
         "kind": "request",
@@ -57,6 +80,22 @@ def remember(
     }
     if seq is not None:
         row["seq"] = seq
-    if type:
-        row |= {"type": type, "message": message[:1000]}
+    if error is not None:
+        row |= _refusal(error)
     return Insert(row, (new_row("I3"),))
+
+
+def _refusal(error: TurnstileError) -> Row:
+    """What a row keeps of a refusal."""
+    row: Row = {"type": error.type, "message": error.message[:_MESSAGE]}
+    if error.field is not None:
+        row["field"] = error.field[:_FIELD]
+    if error.remedy is not None:
+        row["remedy"] = error.remedy[:_REMEDY]
+    kept: dict[str, Any] = {}
+    for name, value in error.details.items():
+        if isinstance(value, str | int | float | None) and len(msgspec.json.encode({**kept, name: value})) <= _DETAILS:
+            kept[name] = value
+    if kept:
+        row["details"] = msgspec.json.encode(kept).decode()
+    return row

@@ -155,6 +155,9 @@ class RequestRow(RefRow):
     seq = NumberAttribute(null=True)
     type = UnicodeAttribute(null=True)
     message = UnicodeAttribute(null=True)
+    field = UnicodeAttribute(null=True)
+    remedy = UnicodeAttribute(null=True)
+    details = UnicodeAttribute(null=True)
     created = NumberAttribute()
     expires = NumberAttribute()
 

@@ -34,8 +34,8 @@ class Repeated(TurnstileError):
     """A refusal that an earlier request with the same key was given."""
 
     def __init__(self, found: Remembered) -> None:
-        super().__init__(found.message)
-        self.type = found.type
+        super().__init__(found.message, field=found.field, remedy=found.remedy)
+        self.type, self.details = found.type, dict(found.details)
 
 
 class KeyReused(TurnstileError):
@@ -124,8 +124,7 @@ class Once(Committer):
         except TurnstileError as error:
             status = self._final(error)
             if status:
-                told = f"{error.message}; {error.remedy}" if error.remedy else error.message
-                earlier = self._remember(status, error.type, told)
+                earlier = self._remember(status, error)
                 if earlier is not None:
                     return self._replay(earlier, again)
             raise
@@ -133,11 +132,11 @@ class Once(Committer):
             self._remember(DONE)
         return answer
 
-    def _remember(self, status: int, type: str = "", message: str = "") -> Row | None:
+    def _remember(self, status: int, error: TurnstileError | None = None) -> Row | None:
         """The row that is there already, if one is."""
         seq = self._seq if status == DONE else None
         now = self._clock.now_ms()
-        write = remember(self._key, self._asked, now, status=status, type=type, message=message, seq=seq)
+        write = remember(self._key, self._asked, now, status=status, error=error, seq=seq)
         answer = self._refs.write(write)
         return answer.row if isinstance(answer, Rejected) else None
 
