@@ -1,5 +1,5 @@
-"""Limits of the service on rows: met with a clear refusal, nothing half done. The fake has none; those on objs, which it
-has, are in ``test_large_objs``."""
+"""Limits of the service on rows: met with a clear refusal, nothing half done. The fake has none of these; those on objs and
+on the writes of a transaction, which it has, are in ``test_large_objs`` and ``test_refs_transactions``."""
 
 from __future__ import annotations
 
@@ -44,15 +44,6 @@ def test_i8_a_row_too_large_anywhere_refuses_the_whole_transaction(service: Back
     with pytest.raises((TooLarge, ValueError)):
         refs.transact(grow, keys[0])
     assert [row["latest"] for row in refs.read_many(keys).values()] == [5, 5]
-
-
-def test_i8_a_transaction_takes_100_writes_and_no_more(service: Backend) -> None:
-    refs, keys = service.refs(), [fresh_key() for _ in range(101)]
-    inserts = [Insert(head_row(key), (new_row("I2"),)) for key in keys]
-    with pytest.raises(ValueError, match="transact_write_items"):
-        refs.transact(inserts, keys[0])
-    assert refs.read_many(keys) == {}
-    assert refs.transact(inserts[:100], keys[1]) == AllAccepted()
 
 
 def _megabytes(keys: list[str]) -> list[Insert]:

@@ -117,6 +117,15 @@ def test_i8_a_hundred_tables_fit_one_transaction(backend: Backend) -> None:
     assert {row["latest"] for row in refs.read_many(keys).values()} == {6}
 
 
+def test_i8_a_transaction_takes_100_writes_and_no_more(backend: Backend) -> None:
+    refs, keys = backend.refs(), [fresh_key() for _ in range(101)]
+    inserts = [Insert(head_row(key), (new_row("I2"),)) for key in keys]
+    with pytest.raises(ValueError, match="transact_write_items"):
+        refs.transact(inserts, keys[0])
+    assert refs.read_many(keys) == {}
+    assert refs.transact(inserts[:100], keys[1]) == AllAccepted()
+
+
 def test_i9_a_check_alone_is_judged_like_any_write(backend: Backend, key: str) -> None:
     refs = backend.refs()
     assert refs.write(Check(key, (clause(Present(("key",))),))) == Rejected(None)

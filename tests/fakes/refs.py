@@ -135,6 +135,8 @@ class FakeRefs:
             self.requests.append("transact")
             if len({write.key for write in writes}) < len(writes):
                 raise ValueError("a transaction cannot include multiple operations on one row")
+            if len(writes) > 100:
+                raise ValueError(f"transact_write_items: {len(writes)} writes are more than 100")
             if token in self._tokens:
                 if self._tokens[token] != list(writes):
                     raise ValueError("IdempotentParameterMismatch: the token was used for other writes")

@@ -9,12 +9,14 @@ import pytest
 
 from tests.fakes import delta
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
-from tests.unit.clone_kit import check_shown, clone, cloner, commit, held
+from tests.unit.clone_kit import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
 from turnstile.core.decision import Refused
 from turnstile.core.entities import CloneOf, External, Namespace, Table
 from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.core.metadata import Beside, MetadataSnapshot
 from turnstile.services.catalog import clone_plan
+from turnstile.services.catalog.clone import Cloned
+from turnstile.services.catalog.once import Once
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.commits import Commits
 from turnstile.services.describing import Describer
@@ -352,6 +354,39 @@ def test_more_than_a_transaction_holds_is_refused_before_anything_is_written(mon
     monkeypatch.setattr(clone_plan, "MAX_CLONES", 1)
     with pytest.raises(TooLarge, match=r"clones of 'main\.sales\.eu\.t3'"):
         clone(services, "sales.eu", "copy3")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: bool) -> None:
+    """32 Iceberg tables take 96 rows, the catalog and the key one each; one table more would be refused with a key only."""
+    services = fresh()
+    services.namespaces.create("main", ("s",))
+    for number in range(33):
+        iceberg_table(services, f"s.t{number}")
+    once = Once(services.world, services.reader, key="test/request/main/k", asked="a", final=lambda _: 0)
+
+    def made() -> Cloned:
+        if not keyed:
+            return clone(services, "s", "copy")
+        by = cloner(services.changed_by(once))
+        return once.run(lambda: by.clone("main", ("s",), ("copy",)), lambda _: pytest.fail("nothing was made"))
+
+    with pytest.raises(TooLarge) as error:
+        made()
+    assert (error.value.details["size"], error.value.details["limit"]) == (99, 98)
+    drop_iceberg(services, "s.t32")
+    assert len(made().tables) == 32
+
+
+def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_told() -> None:
+    services = fresh()
+    create(services, "t")
+    made = clone(services, "default", "copy")
+    assert cloner(services).told("main", ("copy",), made.seq) == made
+    for to, seq in ((("other",), made.seq), (("default",), made.seq - 1)):
+        with pytest.raises(NotFound, match="that made") as error:
+            cloner(services).told("main", to, seq)
+        assert error.value.remedy is not None and "fresh key" in error.value.remedy
 
 
 def test_a_table_that_cannot_be_published_is_not_cloned() -> None:

@@ -79,7 +79,7 @@ def test_others_hold_back_while_it_is_somebodys_turn_and_no_longer() -> None:
 def test_who_holds_back_gives_up_at_its_deadline_having_written_nothing() -> None:
     services = fresh()
     world = fakes(services)
-    world.refs.write(take_turn(KEY, "somebody", world.clock.now + 10**6, world.clock.now))
+    world.refs.write(take_turn(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
     before = dict(world.objs.rows)
     with pytest.raises(StateConflict, match="every attempt"):
         Committer(world, services.reader, deadline_ms=100).commit("main", lambda _: namespace("n"))
@@ -93,6 +93,22 @@ def test_i11_one_asks_at_a_time_and_a_turn_ends_by_itself() -> None:
     assert isinstance(world.refs.write(take_turn(KEY, "b", 2_900, 1_900)), Rejected)
     assert isinstance(world.refs.write(take_turn(KEY, "b", 3_000, 2_000)), Accepted)
     assert row_of(world).turn == "b"
+
+
+def test_i11_a_turn_of_a_clock_that_is_ahead_holds_nobody_back_and_is_taken_over() -> None:
+    """Otherwise one such change would close the catalog to all for as long as the clock is ahead."""
+    services = fresh()
+    world = fakes(services)
+    now = world.clock.now
+    ahead = now + 5 * 60_000
+    assert isinstance(world.refs.write(take_turn(KEY, "ahead", ahead + HOLD_MS, ahead)), Accepted)
+    pauses: list[float] = []
+    Committer(world, services.reader, pause=pauses.append).commit("main", lambda _: namespace("n"))
+    assert pauses == [] and world.clock.now < now + 100
+    assert row_of(world).turn == "ahead", "nobody took it away from whoever it may help"
+    assert isinstance(world.refs.write(take_turn(KEY, "b", now + HOLD_MS, now)), Accepted)
+    assert isinstance(world.refs.write(take_turn(KEY, "c", now + HOLD_MS + 1, now + 1)), Rejected)
+    complete(world)
 
 
 def test_i9_asking_for_a_turn_makes_no_catalog() -> None:
@@ -174,6 +190,17 @@ def test_pauses_grow_from_the_length_of_an_attempt_to_a_bound_and_end_with_the_d
         pass
     assert waits == [32, 64, 128, 256, 400, 400, 400]
     assert backoff.starving
+
+
+def test_a_pause_that_lasts_beyond_the_deadline_is_the_last() -> None:
+    """A sandbox may be frozen in it for hours."""
+    clock = FakeClock(step_ms=0)
+
+    def frozen(_: float) -> None:
+        clock.now += 3_600_000
+
+    assert not Backoff(clock, FakeIds(), frozen, deadline_ms=1_500).again()
+    assert not Backoff(clock, FakeIds(), frozen, deadline_ms=1_500).hold_back(60)
 
 
 def test_a_line_that_does_not_move_is_left() -> None:

@@ -17,8 +17,9 @@ import msgspec
 from turnstile.core.errors import TurnstileError
 from turnstile.core.plan import Insert, Row, new_row
 
-KEPT_S: Final = 3_600
-"""How long a request is remembered after its first answer, in seconds."""
+KEPT_S: Final = 86_400
+"""How long a request is remembered after its first answer, in seconds: much longer than another sandbox can be at the same
+request (``services.catalog.attempts.OUTLIVED_MS``, and what a swap is on its way)."""
 
 DONE: Final = 200
 

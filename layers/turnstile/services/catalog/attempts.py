@@ -7,6 +7,7 @@ land any more, whatever became of its answer: only then are its objs deleted her
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -35,11 +36,21 @@ class Lost(msgspec.Struct, frozen=True):
     failed: Mapping[int, Row | None] = {}
 
 
-class Attempts:
-    """One change, attempt by attempt."""
+OUTLIVED_MS: Final = 15 * 60_000
+"""As long as any function may take. A change that is older was frozen with its sandbox, and what it would make reachable
+may be as old: entities of an earlier attempt, files that its function wrote. gc counts on a commit's objs to be written
+within ``gc_plan.SETTLED_MS`` of the time that the commit carries (I10)."""
 
-    def __init__(self, world: World, store: CatalogStore, backoff: Backoff) -> None:
-        self._world, self._store, self._backoff = world, store, backoff
+
+class Attempts:
+    """One change, attempt by attempt.
+
+    Args:
+        since: when the first was looked at, or written, of what the change goes by (ms).
+    """
+
+    def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:
+        self._world, self._store, self._backoff, self._since = world, store, backoff, since
         self._memo: dict[tuple[str, str], tuple[Entity, str]] = {}
         self._stored: set[str] = set()
         self._dead: set[str] = set()
@@ -49,15 +60,18 @@ class Attempts:
         """Write the objs of ``edit`` and make them the HEAD, if the HEAD still is ``at``; that ends ``turn``.
 
         Raises:
+            Throttled: nothing was applied: by the store, or the change is older than ``OUTLIVED_MS``.
             OutcomeUnknown: the answer was lost until the deadline.
         """
-        self._catalog = at.name
+        self._catalog, now = at.name, self._world.clock.now_ms()
+        if now > self._since + OUTLIVED_MS:
+            raise Throttled(f"the change of catalog '{at.name}' was held up for {(now - self._since) // 1000} s")
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
             {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
             [key_of(path) for path in edit.remove],
         )
-        id, now = self._store.new_commit_id(), self._world.clock.now_ms()
+        id = self._store.new_commit_id()
         index = self._spilled(tree, embedded, id)
         segments = pack_directory(index.directory)
         access = tree.commit.access if edit.access is None else edit.access

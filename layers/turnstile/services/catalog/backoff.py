@@ -52,12 +52,17 @@ class Backoff:
         return paused
 
     def hold_back(self, most_ms: int) -> bool:
-        """Pause for a random time up to ``most_ms``, unless the deadline has passed; whether it has not."""
-        if self._clock.now_ms() >= self._began + self._deadline_ms:
+        """Pause for a random time up to ``most_ms``, unless the deadline has passed; whether it has not, also after the
+        pause: a sandbox may be frozen in it for hours."""
+        if self._over:
             return False
         share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
         self._pause(most_ms * share / 1000)
-        return True
+        return not self._over
+
+    @property
+    def _over(self) -> bool:
+        return self._clock.now_ms() >= self._began + self._deadline_ms
 
     @property
     def starving(self) -> bool:

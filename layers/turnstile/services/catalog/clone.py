@@ -22,7 +22,7 @@ from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted, key_of, path_of
 from turnstile.core.clone_holds import Held, hold
 from turnstile.core.entities import Entity, Namespace, Table
-from turnstile.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.core.plan import Write
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import Edit, View
@@ -129,7 +129,12 @@ class Cloner:
         """
         tree, store = self._services.history.tree(catalog, AsOf(seq=seq)), self._services.reader.store
         first = tree.find(to)
-        assert first is not None
+        if first is None or not tree.commit.message.startswith(_SAID):  # of a catalog of this name that was made since
+            raise NotFound(
+                "catalog commit",
+                f"{catalog}@seq:{seq} that made {dotted(*to)}",
+                remedy="the catalog was dropped and made again since: clone under a fresh key",
+            )
         found = [first, *(entry for _, entry in tree.subtree(to))]
         view = View(tree, store)
         entities = view.entities([entry.obj for entry in found])

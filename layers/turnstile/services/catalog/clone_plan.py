@@ -11,17 +11,13 @@ from turnstile.core.catalog_paths import Path, dotted, key_of, path_of
 from turnstile.core.clone_holds import MAX_CLONES, Held
 from turnstile.core.clones import check_apart, needs_of
 from turnstile.core.entities import NAMESPACE, Entity, Namespace, Table
-from turnstile.core.errors import NotFound, StateConflict, TooLarge, UnsupportedTable
+from turnstile.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.core.index import IndexEntry
 from turnstile.core.location_rows import Location
 from turnstile.core.tree import Tree
-from turnstile.services.catalog.change import View
+from turnstile.services.catalog.change import MAX_ROWS, View
 from turnstile.services.catalog.namespaces import MAX_LEVELS, check_path, require_free
 from turnstile.world import World
-
-MAX_ROWS: Final = 99
-"""Rows beside the catalog's that one transaction changes: two for a Delta table, three or more for an Iceberg table, two
-for a view; tables of one location share its row."""
 
 MAX_NAMESPACES: Final = 1_000
 """Namespaces of one clone; each is an obj to write."""
@@ -52,7 +48,7 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
         view: the present tree, where the clone goes.
 
     Raises:
-        InvalidRequest: ``to`` is part of ``source``, or something would be too deep.
+        InvalidRequest: ``to`` is part of ``source``, something would be too deep, or a table would have no namespace.
         NotFound: no such source, or no such namespace to clone into.
         AlreadyExists: ``to`` is taken.
         UnsupportedTable: a table is registered only.
@@ -64,7 +60,13 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
         raise NotFound(what, dotted(tree.catalog, *source), field="from", remedy="check the name, and the moment")
     outermost = {key for one in (tree, view.tree) for key, _ in one.children((), NAMESPACE)}
     check_apart(tree.catalog, source, to, outermost)
-    if len(to) > 1 or (entry is not None and entry.kind != NAMESPACE):
+    if len(to) == 1 and entry is not None and entry.kind != NAMESPACE:
+        raise InvalidRequest(
+            f"'{dotted(tree.catalog, *source)}' is a table, and a table is in a namespace",
+            field="to",
+            remedy=f"name one before it: ns.{to[0]}",
+        )
+    if len(to) > 1:
         view.tree.namespace(to[:-1], "to")
     require_free(view, to, "to")
     found = _found(tree, source, entry)
@@ -110,7 +112,8 @@ def check_held(world: World, parts: Sequence[Part]) -> None:
 
 
 def check_rows(parts: Sequence[Part], rows: Mapping[str, int]) -> None:
-    """Whether one transaction holds the clone; ``rows`` says what a table of a kind takes. Raises TooLarge."""
+    """Whether one transaction holds the clone; ``rows`` says what a table of a kind takes beside the rows of locations, which
+    tables share: with its own two for a Delta table, three or more for an Iceberg table, two for a view. Raises TooLarge."""
     held = {one for part in parts for one in part.needs}
     check_size("rows of one transaction", len(held) + sum(rows.get(part.kind, 0) for part in parts), MAX_ROWS)
 

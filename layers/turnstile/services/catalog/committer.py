@@ -66,6 +66,7 @@ class Committer:
         Raises:
             NotFound: no such catalog.
             StateConflict: ``ConcurrentChange``: others were faster until the deadline; nothing was applied.
+            Throttled: the change was held up for longer than a function may take; nothing was applied.
             TooLarge: the catalog's index does not fit into one obj; nothing was applied.
             OutcomeUnknown: the swap's answer was lost until the deadline.
             TurnstileError: whatever ``change`` and ``judge`` raise; nothing was applied.
@@ -78,7 +79,7 @@ class Committer:
     def _commit(self, catalog: str, change: ChangeFunction, row: Row | None, judge: Judge | None) -> Tree:
         world, key = self._world, self._reader.key(catalog)
         backoff = Backoff(world.clock, world.ids, self._pause, deadline_ms=self._deadline_ms, starving=self._starving)
-        attempts, turn = Attempts(world, self._reader.store, backoff), Turn(world)
+        attempts, turn = Attempts(world, self._reader.store, backoff, self._since()), Turn(world)
         row = row or world.refs.read(key)
         lost = 0
         try:
@@ -108,3 +109,7 @@ class Committer:
                     row = world.refs.read(key)
         finally:
             attempts.tidy()
+
+    def _since(self) -> int:
+        """When the first was looked at, or written, of what a change that begins now goes by (ms)."""
+        return self._world.clock.now_ms()

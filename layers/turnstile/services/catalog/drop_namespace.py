@@ -18,7 +18,7 @@ from turnstile.core.errors import StateConflict
 from turnstile.core.iceberg_entities import KINDS
 from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
-from turnstile.services.catalog.change import Edit, View
+from turnstile.services.catalog.change import MAX_ROWS, Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.drop import Dropper
 from turnstile.services.catalog.heads import not_active
@@ -29,9 +29,6 @@ _Named = tuple[Path, IndexEntry]
 
 AT_ONCE: Final = 90
 """Tables dropped in one transaction, which holds at most 100 rows."""
-
-MAX_ROWS: Final = 99
-"""Rows of a transaction beside the catalog's: a HEAD for each table, and where clones lie the row of the location's owner."""
 
 
 class NamespaceDropper:
@@ -101,7 +98,8 @@ class NamespaceDropper:
         return done[0]
 
     def _at_once(self, view: View, managed: list[_Named]) -> tuple[list[_Named], list[Write]]:
-        """As many of the tables as one change drops, and the writes that their clones among them need."""
+        """As many of the tables as one change drops: a HEAD each. And the writes that the clones among them need: the row of
+        the owner of the location where one lies."""
         going = managed[:AT_ONCE]
         while True:
             found = view.entities([entry.obj for _, entry in going])

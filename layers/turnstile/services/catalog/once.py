@@ -77,6 +77,7 @@ class Once(Committer):
         self._key, self._asked, self._final = key, asked, final
         self._written = False
         self._seq: int | None = None
+        self._looked = 0
 
     def commit(
         self, catalog: str, change: ChangeFunction, *, row: Row | None = None, judge: Judge | None = None
@@ -114,6 +115,7 @@ class Once(Committer):
             Repeated: what an earlier attempt was refused with.
             TurnstileError: what ``operation`` raises; if it is final, for all further attempts too.
         """
+        self._looked = self._clock.now_ms()
         found = self._refs.read(self._key)
         if found is not None:
             return self._replay(found, again)
@@ -131,6 +133,11 @@ class Once(Committer):
         if not self._written:
             self._remember(DONE)
         return answer
+
+    def _since(self) -> int:
+        """When the key was looked at: a row that was written since then is found by the swap, for as long as it is kept. A
+        request that was frozen for longer would be applied twice (I3)."""
+        return self._looked
 
     def _remember(self, status: int, error: TurnstileError | None = None) -> Row | None:
         """The row that is there already, if one is."""

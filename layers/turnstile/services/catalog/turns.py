@@ -54,11 +54,12 @@ class Turn:
         self.id = ""
 
     def others(self, row: Row | None) -> bool:
-        """Whether another change has asked to go first."""
+        """Whether another change has asked to go first. Nobody may ask for longer than ``HOLD_MS``: an end further away is
+        that of a clock which is ahead, and would close the catalog for as long as it is."""
         if row is None or "turn" not in row:
             return False
-        head = CatalogHead.from_row(row)
-        return head.turn != self.id and head.turn_until > self._world.clock.now_ms()
+        head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
+        return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
 
     def ask(self, key: str) -> Row | None:
         """Ask to go first; the catalog's row after that, whether or not somebody else has asked before."""
