@@ -250,4 +250,9 @@ def test_i9_an_external_table_is_not_renamed_by_a_request_that_could_not_show_it
     }  # fmt: skip
     assert stack.http.post(unity, external).status == 200
     refused(stack.http.post(f"{DEFAULT}/tables/e/rename", {"name": "f"}), 400, "UnsupportedTable", "table")
+    for dry_run in (True, False):
+        error = refused(
+            stack.http.post(f"{DEFAULT}/tables/e/export", {"dry_run": dry_run}), 400, "UnsupportedTable", "table"
+        )
+        assert "is external" in error["message"] and error["remedy"]
     assert stack.http.get(f"{unity}/main.default.e").json["name"] == "e"

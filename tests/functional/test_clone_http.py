@@ -121,7 +121,8 @@ def test_every_way_to_name_a_moment_clones_it(stack: Stack) -> None:
         ({"from": "default", "to": "copy", "of": {"seq": 99}}, 404, "NoSuchCatalogCommit", "as_of"),
         ({"from": "default", "to": "copy", "of": {"snapshot": "none"}}, 404, "NoSuchSnapshot", "snapshot"),
         ({"from": "default.t", "to": "default.T"}, 400, "InvalidRequest", "to"),
-        ({"from": "default.t", "to": "copy"}, 404, "NoSuchNamespace", "to"),
+        ({"from": "default.t", "to": "copy"}, 400, "InvalidRequest", "to"),
+        ({"from": "default.t", "to": "nothing.copy"}, 404, "NoSuchNamespace", "to"),
     ],
 )
 def test_i9_bad_clones_are_refused_and_the_head_is_what_it_was(

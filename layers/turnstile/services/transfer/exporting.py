@@ -20,7 +20,8 @@ import msgspec
 
 from turnstile.core.catalog_heads import DROPPED, LEAVING, leave_head, left_head, stay_head
 from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.core.entities import Table
+from turnstile.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.core.head import ACTIVE, TableHead
 from turnstile.core.location_rows import keys_above, release
 from turnstile.core.metadata import MetadataSnapshot
@@ -29,6 +30,7 @@ from turnstile.ports import Rejected
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.drop import published_head
 from turnstile.services.catalog.heads import not_active
+from turnstile.services.catalog.reader import Found
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.paths import published_path
 from turnstile.services.transfer import commits
@@ -56,8 +58,9 @@ class Exporter:
 
         Raises:
             NotFound: no such catalog, namespace or table.
+            UnsupportedTable: the table is external: nothing of it is coordinated here.
         """
-        head = self._head(self._services.reader.resolve(catalog, namespace, name).table_id)
+        head = self._head(self._services.reader.resolve(catalog, namespace, name))
         problems = [problem(error) for error in (self._unfit(head) or self._cloned(head),) if error is not None]
         after = released(self._snapshot(head).protocol)
         return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
@@ -67,13 +70,13 @@ class Exporter:
 
         Raises:
             NotFound: no such catalog, namespace or table.
+            UnsupportedTable: the table is external.
             StateConflict: ``TableNotActive``: stuck, recovering, or it cannot be published; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
-        table_id = self._services.reader.resolve(catalog, namespace, name).table_id
-        before = self._leave(self._head(table_id))
+        before = self._leave(self._head(self._services.reader.resolve(catalog, namespace, name)))
         try:
-            head = published_head(self._world, self._services.publisher, table_id, before.name)
+            head = published_head(self._world, self._services.publisher, before.table_id, before.name)
         except StateConflict:
             self._world.refs.write(stay_head(before, EXPORTING, self._world.clock.now_ms()))
             raise
@@ -84,11 +87,18 @@ class Exporter:
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def _head(self, table_id: str) -> TableHead:
-        row = self._world.refs.read(self._world.space.table(table_id))
-        if row is None:
-            raise NotFound("table", table_id, field="table")
-        return TableHead.from_row(row)
+    def _head(self, found: Found) -> TableHead:
+        row = self._world.refs.read(self._world.space.table(found.table_id))
+        if row is not None:
+            return TableHead.from_row(row)
+        table = self._services.reader.store.entity(found.catalog, found.entity)
+        if isinstance(table, Table) and table.external is not None:
+            raise UnsupportedTable(
+                f"table '{table.name}' is external: its commits are not coordinated here",
+                field="table",
+                remedy="there is nothing to export: drop it through Unity Catalog's API, its files stay",
+            )
+        raise NotFound("table", found.table_id, field="table", remedy="check the name")
 
     def _snapshot(self, head: TableHead) -> MetadataSnapshot:
         return self._services.snapshots.get(head.catalog, head.metadata)
