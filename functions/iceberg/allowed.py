@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import wiring
+from asked import body
 
 from turnstile.core.access_rules import create_table, modify_table
 from turnstile.services.access import Need, Target
-from turnstile_http.bodies import body
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_http.rights import Rights

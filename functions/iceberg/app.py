@@ -12,6 +12,7 @@ import msgspec
 import tables
 import views
 from allowed import rights
+from asked import BODIES, body
 from chalice.app import Chalice
 from wiring import once, opened, services, use_world
 
@@ -22,7 +23,6 @@ from turnstile.core.errors import InvalidRequest
 from turnstile.services.catalog.drop_namespace import NamespaceDropper
 from turnstile.services.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile_http.auth.settings import authentication
-from turnstile_http.bodies import body
 from turnstile_http.handler import serve
 from turnstile_http.params import Query
 from turnstile_http.request import current
@@ -166,7 +166,7 @@ def commit_transaction(prefix: str) -> None:
 for routes in (tables.routes, views.routes):
     api.register_blueprint(routes)
 
-app = serve(api, service="iceberg", authentication=authentication(), shapes={PREFIX: render})
+app = serve(api, service="iceberg", authentication=authentication(), shapes={PREFIX: render}, bodies=BODIES)
 
 if in_lambda():
     opened()

@@ -7,6 +7,7 @@ from typing import Any
 import allowed
 import msgspec
 from allowed import rights
+from asked import body
 from chalice.app import Blueprint
 from wiring import once, services
 
@@ -22,14 +23,13 @@ from turnstile.core.access_rules import (
 from turnstile.core.catalog_paths import Path
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
-from turnstile.ports import Vended
 from turnstile_http.answers import Answer
-from turnstile_http.bodies import body
 from turnstile_http.handler import note
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_http.rights import guard
 from turnstile_iceberg import answers, naming, requests
+from turnstile_iceberg.answers import Keys
 from turnstile_iceberg.commits import Commits, TableChange
 from turnstile_iceberg.context import Context
 from turnstile_iceberg.errors import PREFIX
@@ -72,7 +72,8 @@ def create_new_table(prefix: str, namespace: str) -> Answer:
             return Tables(context).create(prefix, path, asked)
         return Tables(context).load(prefix, path, asked.name)
 
-    return _loaded(once(prefix, lambda context: Tables(context).create(prefix, path, asked), again), mine=True)
+    made = once(prefix, lambda context: Tables(context).create(prefix, path, asked), again)
+    return _shown(made, _delegated(made.entity or made.metadata.location, prefix, namespace, mine=True))
 
 
 @routes.route(NAMESPACE + "/register", methods=["POST"])
@@ -84,7 +85,7 @@ def register_table(prefix: str, namespace: str) -> Answer:
         lambda context: Tables(context).register(prefix, path, asked),
         lambda context: Tables(context).load(prefix, path, asked.name),
     )
-    return _loaded(done, mine=True)
+    return _shown(done, _delegated(done.entity or done.metadata.location, prefix, namespace, mine=True))
 
 
 @routes.route(TABLE, methods=["GET"])
@@ -96,9 +97,10 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
     tables, known = Tables(services().reading(prefix)), current().headers.get("if-none-match", "")
     entity = tables.find(*_path(prefix, namespace, table))
     tag = answers.etag(entity.metadata, refs_only=shown == "refs")
-    if known and answers.matches(known, tag):
+    keys = _delegated(entity, prefix, namespace, mine=False)
+    if known and answers.matches(known, tag) and not keys:  # whoever is due keys may hold some that have ended
         return Answer(_EMPTY, 304, {"ETag": tag})
-    return _loaded(tables.open(entity), refs_only=shown == "refs", past=allowed.past(prefix))
+    return _shown(tables.open(entity), keys, refs_only=shown == "refs")
 
 
 @routes.route(TABLE, methods=["HEAD"])
@@ -146,7 +148,7 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
 @rights.needs((read_table, allowed.table))
 def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     entity = Tables(services().reading(prefix)).find(*_path(prefix, namespace, table))
-    return answers.credentials(_keys(entity, mine=False, past=allowed.past(prefix)))
+    return answers.credentials(_keys(entity, prefix, namespace, mine=False))
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
@@ -167,30 +169,36 @@ def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
     return allowed.catalog(prefix), naming.namespace(namespace), naming.name(table, "table")
 
 
-def _loaded(found: Loaded, *, refs_only: bool = False, mine: bool = False, past: bool = False) -> Answer:
-    """The answer to whoever loads a table, or (``mine``) has just made it."""
-    keys = _keys(found.entity or found.metadata.location, mine=mine, past=past) if _delegates() else ()
-    return Answer(answers.table(found, refs_only=refs_only, keys=keys), headers=_tag(found, refs_only=refs_only))
+def _shown(found: Loaded, keys: Keys | None, *, refs_only: bool = False) -> Answer:
+    """The answer to whoever loads a table, or has just made it."""
+    return Answer(answers.table(found, keys, refs_only=refs_only), headers=_tag(found, refs_only=refs_only))
 
 
 def _tag(found: Loaded, *, refs_only: bool = False) -> dict[str, str]:
     return {} if found.entity is None else {"ETag": answers.etag(found.entity.metadata, refs_only=refs_only)}
 
 
-def _delegates() -> bool:
-    """Whether the client would like keys."""
-    return "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
+def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Keys | None:
+    """Keys for whoever would like some with the table."""
+    wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
+    keys = _keys(table, prefix, namespace, mine=mine) if wanted else None
+    return keys if keys is not None and keys.vended else None
 
 
-def _keys(table: IcebergTable | str, *, mine: bool, past: bool = False) -> tuple[Vended, ...]:
+def _keys(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Keys:
     """Keys for a table's files (or, while it is only staged, for its location), as far as whoever asks may read or write
-    them; those of the ``past`` only to read, and those of a clone's source, too, if that may be read as well."""
-    location = table if isinstance(table, str) else table.location
-    writes = not past and (mine or guard().may(write_files))
+    them; those of the past only to read, and those of a clone's source, too, if that may be read as well.
+
+    Args:
+        mine: whoever asks has just made it.
+    """
+    if isinstance(table, str):  # it has no address yet to fetch other keys from
+        return Keys(services().keys(table, "READ_WRITE"))
+    writes = not allowed.past(prefix) and (mine or guard().may(write_files))
     if not writes and not guard().may(read_table):
-        return ()
-    keys = services().keys(location, "READ_WRITE" if writes else "READ")
-    for held in () if isinstance(table, str) else table.needs:
+        return Keys()
+    vended = services().keys(table.location, "READ_WRITE" if writes else "READ")
+    for held in table.needs:
         if services().sources.may_read(current().principal, held):
-            keys += services().keys(held.location, "READ")
-    return keys
+            vended += services().keys(held.location, "READ")
+    return Keys(vended, answers.credentials_path(prefix, naming.namespace(namespace), table.name))

@@ -6,6 +6,7 @@ from typing import Any
 
 import allowed
 from allowed import rights
+from asked import body
 from chalice.app import Blueprint
 from tables import page_token
 from wiring import once, services
@@ -13,7 +14,6 @@ from wiring import once, services
 from turnstile.core.access_rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.core.catalog_paths import Path
 from turnstile.core.iceberg_entities import ICEBERG_VIEW
-from turnstile_http.bodies import body
 from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_iceberg import answers, naming, requests

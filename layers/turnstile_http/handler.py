@@ -22,7 +22,7 @@ from turnstile_http import errors, gateway
 from turnstile_http.answers import JSON, to_response
 from turnstile_http.auth.bearer import Authentication
 from turnstile_http.errors import MethodNotAllowed, NoSuchRoute, UnsupportedMediaType
-from turnstile_http.request import Request, activate, body_of, query_of
+from turnstile_http.request import BodyLimit, Request, activate, body_of, query_of
 from turnstile_http.routing import Router
 from turnstile_http.telemetry import Telemetry
 
@@ -47,6 +47,7 @@ def serve(
     public: Container[str] = (),
     elsewhere: Mapping[str, Sequence[str]] | None = None,
     shapes: Mapping[str, errors.Render] | None = None,
+    bodies: BodyLimit | None = None,
 ) -> Handler:
     """The handler of ``app``; call it after the last route is registered. The template calls it ``app.app``.
 
@@ -59,6 +60,7 @@ def serve(
         elsewhere: routes that other functions serve. The gateway sends what it has no route for to one function,
             which can so tell a wrong method (405) from a wrong path (404).
         shapes: how errors are told below a path that is not our own API's (``/api/...``).
+        bodies: how large bodies may be, where that is not as in our own API.
     """
     allowed = {route: sorted({*methods, *(elsewhere or {}).get(route, ())}) for route, methods in app.routes.items()}
     allowed |= {route: sorted(methods) for route, methods in (elsewhere or {}).items() if route not in allowed}
@@ -80,7 +82,9 @@ def serve(
         if not request.route:
             raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
         method = _method(request, app.routes.get(request.route, ()), allowed[request.route])
-        request = msgspec.structs.replace(request, query=query_of(event), body=body_of(event), principal=principal)
+        request = msgspec.structs.replace(
+            request, query=query_of(event), body=body_of(event, bodies), principal=principal
+        )
         if request.body and method not in ("GET", "HEAD") and request.route not in public:
             _check_media_type(request)
         activate(request)

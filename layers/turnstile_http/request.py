@@ -20,6 +20,13 @@ MAX_BODY = 1024 * 1024
 MAX_QUERY = 8 * 1024
 
 
+class BodyLimit(msgspec.Struct, frozen=True):
+    """How large the bodies of an API may be, in bytes, and what whoever sends a larger one can do instead."""
+
+    bytes: int = MAX_BODY
+    remedy: str = "stage a large commit as a file instead of sending it inline"
+
+
 class Request(msgspec.Struct, frozen=True):
     """One HTTP request.
 
@@ -47,22 +54,25 @@ def current() -> Request:
     return _current.get()
 
 
-def body_of(event: Mapping[str, Any]) -> bytes:
+def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
     """The body's bytes of a gateway event.
 
+    Args:
+        limit: of the API that the event is for; the one of our own by default.
+
     Raises:
-        TooLarge: over ``MAX_BODY``.
+        TooLarge: over ``limit``.
         InvalidRequest: bad base64, or text that is not UTF-8.
     """
-    body = event.get("body") or ""
-    if len(body) > MAX_BODY * 4 // 3 + 4:
-        raise _too_large(len(body))
+    limit, body = limit or BodyLimit(), event.get("body") or ""
+    if len(body) > limit.bytes * 4 // 3 + 4:
+        raise _too_large(len(body), limit)
     try:
         raw = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
     except (binascii.Error, UnicodeError, ValueError):
         raise InvalidRequest("the body is not UTF-8 text", field="body", remedy="send JSON encoded as UTF-8") from None
-    if len(raw) > MAX_BODY:
-        raise _too_large(len(raw))
+    if len(raw) > limit.bytes:
+        raise _too_large(len(raw), limit)
     return bytes(raw)
 
 
@@ -74,11 +84,11 @@ def query_of(event: Mapping[str, Any]) -> dict[str, list[str]]:
     return parse_qs(text, keep_blank_values=True)
 
 
-def _too_large(size: int) -> TooLarge:
+def _too_large(size: int, limit: BodyLimit) -> TooLarge:
     return TooLarge(
-        f"the body of {size} bytes is over the limit of {MAX_BODY}",
+        f"the body of {size} bytes is over the limit of {limit.bytes}",
         field="body",
-        remedy="stage a large commit as a file instead of sending it inline",
-        limit=MAX_BODY,
+        remedy=limit.remedy,
+        limit=limit.bytes,
         size=size,
     )

@@ -5,13 +5,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
 
 from turnstile.ports import Vended
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile_iceberg import metadata, view_metadata
 from turnstile_iceberg.listing import Names
+from turnstile_iceberg.naming import SEPARATOR
 from turnstile_iceberg.tables import Loaded
 from turnstile_iceberg.views import LoadedView
+
+SESSION: Final = "s3.session-token"
+SESSION_END: Final = "s3.session-token-expires-at-ms"
+REFRESH_ENDPOINT: Final = "client.refresh-credentials-endpoint"
+"""Properties of Java's ``S3FileIOProperties`` and ``AwsClientProperties``, version 1.11."""
 
 COMMENT: Final = "comment"
 """The property under which Iceberg's engines look for a namespace's comment."""
@@ -89,14 +98,31 @@ def identifiers(found: Names) -> dict[str, Any]:
     return {"identifiers": names, "next-page-token": found.next_token}
 
 
-def table(found: Loaded, *, refs_only: bool = False, keys: Sequence[Vended] = ()) -> dict[str, Any]:
-    """A table with its metadata; ``keys`` for its files."""
+class Keys(msgspec.Struct, frozen=True):
+    """Keys for a table's files.
+
+    Attributes:
+        vended: one for each location; none where clients need none, or bring their own.
+        renewal: the path below the catalog's address where others are to be had; empty when there is none.
+    """
+
+    vended: tuple[Vended, ...] = ()
+    renewal: str = ""
+
+
+def table(found: Loaded, keys: Keys | None = None, *, refs_only: bool = False) -> dict[str, Any]:
+    """A table with its metadata; ``keys`` for its files.
+
+    Keys of one location are in ``config`` as well, where clients look that know no ``storage-credentials``.
+    """
     shown = found.metadata.referenced() if refs_only else found.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
     if found.entity is not None:
         body = {"metadata-location": found.entity.metadata, **body}
-    if keys:
+    if keys is not None:
         body |= credentials(keys)
+        if len(keys.vended) == 1:
+            body["config"] = body["storage-credentials"][0]["config"]
     return body
 
 
@@ -112,9 +138,28 @@ def view(found: LoadedView) -> dict[str, Any]:
     return {"metadata-location": found.entity.metadata, "metadata": body, "config": {}}
 
 
-def credentials(keys: Sequence[Vended]) -> dict[str, Any]:
+def credentials(keys: Keys) -> dict[str, Any]:
     """Keys for files."""
-    return {"storage-credentials": [{"prefix": one.prefix, "config": dict(one.config)} for one in keys]}
+    return {"storage-credentials": [{"prefix": one.prefix, "config": _config(one, keys)} for one in keys.vended]}
+
+
+def _config(one: Vended, keys: Keys) -> dict[str, str]:
+    """What a client sets to use the keys: when they end, and where to fetch others.
+
+    Java's ``VendedCredentialsProvider`` wants both, only with session tokens, and only where a single key is given out:
+    it takes no other answer when it asks again.
+    """
+    config = dict(one.config)
+    if SESSION not in config:
+        return config
+    config[SESSION_END] = str(one.expires)
+    return {**config, REFRESH_ENDPOINT: keys.renewal} if keys.renewal and len(keys.vended) == 1 else config
+
+
+def credentials_path(prefix: str, namespace: Sequence[str], table: str) -> str:
+    """Where to fetch keys for a table, relative to the address of the catalog."""
+    parts = quote(SEPARATOR.join(namespace), safe=""), quote(table, safe="")
+    return f"v1/{quote(prefix, safe='@:')}/namespaces/{parts[0]}/tables/{parts[1]}/credentials"
 
 
 def etag(metadata_location: str, *, refs_only: bool = False) -> str:

@@ -141,7 +141,7 @@ def _(update: u.AddSnapshot, draft: Draft) -> None:
     if snapshot.snapshot_id in draft.snapshots:
         raise _bad(f"snapshot {snapshot.snapshot_id} exists")
     if draft.format_version > 1:
-        _check_sequence(snapshot, draft)
+        _check_sequence(snapshot, draft.last_sequence_number)
         draft.last_sequence_number = snapshot.sequence_number
     if draft.format_version >= 3:
         _assign_rows(snapshot, draft)
@@ -149,13 +149,16 @@ def _(update: u.AddSnapshot, draft: Draft) -> None:
     draft.added_snapshots.add(snapshot.snapshot_id)
 
 
-def _check_sequence(snapshot: Snapshot, draft: Draft) -> None:
-    if not snapshot.manifest_list:
-        raise _bad(f"snapshot {snapshot.snapshot_id} has no manifest list")
-    if snapshot.sequence_number <= draft.last_sequence_number and snapshot.parent_snapshot_id is not None:
+def _check_sequence(snapshot: Snapshot, last: int) -> None:
+    """Whether the snapshot's number was never given out before.
+
+    Java lets one without a parent (CREATE OR REPLACE, the first of a branch) have an older number and then sets the
+    table back to it: later snapshots get numbers that exist, and deletes meet files that they were not made for. So a
+    parent does not matter here. The table moved on, and the writer has to begin anew.
+    """
+    if snapshot.sequence_number <= last:
         raise CommitFailed(
-            f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, "
-            f"and the table is at {draft.last_sequence_number}"
+            f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the table is at {last}"
         )
 
 
@@ -164,7 +167,7 @@ def _assign_rows(snapshot: Snapshot, draft: Draft) -> None:
         raise _bad(f"snapshot {snapshot.snapshot_id} has no first-row-id or added-rows")
     if snapshot.first_row_id < draft.next_row_id:
         raise CommitFailed(f"first-row-id {snapshot.first_row_id} is behind the table's {draft.next_row_id}")
-    draft.next_row_id += snapshot.added_rows
+    draft.next_row_id = snapshot.first_row_id + snapshot.added_rows  # ids that a writer left out stay unused (I2)
 
 
 @apply.register

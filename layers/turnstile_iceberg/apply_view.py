@@ -80,8 +80,8 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
         case u.UpgradeFormatVersion(version):
             if version != VIEW_FORMAT:
                 raise _bad(f"view format version {version} is not served")
-        case u.SetLocation(location):
-            draft.location = location.rstrip("/")
+        case u.SetLocation():
+            pass  # a wish: the catalog writes a view's files, and does so where it put them at first
         case u.SetProperties(changed):
             draft.properties |= changed
         case u.RemoveProperties(removals):

@@ -14,9 +14,9 @@ import msgspec
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.integers import check_room
 from turnstile_iceberg.metadata import NEWEST, TableMetadata
-from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder, check_order, check_spec
+from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder
+from turnstile_iceberg.readable import check_readable
 from turnstile_iceberg.schema import Schema
-from turnstile_iceberg.schema import check as check_schema
 from turnstile_iceberg.snapshots import (
     MAIN,
     EncryptedKey,
@@ -106,7 +106,7 @@ class Draft:
             previous_file: where ``base`` is stored; it joins the log of metadata files.
 
         Raises:
-            InvalidRequest: something is missing, or does not fit together.
+            InvalidRequest: something is missing, or no reader could read it.
         """
         if self.base is not None and self._finished(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
@@ -114,8 +114,13 @@ class Draft:
         files = self.base.metadata_log if self.base else ()
         if self.base is not None and previous_file:
             files = (*files, MetadataLogEntry(self.base.last_updated_ms, previous_file))[-self._files_kept() :]
-        made = self._finished(max(self.now, self.base.last_updated_ms if self.base else 0), files)
-        return msgspec.structs.replace(made, snapshot_log=self._clean_log())
+        log = self._clean_log()
+        # the logs of a table that was registered may end after all clocks here
+        ends = [*(one.timestamp_ms for one in log[-1:]), *(one.timestamp_ms for one in files[-1:])]
+        updated = max(self.now, self.base.last_updated_ms if self.base else 0, *ends)
+        made = msgspec.structs.replace(self._finished(updated, files), snapshot_log=log)
+        check_readable(made)
+        return made
 
     def _finished(self, updated: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:
         return TableMetadata(
@@ -153,22 +158,27 @@ class Draft:
             (self.last_partition_id, *self.schemas, *self.specs, *self.orders),
             (self.last_sequence_number, self.next_row_id),
         )
-        schema, spec = self.schemas.get(self.current_schema_id), self.specs.get(self.default_spec_id)
-        order = self.orders.get(self.default_sort_order_id)
-        if schema is None or spec is None or order is None:
+        if not (
+            self.current_schema_id in self.schemas
+            and self.default_spec_id in self.specs
+            and self.default_sort_order_id in self.orders
+        ):
             raise InvalidRequest("the commit leaves the table without schema, spec or sort order", field="updates")
-        check_schema(schema, self.format_version)
-        check_spec(spec, schema, self.format_version)
-        check_order(order, schema)
 
     def _clean_log(self) -> tuple[SnapshotLogEntry, ...]:
         """The snapshot log without what never was current after a commit, and without gaps: history before a snapshot
-        that was removed is dropped, since time travel would be wrong there."""
+        that was removed is dropped, since time travel would be wrong there.
+
+        No entry is older than the one before it. A writer whose clock is behind cannot mend that by trying again, and
+        its data is as good as any: so the log says that its snapshot became current no earlier than its predecessor,
+        which is true, and the snapshot keeps the time that its writer gave it.
+        """
         kept: list[SnapshotLogEntry] = []
         for entry in self.log:
             if entry.snapshot_id in self.snapshots:
                 if entry.snapshot_id not in self.passed_through or entry.snapshot_id == self.current_snapshot_id:
-                    kept.append(entry)
+                    since = max(entry.timestamp_ms, kept[-1].timestamp_ms if kept else 0)
+                    kept.append(SnapshotLogEntry(since, entry.snapshot_id))
             elif self.removed_snapshots:
                 kept.clear()
         return tuple(kept)
@@ -192,7 +202,8 @@ class Draft:
             self.current_snapshot_id = ref.snapshot_id
             added = ref.snapshot_id in self.added_snapshots
             since = self.snapshots[ref.snapshot_id].timestamp_ms if added else self.now
-            self.log.append(SnapshotLogEntry(since, ref.snapshot_id))
+            # a clock that is ahead would date this entry, and all that follow, into the future
+            self.log.append(SnapshotLogEntry(min(since, self.now), ref.snapshot_id))
         self.refs[name] = ref
 
     def unpoint(self, name: str) -> None:

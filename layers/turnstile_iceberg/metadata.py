@@ -6,12 +6,14 @@ the way the version wants it. Members that no version up to 3 knows are not kept
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, Final
 
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.integers import Int32, Int64, NonNegative64
+from turnstile_iceberg.nulls import stripped
 from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.snapshots import (
@@ -69,6 +71,11 @@ class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
         """The default partition spec."""
         return next(one for one in self.partition_specs if one.spec_id == self.default_spec_id)
 
+    @property
+    def order(self) -> SortOrder:
+        """The default sort order."""
+        return next(one for one in self.sort_orders if one.order_id == self.default_sort_order_id)
+
     def snapshot(self, id: int | None) -> Snapshot | None:
         """The snapshot with this id."""
         return next((one for one in self.snapshots if one.snapshot_id == id), None)
@@ -109,7 +116,7 @@ def parse(raw: bytes) -> TableMetadata:
         InvalidRequest: not JSON, not metadata of a version that is served, or metadata that contradicts itself.
     """
     try:
-        said = msgspec.json.decode(raw, type=dict[str, Any])
+        said = msgspec.json.decode(stripped(raw), type=dict[str, Any])
         version = said.get("format-version")
         if not isinstance(version, int) or not 1 <= version <= NEWEST:
             raise _bad(f"format version {version!r} is not served", f"use versions 1 to {NEWEST}")
@@ -119,12 +126,14 @@ def parse(raw: bytes) -> TableMetadata:
         found = msgspec.convert(said, TableMetadata)
     except (msgspec.MsgspecError, RecursionError, TypeError, AttributeError, KeyError) as error:
         raise _bad(f"not table metadata: {error}") from None
-    _check(found)
+    check_references(found)
     return found
 
 
 def _supply(said: dict[str, Any]) -> None:
-    """What a writer of version 1 may leave out. Ids are the ones that every reader gives it."""
+    """What a writer of version 1 may leave out. Ids are the ones that every reader gives it; the uuid follows from the
+    location, so that it is the same whenever the file is read, until a commit writes it down."""
+    said.setdefault("table-uuid", str(uuid.uuid5(uuid.NAMESPACE_URL, said["location"])))
     if "schemas" not in said:
         schema = {"schema-id": 0, **said["schema"]}
         said |= {"schemas": [schema], "current-schema-id": schema["schema-id"]}
@@ -145,12 +154,12 @@ def _supply_snapshots(said: dict[str, Any]) -> None:
     if said.get("current-snapshot-id") == NONE:
         said["current-snapshot-id"] = None
     current = said.get("current-snapshot-id")
-    if "refs" not in said and current is not None:
-        said["refs"] = {MAIN: {"snapshot-id": current, "type": "branch"}}
+    if current is not None:  # who knows no branches of that name says it with the current snapshot alone
+        said["refs"] = {MAIN: {"snapshot-id": current, "type": "branch"}, **said.get("refs", {})}
 
 
-def _check(found: TableMetadata) -> None:
-    """Whether what refers to something refers to something that is there."""
+def check_references(found: TableMetadata) -> None:
+    """Whether what refers to something refers to something that is there; raises InvalidRequest."""
     known = {one.snapshot_id for one in found.snapshots}
     if found.current_schema_id not in {one.schema_id for one in found.schemas}:
         raise _bad(f"schema {found.current_schema_id} is missing")

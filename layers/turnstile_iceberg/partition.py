@@ -19,6 +19,21 @@ UNSORTED: Final = 0
 
 _TRANSFORM: Final = re.compile(r"identity|year|month|day|hour|void|(bucket|truncate)\[[1-9]\d{0,8}\]")
 
+_MOMENTS: Final = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_DAYS: Final = ("date", *_MOMENTS)
+_SOURCES: Final = {
+    "year": _DAYS,
+    "month": _DAYS,
+    "day": _DAYS,
+    "hour": _MOMENTS,
+    "bucket": ("int", "long", "decimal", "time", "string", "uuid", "fixed", "binary", *_DAYS),
+    "truncate": ("int", "long", "decimal", "string", "binary"),
+}
+"""The types that a transform takes (table specification, "Partition Transforms"). Void takes any ..."""
+
+_NOT_IDENTITY: Final = ("variant", "geometry", "geography")
+"""... and identity any but these."""
+
 
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources are of format 4."""
@@ -80,21 +95,36 @@ def numbered(
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
-    """Whether a table of this schema can be partitioned so.
+    """Whether a table of this schema can be written with this spec.
 
     Raises:
-        InvalidRequest: unknown sources or transforms, names or ids used twice, in format 1 ids out of sequence.
+        InvalidRequest: unknown sources, transforms that do not take them, names or ids used twice or names of other
+            columns, in format 1 ids out of sequence.
     """
     found = {part.id: part for part in parts(schema)}
-    names, ids = set[str](), set[int]()
+    ids = set[int]()
     for position, field in enumerate(spec.fields):
-        if field.name in names or field.field_id in ids:
-            raise _bad(f"partition field '{field.name}' is there twice", "spec")
-        names.add(field.name)
+        if field.field_id in ids:
+            raise _bad(f"partition field '{field.name}' has an id that is there twice", "spec")
         ids.add(field.field_id)
         if version == 1 and field.field_id != FIRST_PARTITION_ID + position:
             raise _bad("ids of partition fields must be in sequence in format version 1", "spec")
-        _check_source(found, field.source_id, field.transform, "spec")
+        if field.transform != "void":  # then the column may be gone
+            _check_source(found, field.source_id, field.transform, "spec")
+    _check_names(spec, found)
+
+
+def check_former_spec(spec: PartitionSpec, schema: Schema) -> None:
+    """Whether a spec that writers do not use any more can be read beside the current schema. Columns may have gone.
+
+    Raises:
+        InvalidRequest: names or transforms do not fit the columns that are there.
+    """
+    found = {part.id: part for part in parts(schema)}
+    for field in spec.fields:
+        if field.transform != "void" and field.source_id in found:
+            _check_source(found, field.source_id, field.transform, "spec")
+    _check_names(spec, found)
 
 
 def check_order(order: SortOrder, schema: Schema) -> None:
@@ -104,16 +134,33 @@ def check_order(order: SortOrder, schema: Schema) -> None:
         _check_source(found, field.source_id, field.transform, "sort-order")
 
 
+def _check_names(spec: PartitionSpec, found: dict[int, Part]) -> None:
+    """Names are unique, and a column's only for a field made of that column: readers put both into one struct."""
+    names = set[str]()
+    columns = {part.name: part.id for part in found.values()}
+    for field in spec.fields:
+        if not field.name or field.name in names:
+            raise _bad(f"partition field '{field.name}' has no name, or is there twice", "spec")
+        names.add(field.name)
+        if columns.get(field.name, field.source_id) != field.source_id and field.source_id in found:
+            raise _bad(f"partition field '{field.name}' has the name of a column that it is not made of", "spec")
+
+
 def _check_source(found: dict[int, Part], source: int, transform: str, where: str) -> None:
     if not _TRANSFORM.fullmatch(transform):
         raise _bad(f"transform {transform[:60]!r} is none", where)
-    if transform == "void":
-        return  # the column may be gone
     part = found.get(source)
     if part is None:
         raise _bad(f"source column {source} is not in the current schema", where)
-    if not isinstance(part.type, str) or part.repeated or part.type == "variant":
+    if not isinstance(part.type, str) or part.repeated:
         raise _bad(f"'{part.name}' cannot be used here: it is no primitive column", where)
+    if not _takes(transform, part.type):
+        raise _bad(f"transform {transform} does not take '{part.name}', which is of type {part.type}", where)
+
+
+def _takes(transform: str, type: str) -> bool:
+    kind, base = transform.partition("[")[0], type.partition("(")[0].partition("[")[0]
+    return base in _SOURCES[kind] if kind in _SOURCES else kind == "void" or base not in _NOT_IDENTITY
 
 
 def _bad(message: str, field: str) -> InvalidRequest:

@@ -28,10 +28,10 @@ class AssertTableUuid(Requirement, frozen=True, tag="assert-table-uuid"):
 
 
 class AssertRefSnapshotId(Requirement, frozen=True, tag="assert-ref-snapshot-id"):
-    """A branch or tag leads to this snapshot; None: there is no such branch or tag."""
+    """A branch or tag leads to this snapshot; None or nothing: there is no such branch or tag."""
 
     ref: str
-    snapshot_id: int | None
+    snapshot_id: int | None = None
 
 
 class AssertLastAssignedFieldId(Requirement, frozen=True, tag="assert-last-assigned-field-id"):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Union
 
 import msgspec
-from msgspec import UNSET
 
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.integers import Int32
@@ -27,8 +26,8 @@ class Field(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     type: Type
     required: bool
     doc: str | None = None
-    initial_default: Any = UNSET
-    write_default: Any = UNSET
+    initial_default: Any = None
+    write_default: Any = None
 
 
 class StructType(msgspec.Struct, frozen=True, tag_field="type", tag="struct"):
@@ -64,15 +63,22 @@ class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, ta
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One node of a schema: its id, its full name, its type, and whether a list or a map lies above it."""
+    """One node of a schema.
+
+    Attributes:
+        name: with the names of all that lies above it.
+        repeated: whether a list or a map lies above it.
+        certain: whether everything above it is required, so that where there is a row there is this node.
+        default: whether it has a default value.
+    """
 
     id: int
     name: str
     type: Type
     required: bool
-    repeated: bool
-    default: bool
-    """Whether it has a default value."""
+    repeated: bool = False
+    certain: bool = True
+    default: bool = False
 
 
 _SIMPLE: Final = (
@@ -99,13 +105,16 @@ def parts(schema: Schema) -> Iterator[Part]:
     Raises:
         InvalidRequest: nested more than ``MAX_DEPTH`` levels.
     """
-    yield from _members(schema.fields, "", repeated=False, depth=0)
+    yield from _members(schema.fields, None, depth=0)
 
 
-def _members(fields: tuple[Field, ...], above: str, *, repeated: bool, depth: int) -> Iterator[Part]:
+def _members(fields: tuple[Field, ...], above: Part | None, depth: int) -> Iterator[Part]:
+    inside, repeated, certain = "", False, True
+    if above is not None:
+        inside, repeated, certain = f"{above.name}.", above.repeated, above.certain and above.required
     for field in fields:
-        default = field.initial_default is not UNSET or field.write_default is not UNSET
-        part = Part(field.id, above + field.name, field.type, field.required, repeated, default)
+        default = field.initial_default is not None or field.write_default is not None
+        part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, default)
         yield from _node(part, depth)
 
 
@@ -116,12 +125,12 @@ def _node(part: Part, depth: int) -> Iterator[Part]:
     inside = f"{part.name}."
     match part.type:
         case StructType(fields):
-            yield from _members(fields, inside, repeated=part.repeated, depth=depth + 1)
+            yield from _members(fields, part, depth + 1)
         case ListType(id, type, required):
-            yield from _node(Part(id, inside + "element", type, required, True, False), depth + 1)
+            yield from _node(Part(id, inside + "element", type, required, repeated=True), depth + 1)
         case MapType(key_id, key, value_id, value, required):
-            yield from _node(Part(key_id, inside + "key", key, True, True, False), depth + 1)
-            yield from _node(Part(value_id, inside + "value", value, required, True, False), depth + 1)
+            yield from _node(Part(key_id, inside + "key", key, True, repeated=True), depth + 1)
+            yield from _node(Part(value_id, inside + "value", value, required, repeated=True), depth + 1)
 
 
 def highest_id(schema: Schema) -> int:
@@ -175,8 +184,12 @@ def _check_primitive(type: str, name: str, version: int) -> None:
 def _check_identifier(part: Part | None, id: int) -> None:
     if part is None:
         raise _bad(f"identifier field {id} is not in the schema")
-    if not isinstance(part.type, str) or part.type in ("float", "double") or not part.required or part.repeated:
-        raise _bad(f"field '{part.name}' cannot identify rows: it must be required, of a primitive type, not floating")
+    primitive = isinstance(part.type, str) and part.type not in ("float", "double", "variant")
+    if not (primitive and part.required and part.certain) or part.repeated:
+        raise _bad(
+            f"field '{part.name}' cannot identify rows: it must be required, as all that it is in, of a primitive type, "
+            "not floating, and in no list or map"
+        )
 
 
 def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:

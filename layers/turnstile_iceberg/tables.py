@@ -21,6 +21,7 @@ from turnstile_iceberg.creating import new_table
 from turnstile_iceberg.metadata import TableMetadata
 from turnstile_iceberg.naming import levels, name
 from turnstile_iceberg.places import Place, check_paths
+from turnstile_iceberg.readable import check_foreign
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -105,6 +106,7 @@ class Tables:
         self._require_free(catalog, namespace, asked.name)
         self._context.elsewhere()  # before the file is looked at: whether it is there is nobody else's business (I12)
         file, metadata = self._files.foreign(asked.metadata_location)
+        check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         place = self._places.found(metadata.table_uuid, metadata.location)
         return Loaded(self._place(catalog, namespace, asked.name, place, file, wrote=False), metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.errors import InvalidRequest, StateConflict
+from turnstile.core.errors import StateConflict
 from turnstile.core.iceberg_entities import IcebergView
 from turnstile.services.catalog.change import Edit, View
 from turnstile_iceberg import requests
@@ -46,17 +46,15 @@ class Views:
             return LoadedView(entity, self._files.view(entity.metadata))
 
     def create(self, catalog: str, namespace: Path, asked: requests.CreateView) -> LoadedView:
-        """A new view.
+        """A new view. It lives where the catalog puts it, whatever location the request names: nothing but metadata files
+        is there, and these the catalog writes.
 
         Raises:
-            InvalidRequest: not a name, a schema or version that is none, or a location: views live where the catalog
-                puts them.
+            InvalidRequest: not a name, a schema or version that is none.
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
         """
         name(asked.name)
-        if asked.location is not None:
-            raise InvalidRequest("the location of a view is chosen here", field="location", remedy="leave it out")
         place = self._context.places.choose(catalog, namespace, asked.name, self._context.principal)
         made = new_view(
             uuid=place.table_id,
@@ -89,8 +87,6 @@ class Views:
             for requirement in asked.requirements:
                 check_view(requirement, base)
             made = applied(base, asked.updates, now)
-            if made.location != base.location:
-                raise InvalidRequest("a view cannot be moved", field="updates")
             if made == base:
                 latest[:] = [LoadedView(old, base)]
                 return None

@@ -81,7 +81,6 @@ def test_old_versions_are_forgotten_but_never_the_current_one(client: Iceberg) -
         ([version("select 2", 0, "trino"), CURRENT], "lose dialect spark"),
         ([{"action": "assign-uuid", "uuid": "x"}], "cannot be changed"),
         ([{"action": "upgrade-format-version", "format-version": 2}], "not served"),
-        ([{"action": "set-location", "location": "s3://x/y"}], "cannot be moved"),
         ([set_properties(**{"version.history.num-entries": "0"})], "positive number"),
         ([{"action": "set-snapshot-ref"}], "updates"),
     ],
@@ -115,6 +114,14 @@ def test_a_view_is_renamed_and_dropped_and_not_as_a_table(client: Iceberg) -> No
     refused(client.delete(f"{SALES}/views/v2"), 404, "NoSuchViewException")
 
 
-def test_views_live_where_the_catalog_puts_them(client: Iceberg) -> None:
-    elsewhere = {**VIEW, "name": "v2", "location": "s3://x/y"}
-    refused(client.post(f"{SALES}/views", elsewhere), 400, "BadRequestException")
+def test_i10_a_location_for_a_view_is_a_wish_and_the_catalog_puts_it_elsewhere(client: Iceberg) -> None:
+    """Trino sends one with every view that it creates or replaces."""
+    made = client.post(f"{SALES}/views", {**VIEW, "name": "v2", "location": "s3://x/y"})
+    assert made.status == 200
+    place = made.json["metadata"]["location"]
+    assert place.startswith("file:///lake/main/sales/") and made.json["metadata-location"].startswith(f"{place}/")
+    moved = {"action": "set-location", "location": "s3://x/z"}
+    done = client.post(f"{SALES}/views/v2", {"updates": [moved, version("select 3", 0), CURRENT]})
+    assert done.status == 200 and done.json["metadata"]["location"] == place
+    assert done.json["metadata"]["current-version-id"] == 2
+    assert not [path for path in client.world.storages.files if path.startswith("s3:")]

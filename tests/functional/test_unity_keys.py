@@ -36,7 +36,7 @@ def test_wildcards_in_a_location_are_literal() -> None:
     assert resource == "arn:aws:s3:::lake/a${*}b${?}c${$}d/*"
 
 
-def test_a_session_is_used_again_until_it_is_about_to_end() -> None:
+def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
     clock, asked = FakeClock(step_ms=0), []
 
     def assume(**given: Any) -> Any:
@@ -50,9 +50,12 @@ def test_a_session_is_used_again_until_it_is_about_to_end() -> None:
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
     vendor.vend(PLACE, "READ_WRITE")
     assert len(asked) == 2
-    clock.now += 3_545_000
-    vendor.vend(PLACE, "READ")
+    clock.now += 2_699_000
+    assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 2
+    clock.now += 1_000
+    (second,) = vendor.vend(PLACE, "READ")
     assert len(asked) == 3 and asked[0]["DurationSeconds"] == 3600
+    assert second.expires == clock.now_ms() + 3_600_000
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,9 @@ def table(lake: Lake, *snapshots: Snapshot, version: str = "2", merge: str = "tr
         uuid=UUID, location=lake.location, schema=msgspec.convert(SCHEMA, Schema), spec=None, order=None,
         properties={MERGE: merge, "format-version": version}, now=1,
     )  # fmt: skip
-    for snapshot in snapshots:
-        made = applied(made, commit(snapshot), NOW)
+    for snapshot in snapshots:  # format 1 counts no sequences
+        counted = snapshot if version != "1" else msgspec.structs.replace(snapshot, sequence_number=0)
+        made = applied(made, commit(counted), NOW)
     return made
 
 
