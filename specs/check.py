@@ -103,7 +103,6 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: swapped whatever the HEAD is", ("no same head",), ("I6",)),
     CatalogModel("catalog: deletes objs of a swap that may come late", ("tidies too early",), ("I9",)),
     CatalogModel("catalog: gc marks the HEAD alone", ("edge is the HEAD",), ("I10",)),
-    CatalogModel("catalog: no margin at the edge", ("no margin at the edge",), ("I9", "I10")),
     CatalogModel("catalog: no margin for writes on their way", ("no margin for what is on its way",), ("I9", "I10")),
     CatalogModel("catalog: gc takes what is young", ("young goes",), ("I9", "I10")),
     CatalogModel(
@@ -111,7 +110,8 @@ CATALOG_BROKEN: Final = (
     ),
     CatalogModel("catalog: snapshots are not marked", ("names unmarked",), ("I10",)),
     CatalogModel("catalog: what lost its name comes back", ("name may be gone",), ("I9", "I10")),
-    CatalogModel("catalog: any past is gone back to", ("any past",), ("I9", "I10")),
+    CatalogModel("catalog: what gc took while a reset stood still comes back", ("no fence",), ("I9", "I10")),
+    CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
 )
 FULL: Final = (Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),)
 BROKEN: Final = (
