@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import allowed
 import shapes
 from allowed import rights
@@ -12,7 +14,7 @@ from turnstile.core.access import owner_for
 from turnstile.core.access_rules import use_catalog
 from turnstile.core.entities import TABLE
 from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.catalog.clone import Cloner
+from turnstile.services.catalog.clone import Cloned, Cloner
 from turnstile.services.catalog.clone_copies import Copier
 from turnstile.services.catalog.clone_delta import DeltaCopier
 from turnstile.services.catalog.services import CatalogServices
@@ -34,12 +36,12 @@ def clone(catalog: str) -> Answer:
     asked, name = body(shapes.Clone), check_identifier(catalog, "catalog")
     source = check_namespace(asked.source, "from") if asked.source else ()
     to, when = check_namespace(asked.to, "to"), None if asked.of is None else asked.of.moment("of")
-    made = once(
-        name,
-        lambda by: _cloner(by).clone(name, source, to, when),
-        lambda by, seq: _cloner(by).told(name, to, seq or 0),
-    )
-    return Answer(made, 201)
+
+    def make(by: CatalogServices) -> Cloned:
+        with nullcontext() if asked.of is None else asked.of.told("of"):
+            return _cloner(by).clone(name, source, to, when)
+
+    return Answer(once(name, make, lambda by, seq: _cloner(by).told(name, to, seq or 0)), 201)
 
 
 def _cloner(by: CatalogServices) -> Cloner:

@@ -81,8 +81,11 @@ def create_snapshot(catalog: str) -> Answer:
     asked, of = body(shapes.NewSnapshot), check_identifier(catalog, "catalog")
 
     def create(by: CatalogServices) -> Snapshot:
-        moment = None if asked.of is None else asked.of.moment("of")
-        return by.named.create(of, asked.name, of=moment, comment=asked.comment)
+        if asked.of is None:
+            return by.named.create(of, asked.name, comment=asked.comment)
+        moment = asked.of.moment("of")
+        with asked.of.told("of"):
+            return by.named.create(of, asked.name, of=moment, comment=asked.comment)
 
     def again(by: CatalogServices, seq: int | None) -> Snapshot:
         return snapshot_of(by.history.tree(of, AsOf(seq=seq)), by.reader.store, asked.name)
@@ -101,8 +104,14 @@ def drop_snapshot(catalog: str, snapshot: str) -> None:
 @routes.route(CATALOG + "/reset", methods=["POST"])
 @rights.needs((nobody, allowed.metastore))
 def reset_catalog(catalog: str) -> WasReset:
-    of, to = check_identifier(catalog, "catalog"), body(shapes.Reset).to.moment("to")
-    return once(of, lambda by: by.resetter.reset(of, to), lambda by, seq: by.resetter.told(of, seq))
+    asked, of = body(shapes.Reset), check_identifier(catalog, "catalog")
+    to = asked.to.moment("to")
+
+    def reset(by: CatalogServices) -> WasReset:
+        with asked.to.told("to"):
+            return by.resetter.reset(of, to)
+
+    return once(of, reset, lambda by, seq: by.resetter.told(of, seq))
 
 
 def _answer(snapshot: Snapshot) -> SnapshotAnswer:

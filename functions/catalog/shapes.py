@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.core.as_of import AsOf, checked
+from turnstile.core.as_of import AsOf, checked, told_of
 from turnstile.core.merging import Merge
 
 
@@ -43,6 +45,11 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def moment(self, field: str) -> AsOf:
         """The moment; ``field`` is the member that names it. Raises InvalidRequest."""
         return checked(AsOf(self.head, self.seq, self.time, self.snapshot), field)
+
+    def told(self, field: str) -> AbstractContextManager[None]:
+        """A moment that is not there is told of the member of ``field`` that names it: ``to.seq``."""
+        (name,) = (name for name in self.__struct_fields__ if getattr(self, name) is not None)
+        return told_of(f"{field}.{name}")
 
 
 class NewSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -101,7 +101,7 @@ def test_a_moment_that_is_none_or_is_gone_is_told_and_changes_nothing(
         assert error["remedy"]
     for gone in ("seq:999", "time:1", "head:commit/00"):
         refused(stack.http.get(path, as_of=gone, **query), 404, "NoSuchCatalogCommit", "as_of")
-    refused(stack.http.get(path, as_of="snapshot:none", **query), 404, "NoSuchSnapshot")
+    refused(stack.http.get(path, as_of="snapshot:none", **query), 404, "NoSuchSnapshot", "as_of")
     assert stack.world.refs.rows == before
 
 

@@ -59,7 +59,7 @@ def test_a_moment_is_one_member_and_a_snapshot_has_a_name(stack: Stack, operatio
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_head_that_never_was_is_not_there(stack: Stack, operation: str) -> None:
     path, body = asked(stack, operation, {"head": "commit/" + "0" * 32})
-    refused(stack.http.post(path, body), 404, "NoSuchCatalogCommit")
+    refused(stack.http.post(path, body), 404, "NoSuchCatalogCommit", f"{OPERATIONS[operation]}.head")
 
 
 def test_a_head_may_be_written_as_the_log_has_it_or_without_its_prefix(stack: Stack) -> None:

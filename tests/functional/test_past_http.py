@@ -30,7 +30,7 @@ def test_the_log_tells_what_changed_page_by_page_both_ways(stack: Stack) -> None
     assert [one["message"] for one in down][:5] == [f"create namespace n{n}" for n in (4, 3, 2, 1, 0)]
     assert [one["seq"] for one in down] == list(range(len(down)))[::-1]
     assert stack.http.get(LOG, oldest_first="true").json["commits"] == down[::-1]
-    refused(stack.http.get(LOG, start=99), 404, "NoSuchCatalogCommit", "as_of")
+    refused(stack.http.get(LOG, start=99), 404, "NoSuchCatalogCommit", "start")
     refused(stack.http.get("/v1/catalogs/nothing/log"), 404, "NoSuchCatalog")
     refused(stack.http.get(LOG, start="x"), 400, "InvalidRequest", "start")
 
@@ -51,7 +51,7 @@ def test_snapshots_are_made_listed_gone_back_to_and_dropped(stack: Stack) -> Non
     assert tables(stack) == ["t"]
     assert stack.http.delete(SNAPSHOTS + "/before").status == 204
     refused(stack.http.delete(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
-    refused(stack.http.post(RESET, {"to": {"snapshot": "before"}}), 404, "NoSuchSnapshot", "snapshot")
+    refused(stack.http.post(RESET, {"to": {"snapshot": "before"}}), 404, "NoSuchSnapshot", "to.snapshot")
     complete(stack.world)
 
 

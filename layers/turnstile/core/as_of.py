@@ -10,14 +10,19 @@ No name of a catalog holds a colon, so ``lake@snapshot:month_end`` can only be r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
 
 from turnstile.core.catalog_paths import fold
-from turnstile.core.errors import InvalidRequest
+from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.names import MAX_VERSION, check_identifier, is_commit_id
+
+FIELD: Final = "as_of"
+"""Where a moment is given unless something else is said: the parameter of a query."""
 
 GRAMMAR: Final = "head:<id>, seq:<number>, time:<ISO 8601 or ms> or snapshot:<name>"
 
@@ -35,7 +40,7 @@ class AsOf(msgspec.Struct, frozen=True):
     snapshot: str | None = None
 
 
-def parse(text: str, field: str = "as_of") -> AsOf:
+def parse(text: str, field: str = FIELD) -> AsOf:
     """The moment that ``text`` names; ``field`` is where it was given.
 
     Raises:
@@ -71,6 +76,17 @@ def checked(as_of: AsOf, field: str) -> AsOf:
     if as_of.snapshot is not None:
         check_identifier(as_of.snapshot, f"{field}.snapshot")
     return as_of
+
+
+@contextmanager
+def told_of(field: str) -> Iterator[None]:
+    """A moment that is not there is told of ``field``, the member of the request that named it."""
+    try:
+        yield
+    except NotFound as error:
+        if error.field == FIELD:
+            error.field = field
+        raise
 
 
 def to_text(as_of: AsOf) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from turnstile.core.ancestry import ancestors
-from turnstile.core.as_of import AsOf
+from turnstile.core.as_of import FIELD, AsOf, told_of
 from turnstile.core.catalog_paths import fold
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.tree import CatalogCommit, Tree
@@ -74,15 +74,16 @@ class History:
         now, size = self._reader.current(catalog), min(page_size(max_results), 100)
         newest = now.commit.seq
         if start is not None and not 0 <= start <= newest:
-            raise _gone(now.catalog, f"number {start}")
-        if not oldest_first:
-            commits = self._down(now, newest if start is None else start, size)
-            return Log(tuple(commits), _below(commits))
-        if start is None:
-            start = self._oldest(now)
-        last = min(newest, start + size - 1)
-        commits = self._down(now, last, last - start + 1)[::-1]
-        return Log(tuple(commits), last + 1 if last < newest else None)
+            raise _gone(now.catalog, f"number {start}", "start")
+        with told_of("start"):
+            if not oldest_first:
+                commits = self._down(now, newest if start is None else start, size)
+                return Log(tuple(commits), _below(commits))
+            if start is None:
+                start = self._oldest(now)
+            last = min(newest, start + size - 1)
+            commits = self._down(now, last, last - start + 1)[::-1]
+            return Log(tuple(commits), last + 1 if last < newest else None)
 
     def kept(self, now: Tree, as_of: AsOf, since: int) -> Kept:
         """The tree that the catalog whose present one is ``now`` had, if gc leaves it alone: a snapshot's, or one that was
@@ -125,7 +126,7 @@ class History:
                 "name one of head, seq, time and snapshot", field="as_of", remedy="leave the others out"
             )
         if as_of.snapshot is not None:
-            return self._tree(now, snapshot_of(now, self._reader.store, as_of.snapshot).head)
+            return self._tree(now, snapshot_of(now, self._reader.store, as_of.snapshot, FIELD).head)
         if as_of.head is not None:
             return self._by_head(now, as_of.head)
         if as_of.seq is not None:
@@ -208,10 +209,10 @@ def _below(commits: list[Logged]) -> int | None:
     return commits[-1].seq - 1 if commits[-1].seq > 0 else None
 
 
-def _gone(catalog: str, what: str) -> NotFound:
+def _gone(catalog: str, what: str, field: str = FIELD) -> NotFound:
     return NotFound(
         "catalog commit",
         f"{catalog} at {what}",
-        field="as_of",
+        field=field,
         remedy="list the catalog's log; what is older than its history is kept is gone",
     )

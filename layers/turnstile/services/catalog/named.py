@@ -17,10 +17,10 @@ def snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[Snapshot]:
     return (entity for entity in (found[id] for id in ids) if isinstance(entity, Snapshot))
 
 
-def snapshot_of(tree: Tree, store: CatalogStore, name: str) -> Snapshot:
-    """The snapshot ``name``. Raises NotFound."""
+def snapshot_of(tree: Tree, store: CatalogStore, name: str, field: str = "snapshot") -> Snapshot:
+    """The snapshot ``name``, which ``field`` of the request gave. Raises NotFound."""
     entry = tree.find(snapshot_path(name))
     entity = store.entity(tree.catalog, entry.obj) if entry is not None else None
     if not isinstance(entity, Snapshot):
-        raise NotFound("snapshot", f"{tree.catalog}@{name}", field="snapshot", remedy="list the catalog's snapshots")
+        raise NotFound("snapshot", f"{tree.catalog}@{name}", field=field, remedy="list the catalog's snapshots")
     return entity
