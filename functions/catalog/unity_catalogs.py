@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import uuid
 
 import allowed
@@ -20,6 +21,7 @@ from turnstile.core.access_rules import (
     see_schema,
     use_catalog,
 )
+from turnstile.core.answer_size import Room, told
 from turnstile.core.entities import Catalog, Namespace
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import check_identifier, check_namespace
@@ -61,9 +63,9 @@ def unity_catalogs() -> legacy.Catalogs:
     size, after = page_size(asked), (asked.text("page_token") or "").casefold()
     found = sorted(services().visible_catalogs(), key=lambda one: one[0].name.casefold())
     later = [one for one in found if one[0].name.casefold() > after]
-    page = later[:size]
-    token = page[-1][0].name if len(later) > size else None
-    return legacy.Catalogs([_catalog(one, access) for one, access in page], token)
+    room = Room()
+    page = list(itertools.takewhile(lambda one: room.takes(told(one)), (_catalog(*one) for one in later[:size])))
+    return legacy.Catalogs(page, page[-1].name if len(later) > len(page) else None)
 
 
 @routes.route(PREFIX + "/catalogs", methods=["POST"])

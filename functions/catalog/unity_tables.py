@@ -16,6 +16,8 @@ from wiring import services
 
 from turnstile.core.access import owner_for
 from turnstile.core.access_rules import create_external, create_table, edit_table, see_schema, see_table
+from turnstile.core.answer_size import PAGE as PAGE_BYTES
+from turnstile.core.answer_size import told
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.content import Content
 from turnstile.core.entities import External, Table
@@ -41,7 +43,6 @@ routes = Blueprint(__name__)
 FIRST_PAGE: Final = 1000
 """Tables of a page when no size is asked for: some clients read only the first page."""
 
-_PAGE_BYTES: Final = 4_000_000
 _FORMATS: Final = ("DELTA", "CSV", "JSON", "AVRO", "PARQUET", "ORC", "TEXT")
 
 
@@ -61,7 +62,7 @@ def unity_tables() -> legacy.Tables:
     while True:
         page = services().catalog.listings.tables(catalog, path, page_token=asked.text("page_token"), max_results=size)
         found = legacy.Tables(_infos(*named, page.items), page.next_token)
-        if size == 1 or len(msgspec.json.encode(found)) <= _PAGE_BYTES:
+        if size == 1 or told(found) <= PAGE_BYTES:
             return found
         size = max(1, len(page.items) // 2)
 

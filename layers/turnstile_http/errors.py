@@ -59,6 +59,9 @@ STATUS: Final[dict[str, int]] = {
 
 STORAGE_RETRY_MS: Final = 500
 
+MOST: Final = 1_000
+"""Characters of a refusal's message, field and remedy."""
+
 Render = Callable[[TurnstileError, str, str], tuple[int, dict[str, str], bytes]]
 """Tells an error: from the error, the request's path and its correlation id to status, headers and body."""
 
@@ -91,6 +94,20 @@ class UnsupportedMediaType(TurnstileError):
 def refusal(refused: Refused) -> TurnstileError:
     """A decision's Refused as an error, with its data."""
     return StateConflict(refused.kind, refused.message, field=refused.field, remedy=refused.remedy, **refused.details)
+
+
+def cut(text: str) -> str:
+    """``text``, or its beginning and an ellipsis when it has more than ``MOST`` characters."""
+    return text if len(text) <= MOST else text[: MOST - 1] + "…"
+
+
+def brief(error: TurnstileError) -> TurnstileError:
+    """``error`` with what it says cut. Refusals quote what was sent, which may be a megabyte; escaped for people, for JSON
+    and for Lambda it would be seven, and Lambda makes a failure of more than six. Once, for all renders and for the log."""
+    error.message = cut(error.message)
+    error.field = None if error.field is None else cut(error.field)
+    error.remedy = None if error.remedy is None else cut(error.remedy)
+    return error
 
 
 def status_of(error: TurnstileError) -> int:

@@ -102,9 +102,9 @@ def serve(
         try:
             answered = answer(event, request, params)
         except Exception as error:
-            refusal = error if isinstance(error, TurnstileError) else TurnstileError(str(error))
+            refusal = errors.brief(error if isinstance(error, TurnstileError) else TurnstileError(str(error)))
             fault = error if refusal.type == "InternalError" else None
-            note(type=refusal.type, reason=str(error))
+            note(type=refusal.type, reason=refusal.message)
             status, headers, body = render(request.path)(refusal, request.path, request.correlation)
             if refusal.type == "NotAuthenticated":
                 headers["WWW-Authenticate"] = _challenge(request)

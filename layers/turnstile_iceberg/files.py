@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
+from turnstile.core.answer_size import told, within
 from turnstile.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
 from turnstile.core.locations import normalise
 from turnstile.ports import Ids, LogStorage, Storages
@@ -15,9 +16,9 @@ from turnstile_iceberg import metadata, view_metadata
 from turnstile_iceberg.metadata import TableMetadata
 from turnstile_iceberg.view_metadata import ViewMetadata
 
-MAX_BYTES: Final = 4_500_000
-"""Bytes of a metadata file: an answer that carries it must fit into the 6 MB of a Lambda answer. A commit that makes it
-smaller is accepted all the same."""
+MAX_BYTES: Final = 5_500_000
+"""Bytes of a metadata file, counted as an answer has them that carries it (``core.answer_size``): about 4.5 MB of a usual
+one. A commit that makes it smaller is accepted all the same."""
 
 _CACHE_BYTES: Final = 96 * 1024 * 1024
 _DECODED: Final = 6
@@ -75,7 +76,10 @@ class MetadataFiles:
         if len(raw) > MAX_BYTES:
             raise _too_large(len(raw))
         parsed = metadata.parse(raw)
-        self._cache.put(path, (parsed, len(raw)), len(raw) * _DECODED)
+        size = told(metadata.document(parsed))  # perhaps it was written with other escapes than ours
+        if size > MAX_BYTES:
+            raise _too_large(size)
+        self._cache.put(path, (parsed, size), len(raw) * _DECODED)
         return path, parsed
 
     def write(self, location: str, made: TableMetadata | ViewMetadata, previous: str = "") -> str:
@@ -89,13 +93,14 @@ class MetadataFiles:
             StorageFault: storage did not answer; perhaps there is a file now that nothing names.
         """
         raw = metadata.encode(made) if isinstance(made, TableMetadata) else view_metadata.encode(made)
-        if len(raw) > MAX_BYTES and len(raw) >= self._size(previous):
-            raise _too_large(len(raw))
+        size = within(raw)
+        if size > MAX_BYTES and size >= self._size(previous):
+            raise _too_large(size)
         name = f"metadata/{_number(previous) + 1:05d}-{self._ids.uuid()}.metadata.json"
         if not self._storages.open(location).put_if_absent(name, raw):
             raise StorageFault(f"{name} exists", remedy="send the same request again")
         path = f"{location}/{name}"
-        self._cache.put(path, (made, len(raw)), len(raw) * _DECODED)
+        self._cache.put(path, (made, size), len(raw) * _DECODED)
         return path
 
     def delete(self, path: str) -> None:
@@ -113,10 +118,11 @@ class MetadataFiles:
             raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
         raw = _unpacked(found[0]) if found[0][:2] == b"\x1f\x8b" else found[0]
         parsed = parse(raw)
-        self._cache.put(path, (parsed, len(raw)), len(raw) * _DECODED)
+        self._cache.put(path, (parsed, within(raw)), len(raw) * _DECODED)
         return parsed
 
     def _size(self, path: str) -> int:
+        """What a file that is cached takes of an answer; 0 when it is not."""
         known = self._cache.get(path) if path else None
         return known[1] if known is not None else 0
 
@@ -141,7 +147,7 @@ def _unpacked(raw: bytes) -> bytes:
 
 def _too_large(size: int) -> TooLarge:
     return TooLarge(
-        f"table metadata of {size} bytes is over the limit of {MAX_BYTES}",
+        f"the metadata would take {size} bytes of an answer, and the limit is {MAX_BYTES}",
         field="updates",
         remedy="expire snapshots",
         limit=MAX_BYTES,

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.core.answer_size import Room, told
 from turnstile.core.catalog_paths import Path, key_of
 from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest, TooLarge
@@ -20,7 +21,7 @@ from turnstile.services.catalog.paging import MAX_PAGE
 from turnstile_iceberg.context import Context
 
 MAX_ALL: Final = 50_000
-"""Names in an answer without pages, which holds 6 MB."""
+"""Names in an answer without pages, as long as they fit it: that is a matter of bytes."""
 
 _AT_ONCE: Final = 100
 
@@ -54,22 +55,30 @@ class Listing:
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
         most = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
-        start = self._moments.page(catalog, key_of(parent), kind, self._as_of, token)
+        start = self._moments.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
         moment = start.moment
         if parent:
             if self._as_of is not None:
                 self._moments.require(moment, parent)
             moment.tree.namespace(parent)
         view = View(moment.tree, self._reader.store)
-        found = list(islice(self._visible(view, moment, parent, kind, start.after), most + 1))
-        if len(found) > most and token is None:
-            raise TooLarge(
-                f"there are more than {MAX_ALL} names", field="pageToken", remedy="ask for pages: pageToken="
-            )
-        page = found[:most]
-        names = tuple(str(getattr(entity, "name", "")) for _, entity in page)
-        following = start.following(page[-1][0]) if len(found) > most else None
-        return Names(view.written(parent), names, following)
+        written, room = view.written(parent), Room()
+        around = told({"namespace": written, "name": ""}) + 1  # a name needs no escapes
+        page: list[str] = []
+        after = start.after
+        for key, entity in islice(self._visible(view, moment, parent, kind, after), most + 1):
+            name = str(getattr(entity, "name", ""))
+            if len(page) == most or not room.takes(around + len(name)):
+                if token is not None:
+                    return Names(written, tuple(page), start.following(after))
+                raise TooLarge(
+                    f"more names than fit an answer: {len(page)} do",
+                    field="pageToken",
+                    remedy="ask for pages: pageToken=",
+                )
+            page.append(name)
+            after = key
+        return Names(written, tuple(page), None)
 
     def namespaces(self, catalog: str, parent: Path, token: str | None, size: int | None) -> Names:
         """Child namespaces of ``parent``; as ``names``."""

@@ -22,6 +22,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from tests.functional.lambda_kit import LIMIT, payload
+
 Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
 
 
@@ -133,7 +135,7 @@ class Http:
     def send(self, made: Mapping[str, Any]) -> Answer:
         """Send a ready event."""
         answered = self._handler(made, None)
-        json.dumps(answered)  # what Lambda does with it
+        assert payload(answered) <= LIMIT  # what Lambda does with it
         headers = {name.lower(): value for name, value in answered["headers"].items()}
         return Answer(answered["statusCode"], headers, answered["body"])
 

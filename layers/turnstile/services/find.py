@@ -20,16 +20,17 @@ from typing import Final
 
 import msgspec
 
+from turnstile.core.answer_size import Room
 from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import Path, dotted, fold, key_of, path_of
-from turnstile.core.entities import NAMESPACE, Entity, encode
+from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.path_query.parser import parse
 from turnstile.core.path_query.query import Query, Step, holds
 from turnstile.core.path_query.reach import reach_of
 from turnstile.core.path_query.scan import Child, children
 from turnstile.core.path_query.text import to_text
-from turnstile.services.catalog.listing import PAGE_BYTES
+from turnstile.services.catalog.listing import size_of
 from turnstile.services.catalog.moments import Moments, Start
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
@@ -113,11 +114,11 @@ def _digest(query: Query) -> str:
 def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]:
     """Some matches, and the key after which the next page begins; None when there is none."""
     found: list[_Hit] = []
-    room, after = PAGE_BYTES, walk.after
+    room, after = Room(), walk.after
     for one in walk.matches(query):
         if isinstance(one, _Hit):
-            room -= len(encode(one.entity)) if one.entity is not None else 0
-            if len(found) == size or (found and room < 0):
+            assert one.entity is not None  # the last level reads what it tells
+            if len(found) == size or not room.takes(size_of(one.key, one.entity)):
                 return found, after
             found.append(one)
         elif walk.looks >= LOOKS:

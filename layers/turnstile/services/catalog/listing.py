@@ -9,9 +9,10 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
+from turnstile.core.answer_size import Room, told
 from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import Path, key_of, path_of
-from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table, encode
+from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
 from turnstile.core.index import IndexEntry
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.moments import Moment, Moments
@@ -24,8 +25,8 @@ T = TypeVar("T")
 _Named = tuple[str, Entity]
 """A key of the index and the entity it leads to."""
 
-PAGE_BYTES: Final = 2_000_000
-"""A page ends early beyond this: a Lambda answer holds 6 MB, and entities grow when they become JSON."""
+_AROUND: Final = 1_000
+"""Bytes that an entry takes in an answer at most beside its own and its name: members' names, the catalog's name."""
 
 _AT_ONCE: Final = 100
 """Entities that one request reads."""
@@ -39,6 +40,11 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next_token: str | None
     head: str = ""
     versions: Mapping[str, int] = {}
+
+
+def size_of(key: str, entity: Entity) -> int:
+    """Bytes that an entry takes of an answer at most, in whichever API: its full name may be there three times."""
+    return told(entity) + 3 * len(key) + _AROUND
 
 
 class Listings:
@@ -114,10 +120,9 @@ class Listings:
         below = moment.tree.subtree(parent, after) if deep else moment.tree.children(parent, kind, after)
         found, more = self._found(moment, (one for one in below if one[1].kind == kind), size)
         page: list[_Named] = []
-        room = PAGE_BYTES
+        room = Room()
         for key, entity in found:
-            room -= len(encode(entity))
-            if page and room < 0:
+            if not room.takes(size_of(key, entity)):
                 more = True
                 break
             page.append((key, entity))

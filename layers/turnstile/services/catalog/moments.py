@@ -87,13 +87,23 @@ class Moments:
         computed anew, since gc or the end of a name may have been faster than they (I9). Raises as ``at``."""
         return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
 
-    def page(self, catalog: str, parent: str, kind: str, as_of: AsOf | None, page_token: str | None) -> Start:
+    def page(
+        self,
+        catalog: str,
+        parent: str,
+        kind: str,
+        as_of: AsOf | None,
+        page_token: str | None,
+        *,
+        member: str = paging.MEMBER,
+    ) -> Start:
         """Where a page of a listing begins; every page is a view of the HEAD that the first one saw. A page that follows
         takes no request where nobody is judged and the tree is cached.
 
         Args:
             parent: index key of what is listed.
             kind: of listing, whose tokens are not those of another one.
+            member: what the request calls the token.
 
         Raises:
             InvalidRequest: a token that is damaged, expired or of another listing.
@@ -104,14 +114,14 @@ class Moments:
         if not page_token:
             moment = self.at(catalog, as_of)
             return Start(moment, "", Token(fold(catalog), moment.tree.head, parent, kind, "", now))
-        given = from_text(page_token, now)
+        given = from_text(page_token, now, member)
         if (given.catalog, given.parent, given.kind) != (fold(catalog), parent, kind):
-            raise bad_token("belongs to another listing")
+            raise bad_token("belongs to another listing", member)
         wanted = self._reader.watch is not None or (as_of is not None and as_of.snapshot is not None)
         present = self._reader.current(catalog) if wanted else None
         tree = self._reader.store.find_tree(catalog, given.head)
         if tree is None:
-            raise bad_token("has expired")
+            raise bad_token("has expired", member)
         versions = {} if present is None or as_of is None else self._versions(present, as_of)
         return Start(Moment(tree, present or tree, versions), given.after, given)
 

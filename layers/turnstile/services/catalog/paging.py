@@ -21,6 +21,9 @@ TOKEN_MS: Final = 3_600_000
 SKEW_MS: Final = 600_000
 """How far the clock that reads a token may be behind the one that wrote it."""
 
+MEMBER: Final = "page_token"
+"""The query's member that holds a token, in all APIs but Iceberg's."""
+
 MAX_PAGE: Final = 1000
 _CHECK: Final = 6
 
@@ -46,8 +49,8 @@ def to_text(token: Token) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(packed).digest()[:_CHECK] + packed).rstrip(b"=").decode()
 
 
-def from_text(text: str, now: int) -> Token:
-    """The token a client sent back.
+def from_text(text: str, now: int, member: str = MEMBER) -> Token:
+    """The token a client sent back, in ``member`` of its request.
 
     Raises:
         InvalidRequest: not one of ours, or too old.
@@ -56,17 +59,17 @@ def from_text(text: str, now: int) -> Token:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         token = _DECODER.decode(raw[_CHECK:])
     except (ValueError, binascii.Error, msgspec.DecodeError):
-        raise bad_token("is not a page token of this service") from None
+        raise bad_token("is not a page token of this service", member) from None
     if hashlib.sha256(raw[_CHECK:]).digest()[:_CHECK] != raw[:_CHECK]:
-        raise bad_token("was changed")
+        raise bad_token("was changed", member)
     if not -SKEW_MS <= now - token.began <= TOKEN_MS:
-        raise bad_token("has expired")
+        raise bad_token("has expired", member)
     return token
 
 
-def bad_token(why: str) -> InvalidRequest:
+def bad_token(why: str, member: str = MEMBER) -> InvalidRequest:
     """The refusal of a token."""
-    return InvalidRequest(f"page_token {why}", field="page_token", remedy="list again from the start, without a token")
+    return InvalidRequest(f"{member} {why}", field=member, remedy="list again from the start, without a token")
 
 
 def page_size(max_results: int | None) -> int:

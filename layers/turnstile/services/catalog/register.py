@@ -18,6 +18,7 @@ import msgspec
 from turnstile.core.access import Access, owner_for
 from turnstile.core.catalog_paths import Path, dotted, fold
 from turnstile.core.catalog_rows import OPEN, use_staging
+from turnstile.core.comments import check_comment
 from turnstile.core.content import Content
 from turnstile.core.entities import Table
 from turnstile.core.errors import NotFound, PermissionDenied, StateConflict
@@ -77,10 +78,12 @@ class Registrar:
             AlreadyExists: the name is taken; the staging table can still be registered under another.
             StateConflict: ``StagingTableUsed``: it is a table of another name already.
             PermissionDenied: somebody else's staging table (I12).
+            TooLarge: the comment.
             OutcomeUnknown: send the same request again.
         """
         check_path(namespace)
         check_identifier(name, "name")
+        check_comment(comment)
         table_id = check_uuid(table_id)
         path, space = (*namespace, name), self._world.space
         keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.core.as_of import AsOf
+from turnstile.core.comments import check_comment
 from turnstile.core.entities import TABLE, encode
 from turnstile.core.errors import AlreadyExists, TooLarge
 from turnstile.core.names import check_identifier
@@ -37,9 +38,10 @@ class CatalogSnapshots:
             InvalidRequest: not a name; not a moment.
             NotFound: no such catalog; no such moment, never or no more.
             AlreadyExists: the name is taken.
-            TooLarge: too many tables to record.
+            TooLarge: the comment, or too many tables to record.
         """
         check_identifier(name, "name")
+        check_comment(comment)
         versions: dict[str, int] = {}
         made: list[Snapshot] = []
 
