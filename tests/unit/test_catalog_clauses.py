@@ -77,8 +77,8 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     "new catalog": (catalog_rows.new_catalog("test/catalog/main", "main", "commit/1", 1), None, {"new": catalog_row()}),
     "swap": (
         catalog_rows.swap_head(CATALOG, "commit/2", 2),
-        catalog_row(),
-        {"same head": catalog_row(head="commit/x")},
+        catalog_row(swept=1),
+        {"same head": catalog_row(head="commit/x"), "not swept": catalog_row(swept=2)},
     ),
     "swap back": (
         catalog_rows.swap_head(CATALOG, "commit/2", 2, replaced=5),

@@ -13,12 +13,13 @@ from tests.unit.gc_kit import DAY, days
 from tests.unit.test_gc_history import GRACE, collect, put, whole
 from turnstile.core.entities import Namespace
 from turnstile.core.errors import StateConflict, Throttled
-from turnstile.core.gc_plan import HOUR_MS, SETTLED_MS
+from turnstile.core.gc_plan import HOUR_MS, SETTLED_MS, Grace
 from turnstile.core.request_rows import KEPT_S
 from turnstile.services.catalog.attempts import OUTLIVED_MS
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.once import Once
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.collect import Collector
 from turnstile.services.limits import Limits
 
 LIMITS = Limits(history_ms=GRACE.history)
@@ -105,6 +106,28 @@ def test_i9_a_swap_that_was_frozen_with_its_objs_written_leads_to_what_gc_leaves
     world.clock.now = landed + GRACE.history
     collect(world)
     assert "slow" in whole(world, head)
+
+
+def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> None:
+    """Nothing else changes the catalog meanwhile, and no more is kept than there must be."""
+    services, least = fresh(), Grace(history=3 * HOUR_MS)
+    world = fakes(services)
+    put(services, "a")
+    days(world, 10)
+    write = world.refs.write
+
+    def frozen(one: Any) -> Any:
+        world.refs.write = write  # type: ignore[method-assign]
+        world.clock.now += 6 * HOUR_MS
+        assert Collector(world, least, workers=1).collect(("history",), dry_run=False).deleted
+        return write(one)
+
+    world.refs.write = frozen  # type: ignore[method-assign]
+    with pytest.raises(StateConflict, match="every attempt"):
+        put(services, "slow")
+    assert "slow" not in whole(world, world.refs.rows["test/catalog/main"]["head"])
+    put(services, "slow")
+    complete(world, past=False)
 
 
 def once(world: FakeWorld, services: CatalogServices) -> Once:

@@ -105,14 +105,14 @@ def swap_head(
         spilled: the packed directory of the new HEAD's segments; left out when it is too large for the row.
         turn: the change whose turn it was, if it was: it is over then.
         replaced: when the tree of the past that the new HEAD leads to was replaced (ms), if it leads to one that only
-            the kept history keeps.
+            the kept history keeps. Of others all is in the present tree, or was written at ``now``: a swap that was
+            frozen on its way for so long that gc took that is refused as well.
     """
-    clauses = [
-        Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head))
-    ]
-    if replaced is not None:
-        left = Either((Absent(("swept",)), Below(("swept",), replaced)))
-        clauses.append(Clause("not swept", "I9", "gc has left alone what was replaced by then", left))
+    left = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
+    clauses = (
+        Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
+        Clause("not swept", "I9", "gc has left alone what was written or replaced by then", left),
+    )
     actions: tuple[Action, ...] = (
         Set(("head",), head),
         Set(("seq",), at.seq + 1),
@@ -125,7 +125,7 @@ def swap_head(
         actions = (*actions, Drop(("spilled",)))
     if turn and turn == at.turn:
         actions = (*actions, Drop(("turn",)), Drop(("turn_until",)))
-    return Change(at.key, tuple(clauses), actions)
+    return Change(at.key, clauses, actions)
 
 
 def begin_sweep(key: str, created: int, began: int) -> Change:

@@ -38,8 +38,9 @@ class Lost(msgspec.Struct, frozen=True):
 
 OUTLIVED_MS: Final = 15 * 60_000
 """As long as any function may take. A change that is older was frozen with its sandbox, and what it would make reachable
-may be as old: entities of an earlier attempt, files that its function wrote. gc counts on a commit's objs to be written
-within ``gc_plan.SETTLED_MS`` of the time that the commit carries (I10)."""
+may be as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc counts
+on a commit's objs to be written within ``gc_plan.SETTLED_MS`` of the time that the commit carries (I10). What freezes later,
+on its way into the store, is met by a condition of the swap (``core.catalog_rows``)."""
 
 
 class Attempts:
@@ -63,15 +64,13 @@ class Attempts:
             Throttled: nothing was applied: by the store, or the change is older than ``OUTLIVED_MS``.
             OutcomeUnknown: the answer was lost until the deadline.
         """
-        self._catalog, now = at.name, self._world.clock.now_ms()
-        if now > self._since + OUTLIVED_MS:
-            raise Throttled(f"the change of catalog '{at.name}' was held up for {(now - self._since) // 1000} s")
+        self._catalog = at.name
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
             {**edit.entries, **{key: entry for key, (_, entry) in placed.items()}},
             [key_of(path) for path in edit.remove],
         )
-        id = self._store.new_commit_id()
+        id, now = self._store.new_commit_id(), self._world.clock.now_ms()
         index = self._spilled(tree, embedded, id)
         segments = pack_directory(index.directory)
         access = tree.commit.access if edit.access is None else edit.access
@@ -91,6 +90,10 @@ class Attempts:
         fresh = {obj: one for obj, one in entities.items() if obj not in self._stored}
         self._store.write(at.name, id, commit, fresh, index.written)
         self._stored |= entities.keys()
+        held_up = self._world.clock.now_ms() - self._since
+        if held_up > OUTLIVED_MS:
+            self._dead |= {id, *entities, *index.written}
+            raise Throttled(f"the change of catalog '{at.name}' was held up for {held_up // 1000} s")
         answer = self._send(at, id, [swap_head(at, id, now, segments, turn=turn, replaced=edit.replaced), *edit.writes])
         if not isinstance(answer, Lost) or self._landed(answer.row, id, commit.seq):
             layered = LayeredIndex(index.embedded, index.directory, self._store.segments(at.name))
