@@ -10,7 +10,9 @@ from turnstile_iceberg.metadata import NEWEST, TableMetadata
 from turnstile_iceberg.partition import (
     FIRST_PARTITION_ID,
     UNSORTED,
+    PartitionField,
     PartitionSpec,
+    SortField,
     SortOrder,
     check_order,
     check_spec,
@@ -41,14 +43,21 @@ def new_table(
     version = _version(properties)
     check(schema, version)
     columns, fresh = renumbered(schema, 0)
+
+    def source(field: PartitionField | SortField, where: str) -> int:
+        """The new id of a field's column, which a table that has no past cannot have lost."""
+        if field.source_id not in fresh:
+            raise InvalidRequest(f"source column {field.source_id} is not in the schema", field=where)
+        return fresh[field.source_id]
+
     fields = tuple(
-        msgspec.structs.replace(field, source_id=fresh.get(field.source_id, 0), field_id=FIRST_PARTITION_ID + position)
+        msgspec.structs.replace(field, source_id=source(field, "spec"), field_id=FIRST_PARTITION_ID + position)
         for position, field in enumerate(spec.fields if spec else ())
     )
     made = PartitionSpec(fields, 0)
     check_spec(made, columns, version)
     keys = tuple(
-        msgspec.structs.replace(field, source_id=fresh.get(field.source_id, 0))
+        msgspec.structs.replace(field, source_id=source(field, "sort-order"))
         for field in (order.fields if order else ())
     )
     sorting = SortOrder(keys, 1 if keys else UNSORTED)

@@ -92,16 +92,21 @@ class MetadataFiles:
             TooLarge: over ``MAX_BYTES``, and not smaller than what it replaces.
             StorageFault: storage did not answer; perhaps there is a file now that nothing names.
         """
-        raw = metadata.encode(made) if isinstance(made, TableMetadata) else view_metadata.encode(made)
-        size = within(raw)
-        if size > MAX_BYTES and size >= self._size(previous):
-            raise _too_large(size)
+        raw = self.fitting(made, previous)
         name = f"metadata/{_number(previous) + 1:05d}-{self._ids.uuid()}.metadata.json"
         if not self._storages.open(location).put_if_absent(name, raw):
             raise StorageFault(f"{name} exists", remedy="send the same request again")
         path = f"{location}/{name}"
-        self._cache.put(path, (made, size), len(raw) * _DECODED)
+        self._cache.put(path, (made, within(raw)), len(raw) * _DECODED)
         return path
+
+    def fitting(self, made: TableMetadata | ViewMetadata, previous: str = "") -> bytes:
+        """The bytes of a file; nothing is written. Raises TooLarge as ``write``."""
+        raw = metadata.encode(made) if isinstance(made, TableMetadata) else view_metadata.encode(made)
+        size = within(raw)
+        if size > MAX_BYTES and size >= self._size(previous):
+            raise _too_large(size)
+        return raw
 
     def delete(self, path: str) -> None:
         """Remove a file that nothing names and nothing will."""
@@ -149,7 +154,7 @@ def _too_large(size: int) -> TooLarge:
     return TooLarge(
         f"the metadata would take {size} bytes of an answer, and the limit is {MAX_BYTES}",
         field="updates",
-        remedy="expire snapshots",
+        remedy="expire snapshots, or shorten properties and comments",
         limit=MAX_BYTES,
         size=size,
     )

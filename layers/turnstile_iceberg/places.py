@@ -8,7 +8,7 @@ given          a location outside the lake root: claimed with markers on everyth
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from turnstile.core.principal import Principal
 from turnstile.services.catalog.register import check_creator
 from turnstile.services.catalog.services import CatalogServices
 from turnstile_iceberg.errors import CommitFailed, NotOffered
+
+T = TypeVar("T")
 
 PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Properties that tell writers to put files elsewhere."""
@@ -48,15 +50,25 @@ class Places:
     def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
         self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
 
-    def choose(self, catalog: str, namespace: Path, name: str, principal: Principal) -> Place:
-        """A fresh location. Two requests when warm.
+    def choose(
+        self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[Place], T]
+    ) -> tuple[Place, T]:
+        """A fresh location and what ``make`` makes for it, before the location is given out: a request that it refuses
+        leaves nothing. Two requests when warm.
 
         Raises:
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
+            TurnstileError: what ``make`` raises.
         """
-        made = self._catalog.staging.create(catalog, namespace, name, creator=principal.name)
-        return Place(made.table_id, made.location, True, self._world.space.staging(made.table_id))
+        made: list[tuple[Place, T]] = []
+
+        def check(table_id: str, location: str) -> None:
+            place = Place(table_id, location, True, self._world.space.staging(table_id))
+            made.append((place, make(place)))
+
+        self._catalog.staging.create(catalog, namespace, name, creator=principal.name, check=check)
+        return made[0]
 
     def given(self, table_id: str, location: str) -> Place:
         """A location that a request names, for a table of this uuid. Nothing is written there before it is known to be

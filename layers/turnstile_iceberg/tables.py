@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -68,23 +69,14 @@ class Tables:
             AlreadyExists: the name is taken.
             StateConflict: ``LocationOwned``.
         """
-        principal = self._context.principal
         name(asked.name)
+        principal, make = self._context.principal, partial(self._new, asked)
         if asked.location is None:
-            place = self._places.choose(catalog, namespace, asked.name, principal)
+            place, made = self._places.choose(catalog, namespace, asked.name, principal, make)
         else:
             self._require_free(catalog, namespace, asked.name)
             place = self._places.given(self._world.ids.uuid(), asked.location)
-        made = new_table(
-            uuid=place.table_id,
-            location=place.location,
-            schema=asked.schema,
-            spec=asked.partition_spec,
-            order=asked.write_order,
-            properties=asked.properties,
-            now=self._world.clock.now_ms(),
-        )
-        check_paths(made.properties, place.location)
+            made = make(place)
         if asked.stage_create:
             return Loaded(None, made)
         file = self._files.write(place.location, made)
@@ -174,6 +166,21 @@ class Tables:
     @property
     def _access(self) -> Access:
         return Access(owner_for(self._context.principal))
+
+    def _new(self, asked: requests.CreateTable, place: Place) -> TableMetadata:
+        """The metadata of a table to be created at ``place``; raises what refuses it."""
+        made = new_table(
+            uuid=place.table_id,
+            location=place.location,
+            schema=asked.schema,
+            spec=asked.partition_spec,
+            order=asked.write_order,
+            properties=asked.properties,
+            now=self._world.clock.now_ms(),
+        )
+        check_paths(made.properties, place.location)
+        self._files.fitting(made)
+        return made
 
     def _place(
         self, catalog: str, namespace: Path, table: str, place: Place, file: str, *, wrote: bool

@@ -13,6 +13,7 @@ from turnstile_iceberg.apply_view import applied, new_view
 from turnstile_iceberg.context import Context
 from turnstile_iceberg.errors import CommitFailed
 from turnstile_iceberg.naming import name
+from turnstile_iceberg.places import Place
 from turnstile_iceberg.requirements import check_view
 from turnstile_iceberg.tables import Tables, entity_at
 from turnstile_iceberg.view_metadata import ViewMetadata
@@ -55,15 +56,21 @@ class Views:
             AlreadyExists: the name is taken.
         """
         name(asked.name)
-        place = self._context.places.choose(catalog, namespace, asked.name, self._context.principal)
-        made = new_view(
-            uuid=place.table_id,
-            location=place.location,
-            schema=asked.schema,
-            version=asked.view_version,
-            properties=asked.properties,
-            now=self._world.clock.now_ms(),
-        )
+
+        def make(place: Place) -> ViewMetadata:
+            made = new_view(
+                uuid=place.table_id,
+                location=place.location,
+                schema=asked.schema,
+                version=asked.view_version,
+                properties=asked.properties,
+                now=self._world.clock.now_ms(),
+            )
+            self._files.fitting(made)
+            return made
+
+        places, principal = self._context.places, self._context.principal
+        place, made = places.choose(catalog, namespace, asked.name, principal, make)
         file = self._files.write(place.location, made)
         return LoadedView(self._tables.place_view(catalog, namespace, asked.name, place, file), made)
 

@@ -190,7 +190,7 @@ def test_identifier_fields_must_be_able_to_identify(identifier: int) -> None:
 @pytest.mark.parametrize(
     ("field", "says"),
     [
-        (PartitionField(99, "p", "identity"), "not in the current schema"),
+        (PartitionField(99, "p", "identity"), "source column 99 is not in the schema"),
         (PartitionField(8, "p", "identity"), "no primitive"),
         (PartitionField(11, "p", "identity"), "no primitive"),
         (PartitionField(7, "p", "bucket[0]"), "is none"),

@@ -9,6 +9,7 @@ A client that crashes before 3 leaves a staging row and perhaps files: gc collec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -50,11 +51,20 @@ class Staging:
     def __init__(self, world: World, reader: CatalogReader, zones: Zones, lake_root: str) -> None:
         self._world, self._reader, self._zones, self._root = world, reader, zones, lake_root
 
-    def create(self, catalog: str, namespace: Path, name: str, *, creator: str = "") -> StagingTable:
+    def create(
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        *,
+        creator: str = "",
+        check: Callable[[str, str], object] = lambda _table_id, _location: None,
+    ) -> StagingTable:
         """A fresh staging table. Two requests when warm. A repetition makes another one; the first is collected later.
 
         Args:
             creator: who may register it; empty for admins only.
+            check: is told uuid and location before anything is written; what it raises leaves nothing to be collected.
 
         Raises:
             InvalidRequest: not a name.
@@ -70,6 +80,7 @@ class Staging:
         written = view.written(namespace)
         table_id = self._world.ids.uuid()
         location = managed_location(root, view.tree.catalog, written, table_id)
+        check(table_id, location)
         answer = self._world.refs.write(
             new_staging(
                 key=self._world.space.staging(table_id),
