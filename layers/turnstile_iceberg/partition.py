@@ -31,8 +31,8 @@ _SOURCES: Final = {
 }
 """The types that a transform takes (table specification, "Partition Transforms"). Void takes any ..."""
 
-_NOT_IDENTITY: Final = ("variant", "geometry", "geography")
-"""... and identity any but these."""
+_NOT_IDENTITY: Final = ("geometry", "geography")
+"""... and identity any primitive one but these."""
 
 
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -152,7 +152,7 @@ def _check_source(found: dict[int, Part], source: int, transform: str, where: st
     part = found.get(source)
     if part is None:
         raise _bad(f"source column {source} is not in the current schema", where)
-    if not isinstance(part.type, str) or part.repeated:
+    if not isinstance(part.type, str) or part.type == "variant" or part.repeated:
         raise _bad(f"'{part.name}' cannot be used here: it is no primitive column", where)
     if not _takes(transform, part.type):
         raise _bad(f"transform {transform} does not take '{part.name}', which is of type {part.type}", where)

@@ -161,6 +161,8 @@ def check(schema: Schema, version: int) -> Schema:
         names.add(part.name)
         if isinstance(part.type, str):
             _check_primitive(part.type, part.name, version)
+        if part.type == "unknown" and part.required:
+            raise _bad(f"field '{part.name}' is of type unknown, which has no values but null, and required")
         if part.default and version < 3:
             raise _bad(f"field '{part.name}' has a default value, which needs format version 3")
     for id in schema.identifier_field_ids:
