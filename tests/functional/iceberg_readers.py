@@ -21,6 +21,12 @@ Column = tuple[str, Any, list[tuple[str, bool]]]
 """Full name, type, and for each node above whether it is a struct, and required."""
 
 
+def takes(transform: str, type: str) -> bool:
+    """Whether a primitive type is a source type of a transform."""
+    base, kind = re.split(r"[(\[]", type)[0], re.split(r"\[", transform)[0]
+    return base in TAKES[kind] if kind in TAKES else kind == "void" or base not in ("geometry", "geography")
+
+
 def columns(schema: dict[str, Any]) -> dict[int, Column]:
     """Every node of a schema by its id; a name or an id that is there twice is an error."""
     found: dict[int, Column] = {}
@@ -94,9 +100,7 @@ def _check_source(field: dict[str, Any], found: dict[int, Column]) -> None:
     name, type, path = found[field["source-id"]]
     assert isinstance(type, str) and type != "variant", f"{field} of {name}"
     assert all(kind == "struct" for kind, _ in path), f"{field} of {name}"
-    base, kind = re.split(r"[(\[]", type)[0], field["transform"].split("[")[0]
-    allowed = base in TAKES[kind] if kind in TAKES else kind == "void" or base not in ("geometry", "geography")
-    assert allowed, f"{field} of a {type}"
+    assert takes(field["transform"], type), f"{field} of a {type}"
 
 
 def _check_snapshots(said: dict[str, Any], version: int) -> None:

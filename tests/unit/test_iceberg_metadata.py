@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
 
+from tests.functional.iceberg_readers import takes
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg import metadata
 from turnstile_iceberg.creating import new_table
@@ -123,7 +125,10 @@ def broken(**changes: Any) -> bytes:
         (broken(**{"default-spec-id": 9}), "partition spec 9"),
         (broken(**{"default-sort-order-id": 9}), "sort order 9"),
         (broken(**{"current-snapshot-id": 9}), "a snapshot that is missing"),
-        (broken(**{"current-snapshot-id": 9}, refs={"main": {"snapshot-id": 8, "type": "branch"}}), "not the one of branch main"),
+        (
+            broken(**{"current-snapshot-id": 9}, refs={"main": {"snapshot-id": 8, "type": "branch"}}),
+            "not the one of branch main",
+        ),
         (broken(refs={"x": {"snapshot-id": 9, "type": "tag"}}), "missing"),
         (broken(refs={"x": {"snapshot-id": 9, "type": "twig"}}), "not table metadata"),
         (broken(schemas=[{"type": "list"}]), "not table metadata"),
@@ -153,6 +158,15 @@ def test_a_schema_that_no_reader_could_use_is_refused(fields: tuple[Field, ...],
         new_table(uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={}, now=1)
 
 
+def test_a_column_that_has_no_values_is_not_required() -> None:
+    for type in ("unknown", ListType(2, "unknown", True), MapType(2, "unknown", 3, "long", False)):
+        with pytest.raises(InvalidRequest, match="no values but null"):
+            new_table(
+                uuid=UUID, location="s3://l/t", schema=Schema((Field(1, "a", type, True),)), spec=None, order=None,
+                properties={"format-version": "3"}, now=1,
+            )  # fmt: skip
+
+
 def test_version_3_has_types_and_defaults_of_its_own() -> None:
     fields = (
         Field(1, "a", "timestamp_ns", False),
@@ -167,24 +181,29 @@ def test_version_3_has_types_and_defaults_of_its_own() -> None:
     assert said[2]["initial-default"] == 7 and "write-default" not in said[2] and "initial-default" not in said[0]
 
 
-@pytest.mark.parametrize("identifier", [99, 2, 3, 5], ids=["unknown", "floating", "optional", "inside a list"])
+@pytest.mark.parametrize(
+    "identifier",
+    [99, 2, 3, 5, 7, 9, 12],
+    ids=["unknown", "floating", "optional", "inside a list", "in an optional struct", "deep in one", "in a map"],
+)
 def test_identifier_fields_must_be_able_to_identify(identifier: int) -> None:
     fields = (
         Field(1, "a", "long", True),
         Field(2, "b", "double", True),
         Field(3, "c", "long", False),
         Field(4, "d", ListType(5, "long", True), True),
-    )
+        Field(6, "e", StructType((Field(7, "k", "long", True), Field(8, "s", StructType((Field(9, "k", "long", True),)), True))), False),
+        Field(10, "f", MapType(11, "string", 12, "long", True), True),
+        Field(13, "g", StructType((Field(14, "k", "long", True),)), True),
+    )  # fmt: skip
+    identified(fields, 14)
     with pytest.raises(InvalidRequest, match="identif"):
-        new_table(
-            uuid=UUID,
-            location="s3://l/t",
-            schema=Schema(fields, identifier_field_ids=(identifier,)),
-            spec=None,
-            order=None,
-            properties={},
-            now=1,
-        )
+        identified(fields, identifier)
+
+
+def identified(fields: tuple[Field, ...], identifier: int) -> None:
+    schema = Schema(fields, identifier_field_ids=(identifier,))
+    new_table(uuid=UUID, location="s3://l/t", schema=schema, spec=None, order=None, properties={}, now=1)
 
 
 @pytest.mark.parametrize(
@@ -195,6 +214,11 @@ def test_identifier_fields_must_be_able_to_identify(identifier: int) -> None:
         (PartitionField(11, "p", "identity"), "no primitive"),
         (PartitionField(7, "p", "bucket[0]"), "is none"),
         (PartitionField(7, "p", "week"), "is none"),
+        (PartitionField(7, "p", "day"), "does not take 'id', which is of type long"),
+        (PartitionField(16, "p", "hour"), "does not take 'day', which is of type date"),
+        (PartitionField(7, "day", "bucket[4]"), "the name of a column that it is not made of"),
+        (PartitionField(7, "who.name", "identity"), "the name of a column that it is not made of"),
+        (PartitionField(7, "", "identity"), "has no name"),
     ],
 )
 def test_a_table_cannot_be_partitioned_by_what_has_no_value_for_a_row(field: PartitionField, says: str) -> None:
@@ -208,6 +232,30 @@ def test_a_table_cannot_be_partitioned_by_what_has_no_value_for_a_row(field: Par
             properties={},
             now=1,
         )
+
+
+TYPES = ("boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
+         "timestamptz_ns", "string", "uuid", "binary", "fixed[4]", "decimal(9, 2)", "geometry", "geography(srid:1)",
+         "unknown")  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", ["identity", "bucket[4]", "truncate[4]", "year", "month", "day", "hour"])
+@pytest.mark.parametrize("type", TYPES)
+def test_a_transform_takes_the_types_of_the_specification_to_partition_and_to_sort(type: str, transform: str) -> None:
+    spec = PartitionSpec((PartitionField(1, "p", transform),))
+    order = SortOrder((SortField(1, transform, "asc", "nulls-first"),))
+    for given in ({"spec": spec, "order": None}, {"spec": None, "order": order}):
+        judged = nullcontext() if takes(transform, type) else pytest.raises(InvalidRequest, match="does not take")
+        with judged:
+            new_table(
+                uuid=UUID, location="s3://l/t", schema=Schema((Field(1, "a", type, False),)),
+                properties={"format-version": "3"}, now=1, **given,
+            )  # fmt: skip
+
+
+def test_a_partition_may_have_the_name_of_the_column_that_it_is() -> None:
+    spec = PartitionSpec((PartitionField(7, "id", "identity"),))
+    new_table(uuid=UUID, location="s3://l/t", schema=NESTED, spec=spec, order=None, properties={}, now=1)
 
 
 def test_only_what_branches_and_tags_name_is_shown_on_demand() -> None:

@@ -223,6 +223,35 @@ def test_a_snapshot_from_an_older_state_is_a_conflict_and_not_a_mistake() -> Non
         after(add_snapshot(9, 3, 4, **{"first-row-id": 5, "added-rows": 1}), of=three(3))
 
 
+@pytest.mark.parametrize("behind", [add_snapshot(9, None, 3), add_snapshot(9, None, 2), add_snapshot(9, 3, 3)])
+def test_i2_no_sequence_number_is_given_out_twice_whatever_the_parent(behind: Any) -> None:
+    with pytest.raises(CommitFailed, match="sequence number"):
+        after({"action": "remove-snapshot-ref", "ref-name": "main"}, behind, set_ref(9), of=three())
+
+
+def test_format_version_1_counts_no_sequences() -> None:
+    with pytest.raises(InvalidRequest, match="beyond the table's last one"):
+        after(add_snapshot(1, None, 1), set_ref(1), of=base(1))
+    made = after(add_snapshot(1, None, 0), set_ref(1), of=base(1))
+    made = after({"action": "upgrade-format-version", "format-version": 2}, of=made)
+    assert after(add_snapshot(2, 1, 1), set_ref(2), of=made).last_sequence_number == 1
+
+
+def test_a_column_cannot_take_the_name_of_a_partition_that_is_not_made_of_it() -> None:
+    spec = {"fields": [{"source-id": 1, "transform": "bucket[4]", "name": "amount"}]}
+    made = after({"action": "add-spec", "spec": spec}, last("set-default-spec", "spec-id"))
+    for found in (made, after({"action": "set-default-spec", "spec-id": 0}, of=made)):
+        with pytest.raises(InvalidRequest, match="name of a column"):
+            after(ADD_COLUMN, last("set-current-schema", "schema-id"), of=found)
+
+
+def test_a_sort_order_in_use_keeps_its_columns() -> None:
+    made = after(ADD_ORDER, last("set-default-sort-order", "sort-order-id"))
+    only = {"action": "add-schema", "schema": {**SCHEMA, "fields": SCHEMA["fields"][1:]}}
+    with pytest.raises(InvalidRequest, match="not in the current schema"):
+        after(only, last("set-current-schema", "schema-id"), of=made)
+
+
 def test_version_3_counts_rows() -> None:
     made = after(add_snapshot(9, 3, 4, **{"first-row-id": 30, "added-rows": 7}), of=three(3))
     assert made.next_row_id == 37
@@ -236,6 +265,12 @@ def test_version_3_counts_rows() -> None:
         (add_snapshot(3, 2, 4), "exists"),
         (set_ref(99), "which is not there"),
         (set_ref(1, "main", "tag"), "must be a branch"),
+        (set_ref(1, "t", "tag", **{"min-snapshots-to-keep": 2}), "no min-snapshots-to-keep"),
+        (set_ref(1, "t", "tag", **{"max-snapshot-age-ms": 2}), "no max-snapshot-age-ms"),
+        (add_snapshot(9, 3, 4, summary={"operation": "improve"}), "must be one of append"),
+        (add_snapshot(9, 3, 4, **{"manifest-list": ""}), "no manifest list"),
+        (add_snapshot(9, 3, 4, **{"first-row-id": 1}), "no added-rows"),
+        ({"action": "add-schema", "schema": with_columns(column(3, "d", "unknown") | {"required": True})}, "format version 3"),
         ({"action": "set-statistics", "statistics": {**STATISTICS, "snapshot-id": 99}}, "which is not there"),
         ({"action": "set-partition-statistics", "partition-statistics": {**PARTITION_STATISTICS, "snapshot-id": 99}}, "not there"),
         ({"action": "assign-uuid", "uuid": "00000000-0000-4000-8000-000000000009"}, "cannot be changed"),
