@@ -67,14 +67,11 @@ def log(
 @talking
 def snapshots(api: Api, *, name: Name = CATALOG, output: Format) -> None:
     """List the snapshots of a catalog."""
-    told = api.get(f"{_path(name)}/snapshots")
+    found = list(api.pages(f"{_path(name)}/snapshots", "snapshots"))
     if output is Format.JSON:
-        out.emit_json(told)
+        out.emit_json({"snapshots": found})
         return
-    rows = (
-        (one["name"], one["seq"], out.when(one["at"] // 1000), len(one["versions"]), one.get("comment"))
-        for one in told["snapshots"]
-    )
+    rows = ((one["name"], one["seq"], out.when(one["at"] // 1000), one["tables"], one.get("comment")) for one in found)
     out.table("", ("snapshot", "#number", "as of", "#tables", "comment"), rows, empty="no snapshots")
 
 
@@ -90,6 +87,18 @@ def snapshot(
         out.emit_json(told)
     else:
         out.say(f"{escape(snapshot)} is number {told['seq']} of {escape(name)}, {told['head']}")
+
+
+@catalog.command("show-snapshot")
+@talking
+def show_snapshot(api: Api, *, name: Name, snapshot: Snapshot, output: Format) -> None:
+    """Show a snapshot with the versions that its Delta tables had, by uuid."""
+    told = api.get(f"{_path(name)}/snapshots/{quote(snapshot, safe='')}")
+    if output is Format.JSON:
+        out.emit_json(told)
+        return
+    out.say(f"{escape(told['name'])} is number {told['seq']} of {escape(name)}, {told['head']}")
+    out.table("", ("table", "#version"), sorted(told["versions"].items()), empty="no versions of tables")
 
 
 @catalog.command("drop-snapshot")

@@ -47,10 +47,23 @@ class SnapshotAnswer(msgspec.Struct, frozen=True):
     versions: dict[str, int]
 
 
-class SnapshotsAnswer(msgspec.Struct, frozen=True):
-    """All snapshots of a catalog, by name."""
+class ListedSnapshot(msgspec.Struct, frozen=True):
+    """A snapshot among others; ``tables`` how many versions it has, which are told of one snapshot at a time."""
 
-    snapshots: list[SnapshotAnswer]
+    name: str
+    head: str
+    seq: int
+    at: int
+    created: int
+    comment: str | None
+    tables: int
+
+
+class SnapshotsAnswer(msgspec.Struct, frozen=True):
+    """A page of a catalog's snapshots, by name."""
+
+    snapshots: list[ListedSnapshot]
+    next_page_token: str | UnsetType = UNSET
 
 
 @routes.route(CATALOG + "/log", methods=["GET"])
@@ -69,10 +82,13 @@ def catalog_log(catalog: str) -> LogAnswer:
 @routes.route(CATALOG + "/snapshots", methods=["GET"])
 @rights.needs((edit_catalog, allowed.catalog))
 def list_snapshots(catalog: str) -> SnapshotsAnswer:
-    Query()
-    return SnapshotsAnswer(
-        [_answer(one) for one in services().catalog.named.list(check_identifier(catalog, "catalog"))]
+    query = Query("page_token", "max_results")
+    page = services().catalog.listings.snapshots(
+        check_identifier(catalog, "catalog"),
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
     )
+    return SnapshotsAnswer([_listed(one) for one in page.items], page.next_token or UNSET)
 
 
 @routes.route(CATALOG + "/snapshots", methods=["POST"])
@@ -91,6 +107,14 @@ def create_snapshot(catalog: str) -> Answer:
         return snapshot_of(by.history.tree(of, AsOf(seq=seq)), by.reader.store, asked.name)
 
     return Answer(_answer(once(of, create, again)), 201)
+
+
+@routes.route(CATALOG + "/snapshots/{snapshot}", methods=["GET"])
+@rights.needs((edit_catalog, allowed.catalog))
+def show_snapshot(catalog: str, snapshot: str) -> SnapshotAnswer:
+    Query()
+    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    return _answer(services().catalog.named.get(of, name))
 
 
 @routes.route(CATALOG + "/snapshots/{snapshot}", methods=["DELETE"])
@@ -112,6 +136,18 @@ def reset_catalog(catalog: str) -> WasReset:
             return by.resetter.reset(of, to)
 
     return once(of, reset, lambda by, seq: by.resetter.told(of, seq))
+
+
+def _listed(snapshot: Snapshot) -> ListedSnapshot:
+    return ListedSnapshot(
+        snapshot.name,
+        snapshot.head,
+        snapshot.seq,
+        snapshot.at,
+        snapshot.created,
+        snapshot.comment,
+        len(snapshot.versions),
+    )
 
 
 def _answer(snapshot: Snapshot) -> SnapshotAnswer:

@@ -46,6 +46,11 @@ def _now(realm: Realm) -> dict[str, Any]:
     return {"as_of": f"seq:{newest['seq']}"}
 
 
+def _show_snapshot(realm: Realm) -> Ask:
+    realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
+    return Ask("GET", "/v1/catalogs/main/snapshots/s")
+
+
 def _drop_snapshot(realm: Realm) -> Ask:
     realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
     return Ask("DELETE", "/v1/catalogs/main/snapshots/s")
@@ -155,6 +160,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
     "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),
     "list snapshots": lambda _: Ask("GET", "/v1/catalogs/main/snapshots"),
+    "show snapshot": _show_snapshot,
     "create snapshot": lambda _: Ask("POST", "/v1/catalogs/main/snapshots", {"name": "s"}),
     "drop snapshot": _drop_snapshot,
     "reset catalog": _reset,

@@ -40,7 +40,9 @@ def test_snapshots_are_made_listed_gone_back_to_and_dropped(stack: Stack) -> Non
     made = stack.http.post(SNAPSHOTS, {"name": "before", "comment": "c"})
     assert made.status == 201, made.text
     assert (made.json["name"], made.json["comment"], made.json["versions"]) == ("before", "c", {id: 0})
-    assert stack.http.get(SNAPSHOTS).json == {"snapshots": [made.json]}
+    assert stack.http.get(SNAPSHOTS + "/BEFORE").json == made.json
+    listed = {name: value for name, value in made.json.items() if name != "versions"} | {"tables": 1}
+    assert stack.http.get(SNAPSHOTS).json == {"snapshots": [listed]}
     refused(stack.http.post(SNAPSHOTS, {"name": "BEFORE"}), 409, "AlreadyExists", "name")
     assert stack.http.delete(DEFAULT + "/tables/t").status == 204
     stack.create("u")
@@ -51,8 +53,48 @@ def test_snapshots_are_made_listed_gone_back_to_and_dropped(stack: Stack) -> Non
     assert tables(stack) == ["t"]
     assert stack.http.delete(SNAPSHOTS + "/before").status == 204
     refused(stack.http.delete(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
+    refused(stack.http.get(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
     refused(stack.http.post(RESET, {"to": {"snapshot": "before"}}), 404, "NoSuchSnapshot", "to.snapshot")
     complete(stack.world)
+
+
+def test_i6_snapshots_are_listed_page_by_page_from_one_head(stack: Stack) -> None:
+    for n in range(5):
+        assert stack.http.post(SNAPSHOTS, {"name": f"s{n}"}).status == 201
+    first = stack.http.get(SNAPSHOTS, max_results=2).json
+    assert stack.http.delete(SNAPSHOTS + "/s3").status == 204
+    assert stack.http.post(SNAPSHOTS, {"name": "s2a"}).status == 201
+    second = stack.http.get(SNAPSHOTS, max_results=100, page_token=first["next_page_token"]).json
+    assert [one["name"] for one in (*first["snapshots"], *second["snapshots"])] == [f"s{n}" for n in range(5)]
+    assert "next_page_token" not in second
+    assert [one["name"] for one in stack.http.get(SNAPSHOTS).json["snapshots"]] == ["s0", "s1", "s2", "s2a", "s4"]
+    refused(stack.http.get(NAMESPACES, page_token=first["next_page_token"]), 400, "InvalidRequest", "page_token")
+    refused(stack.http.get(SNAPSHOTS, max_results=-1), 400, "InvalidRequest", "max_results")
+    refused(stack.http.get("/v1/catalogs/nothing/snapshots"), 404, "NoSuchCatalog")
+
+
+def test_snapshots_take_a_hundred_a_page_and_two_requests_whatever_is_asked_for(stack: Stack) -> None:
+    for n in range(103):
+        assert stack.http.post(SNAPSHOTS, {"name": f"s{n:03d}"}).status == 201
+    function("catalog").use_world(stack.world)  # another sandbox, without the caches
+    del stack.world.objs.requests[:]
+    page = stack.http.get(SNAPSHOTS, max_results=1000).json
+    assert len(page["snapshots"]) == 100
+    assert stack.world.objs.requests.count("get_many") == 1
+    del stack.world.objs.requests[:]
+    rest = stack.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
+    assert [one["name"] for one in rest["snapshots"]] == ["s100", "s101", "s102"]
+    assert stack.world.objs.requests == ["get_many"]
+
+
+def test_comments_of_snapshots_have_a_limit_and_end_pages(stack: Stack) -> None:
+    refused(stack.http.post(SNAPSHOTS, {"name": "s", "comment": "x" * 32_769}), 413, "TooLarge", "comment")
+    for n in range(25):
+        assert stack.http.post(SNAPSHOTS, {"name": f"s{n:02d}", "comment": "\x01" * 32_768}).status == 201
+    page = stack.http.get(SNAPSHOTS).json
+    assert 15 < len(page["snapshots"]) < 25
+    rest = stack.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
+    assert len(page["snapshots"]) + len(rest["snapshots"]) == 25
 
 
 def test_every_way_to_name_a_moment_leads_to_the_same_head(stack: Stack) -> None:
@@ -104,17 +146,23 @@ def test_the_command_shows_the_log_names_moments_and_goes_back() -> None:
     head = "commit/" + "a" * 32
     commit = {"head": head, "seq": 7, "at": 1_770_000_000_000_000, "message": "create table main.default.t"}
     snapshot = {"name": "s", "head": head, "seq": 7, "at": commit["at"], "created": 1, "comment": None, "versions": {}}
+    listed = {**{name: value for name, value in snapshot.items() if name != "versions"}, "tables": 3}
+    shown = {**snapshot, "versions": {"a1": 41}}
     was = {"to": head, "head": head, "seq": 9, "restored": ["main.default.t"], "dropped": [], "renamed": []}
     with service({
         "GET /v1/catalogs/main/log": (200, {"commits": [commit]}),
-        "GET /v1/catalogs/main/snapshots": (200, {"snapshots": [snapshot]}),
+        "GET /v1/catalogs/main/snapshots": (200, {"snapshots": [listed]}),
+        "GET /v1/catalogs/main/snapshots/s": (200, shown),
         "POST /v1/catalogs/main/snapshots": (201, snapshot),
         "DELETE /v1/catalogs/main/snapshots/s": (204, None),
         "POST /v1/catalogs/main/reset": (200, was),
     }) as canned:  # fmt: skip
         url = ("--url", canned.url)
         assert "create table main.default.t" in run("catalog", "log", "--max", "5", *url).stdout
-        assert json.loads(run("catalog", "snapshots", *url, "-o", "json").stdout) == {"snapshots": [snapshot]}
+        assert json.loads(run("catalog", "snapshots", *url, "-o", "json").stdout) == {"snapshots": [listed]}
+        assert "3" in run("catalog", "snapshots", *url).stdout.splitlines()[1].split()
+        assert json.loads(run("catalog", "show-snapshot", "main", "s", *url, "-o", "json").stdout) == shown
+        assert "41" in run("catalog", "show-snapshot", "main", "s", *url).stdout
         assert "number 7" in run("catalog", "snapshot", "main", "s", "--of", "time:17", *url).stdout
         assert run("catalog", "drop-snapshot", "main", "s", *url).exit_code == 0
         for to in (head, "7", "time:17", "s"):

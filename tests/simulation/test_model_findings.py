@@ -44,5 +44,5 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
             services.resetter.reset("main", to)
         else:
             services.named.create("main", "t", of=to)
-    assert services.named.list("main") == []
+    assert services.listings.snapshots("main").items == ()
     assert "old" not in whole(world, world.refs.rows["test/catalog/main"]["head"])

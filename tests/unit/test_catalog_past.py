@@ -67,7 +67,7 @@ def test_i10_a_snapshot_keeps_its_tree_for_as_long_as_it_has_a_name() -> None:
     assert then.head == head
     assert [then.table(("default",), f"t{n}").table_id for n in range(5)] == ids
     assert [cold.reader.store.entity("main", entry.obj) for _, entry in then.subtree(())]
-    assert cold.named.list("main") == [made] and made.versions == dict.fromkeys(ids, 0)
+    assert cold.listings.snapshots("main").items == (made,) and made.versions == dict.fromkeys(ids, 0)
     services.named.drop("main", "before")
     days(world, 40)
     churn(services)
@@ -120,7 +120,7 @@ def test_snapshots_have_names_of_their_own_and_hide_from_every_listing() -> None
         services.named.drop("main", "b")
     with pytest.raises(NotFound):
         services.named.create("nothing", "a")
-    assert [one.name for one in services.named.list("main")] == ["a", "default"]
+    assert [one.name for one in services.listings.snapshots("main").items] == ["a", "default"]
     assert [one.name for one in services.listings.namespaces("main").items] == [("default",)]
     services.namespace_dropper.drop("main", ("default",))
     services.catalogs.drop("main")
@@ -134,7 +134,7 @@ def test_a_snapshot_of_more_tables_than_fit_is_refused_with_a_remedy(monkeypatch
     with pytest.raises(TooLarge) as refused:
         services.named.create("main", "a")
     assert refused.value.remedy
-    assert services.named.list("main") == []
+    assert services.listings.snapshots("main").items == ()
 
 
 # -- reset ------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,9 @@ from turnstile.core.catalog_paths import Path
 SNAPSHOT: Final = "snapshot"
 _ROOT: Final = "\x01snapshot"
 
+PARENT: Final[Path] = (_ROOT,)
+"""What they are the children of."""
+
 ALL: Final = (_ROOT + "\x00", _ROOT + "\x01")
 """The range of their keys."""
 

@@ -1,5 +1,5 @@
-"""Listings of namespaces and tables, now or as of a moment, page by page, each page from the HEAD that the first one
-saw, less what whoever asks may not see now."""
+"""Listings of namespaces and tables, now or as of a moment, and of snapshots: page by page, each page from the HEAD that
+the first one saw, less what whoever asks may not see now."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from turnstile.core.as_of import AsOf
 from turnstile.core.catalog_paths import Path, key_of, path_of
 from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
 from turnstile.core.index import IndexEntry
+from turnstile.core.snapshots import PARENT, SNAPSHOT, Snapshot
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.moments import Moment, Moments
 from turnstile.services.catalog.namespaces import NamedNamespace
@@ -27,6 +28,9 @@ _Named = tuple[str, Entity]
 
 _AROUND: Final = 1_000
 """Bytes that an entry takes in an answer at most beside its own and its name: members' names, the catalog's name."""
+
+SNAPSHOTS: Final = 100
+"""Snapshots of a page at most: what is read of each has the versions of all its tables."""
 
 _AT_ONCE: Final = 100
 """Entities that one request reads."""
@@ -97,6 +101,32 @@ class Listings:
         )
         tables = tuple(entity for _, entity in found if isinstance(entity, Table))
         return Page(tables, token, moment.tree.head, moment.versions)
+
+    def snapshots(
+        self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
+    ) -> Page[Snapshot]:
+        """Snapshots of a catalog, to be told without their ``versions``, which are not counted. One request warm, and one
+        for those not seen before.
+
+        Raises:
+            NotFound: no such catalog.
+            InvalidRequest: as ``namespaces``.
+        """
+        size = min(page_size(max_results), SNAPSHOTS)
+        start = self._moments.page(catalog, "", SNAPSHOT, None, page_token)
+        tree, after = start.moment.tree, start.after
+        some = list(islice(tree.children(PARENT, SNAPSHOT, after), size + 1))
+        entities = View(tree, self._reader.store).entities([entry.obj for _, entry in some[:size]])
+        page: list[Snapshot] = []
+        room = Room()
+        for key, entry in some[:size]:
+            one = entities[entry.obj]
+            assert isinstance(one, Snapshot)
+            if not room.takes(size_of(key, msgspec.structs.replace(one, versions={}))):
+                break
+            page.append(one)
+            after = key
+        return Page(tuple(page), start.following(after) if len(page) < len(some) else None, tree.head)
 
     def _page(
         self,

@@ -1,4 +1,4 @@
-"""Named snapshots: made, listed, dropped. Reading as of one is ``moments``."""
+"""Named snapshots: made, read, dropped. Reading as of one is ``moments``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import Kept
 from turnstile.services.catalog.moments import Moments
-from turnstile.services.catalog.named import snapshot_of, snapshots_of
+from turnstile.services.catalog.named import snapshot_of
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
 
@@ -24,7 +24,7 @@ MAX_BYTES: Final = 262_144
 
 
 class CatalogSnapshots:
-    """Names HEADs, and takes names away."""
+    """Names HEADs, and takes names away. Many of them are listed by ``Listings``."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, moments: Moments) -> None:
         self._world, self._reader, self._committer, self._moments = world, reader, committer, moments
@@ -59,10 +59,6 @@ class CatalogSnapshots:
 
         self._committer.commit(catalog, change)
         return made[0]
-
-    def list(self, catalog: str) -> list[Snapshot]:
-        """All of a catalog, by name. Raises NotFound."""
-        return list(snapshots_of(self._reader.current(catalog), self._reader.store))
 
     def get(self, catalog: str, name: str) -> Snapshot:
         """One of them. Raises NotFound."""
