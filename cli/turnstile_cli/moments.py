@@ -9,7 +9,8 @@ import typer
 
 from turnstile_cli.errors import usage
 
-WORDS: Final = "head:<id>, seq:<number of the log>, time:<2026-11-01T00:00:00Z, or ms since 1970> or snapshot:<name>"
+WORDS: Final = "head:ID, seq:NUMBER of the log, time:2026-11-01T00:00:00Z (or ms since 1970) or snapshot:NAME"
+"""No angle brackets: help is rendered as Markdown, which takes them for HTML and shows nothing."""
 
 AsOf = Annotated[
     str | None,

@@ -3,7 +3,7 @@
 import turnstile_spark
 
 spark = turnstile_spark.session()
-lake = turnstile_spark.attach(spark, name="lake", uri="http://127.0.0.1:8787")
+lake = turnstile_spark.attach(spark, name="lake", uri="http://127.0.0.1:8750")
 spark.sql("CREATE TABLE lake.default.t (id BIGINT)")
 lake.table("default.t").head()
 """

@@ -5,10 +5,24 @@ import re
 import pytest
 import yaml
 
-from tests.unit.docs_kit import ROOT
+from tests.unit.docs_kit import ROOT, snippets
+from turnstile.core.errors import NotFound
+from turnstile_http.errors import STATUS
 
 DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
+
+
+class _Loader(yaml.SafeLoader):
+    """Leaves CloudFormation's tags alone."""
+
+
+_Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
+
+
+def _template(name):
+    """A template of CloudFormation."""
+    return yaml.load((ROOT / name).read_text(), _Loader)
 
 
 def test_every_direct_dependency_has_its_reason():
@@ -24,14 +38,29 @@ def test_every_direct_dependency_has_its_reason():
 
 
 def test_every_alarm_has_a_section_in_the_runbook():
-    class Loader(yaml.SafeLoader):
-        """Leaves CloudFormation's tags alone."""
-
-    Loader.add_multi_constructor("!", lambda loader, suffix, node: suffix)
-    template = yaml.load((ROOT / "infra" / "alarms.yaml").read_text(), Loader)
-    alarms = {name for name, r in template["Resources"].items() if r["Type"] == "AWS::CloudWatch::Alarm"}
+    resources = _template("infra/alarms.yaml")["Resources"]
+    alarms = {name for name, r in resources.items() if r["Type"] == "AWS::CloudWatch::Alarm"}
     sections = set(re.findall(r"^## (\w+)$", (DOCS / "operations.md").read_text(), re.MULTILINE))
     assert alarms <= sections
+
+
+def test_the_command_for_the_alarms_gives_every_parameter_and_takes_what_the_template_puts_out():
+    command = next(s.code for s in snippets() if s.page == "docs/deploy.md" and "infra/alarms.yaml" in s.code)
+    looped = re.search(r"for name in (.+?); do", command, re.DOTALL)[1].replace("\\", " ").split()
+    parameters, outputs = _template("infra/alarms.yaml")["Parameters"], _template("template.yaml")["Outputs"]
+    needed = {name for name, one in parameters.items() if "Default" not in one}
+    assert needed == {"FailureQueueName", *looped}
+    assert {"PublishFailuresName", *looped} <= outputs.keys()
+    assert [name for name in parameters if name not in command + (DOCS / "deploy.md").read_text()] == []
+
+
+def test_every_type_of_error_is_in_the_table_of_the_api():
+    table = (DOCS / "api.md").read_text().split("| status | types |")[1].split("\n\n")[0]
+    domain = (path.read_text() for path in (ROOT / "layers" / "turnstile").rglob("*.py"))
+    missing = {what for text in domain for what in re.findall(r'NotFound\(\s*"([a-z ]+)"', text)}
+    types = {*STATUS, *(NotFound(what, "x").type for what in missing)}
+    assert {"NoSuchSnapshot", "NoSuchClient", "GcRunning"} <= types
+    assert sorted(name for name in types if f"`{name}`" not in table) == []
 
 
 def test_every_parameter_of_the_template_is_explained():

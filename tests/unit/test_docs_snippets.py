@@ -1,7 +1,13 @@
-"""Code in the documentation is code: it parses, its commands exist, and what is marked ``<!-- run: ... -->`` runs."""
+"""Code in the documentation is code: it parses, its commands exist, and what is marked runs: a block with ``<!-- run: stack -->``
+by itself, all blocks of a page with ``<!-- run: page -->`` one after another in one shell.
+
+Iceberg's clients are installed where these tests run, so its Python blocks run as well; those with options of Spark need a
+Spark of their own (tests/iceberg).
+"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +18,7 @@ from tests.unit.docs_kit import ROOT, snippets
 PYTHON = [s for s in snippets() if s.language == "python"]
 SHELL = [s for s in snippets() if s.language == "sh"]
 RUNS = [s for s in snippets() if s.run == "stack"]
+STORIES = sorted({s.page for s in snippets() if s.run == "page"})
 
 
 def _id(snippet):
@@ -42,12 +49,26 @@ def test_shell_parses_and_its_make_targets_and_commands_exist(snippet):
 
 @pytest.mark.parametrize("snippet", RUNS, ids=_id)
 def test_what_is_marked_runs_against_a_stack(snippet, stack):
+    _run([sys.executable, "-c", snippet.code] if snippet.language == "python" else _shell(snippet.code), stack)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", STORIES)
+def test_what_a_page_tells_in_order_runs_in_order(page, stack):
+    story = [s for s in snippets() if s.page == page and s.run == "page"]
+    assert {s.language for s in story} == {"sh"}
+    _run(_shell("".join(s.code for s in story)), stack)
+
+
+def _shell(code):
+    if re.search(r"\bcurl\b", code) and not shutil.which("curl"):
+        pytest.skip("curl is not installed")
+    return ["bash", "-euo", "pipefail", "-c", code.replace(".venv/bin/", "")]
+
+
+def _run(command, stack):
     env = os.environ | {"TURNSTILE_URL": stack.url, "TURNSTILE_TOKEN": stack.token, "TURNSTILE_HOME": str(stack.home)}
     env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
-    if snippet.language == "python":
-        command = [sys.executable, "-c", snippet.code]
-    else:
-        command = ["bash", "-euo", "pipefail", "-c", snippet.code.replace(".venv/bin/", "")]
     ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
