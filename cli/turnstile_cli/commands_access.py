@@ -31,7 +31,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="Table as elsewhere; catalog.namespace or catalog with --on; any word for the metastore; a reference's name.",
+        help="Table as elsewhere; catalog.namespace or catalog with --on; metastore for the metastore; a reference's name.",
     ),
 ]
 Principal = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="A user, a client or a role.")]

@@ -94,7 +94,7 @@ def show_rights(securable_type: str, full_name: str) -> Rights:
     Query()
     if securable_type == REF:
         return _rights(named_refs().rights(full_name))
-    return _rights(_show(securable_type, full_name))
+    return _rights(_show(_own(securable_type, full_name), full_name))
 
 
 @routes.route(OWN, methods=["PATCH"])
@@ -107,9 +107,23 @@ def change_rights(securable_type: str, full_name: str) -> Rights:
     changes = [permissions.Change(one.principal, one.add, one.remove) for one in asked.changes]
     if securable_type == REF:
         return _rights(named_refs().grant(full_name, permissions.checked(changes, check_privileges), owner=owner))
-    kind = permissions.securable(securable_type)
+    kind = _own(securable_type, full_name)
     checked = permissions.changes(kind, changes)
     return _rights(services().grants.change(permissions.target(kind, full_name), checked, owner=owner))
+
+
+def _own(securable_type: str, full_name: str) -> Securable:
+    """The securable type of a path of our own, where a wrong name is no grant on the whole metastore.
+
+    Raises:
+        InvalidRequest: no such type, or another name than the metastore's.
+    """
+    kind = permissions.securable(securable_type, REF)
+    if kind is Securable.METASTORE and full_name != Securable.METASTORE:
+        raise InvalidRequest(
+            f"the metastore is not called {full_name[:60]!r}", field="full_name", remedy="write metastore/metastore"
+        )
+    return kind
 
 
 def _rights(access: Access) -> Rights:

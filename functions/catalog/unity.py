@@ -103,7 +103,7 @@ def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
     Raises:
         NotFound: catalog or schema, or no staging table has this location.
     """
-    services().catalog.reader.current(catalog).namespace(namespace)
+    services().catalog.reader.current(catalog).parent(namespace)
     found = normalise(location)
     try:
         table_id = check_uuid(found.rpartition("/")[2])

@@ -217,4 +217,4 @@ def _require_new(view: View, path: Path) -> None:
     found = view.tree.find(path)
     if found is not None:
         raise CommitFailed(f"requirement failed: {found.kind} '{dotted(*path)}' exists")
-    view.tree.namespace(path[:-1])
+    view.tree.parent(path[:-1])

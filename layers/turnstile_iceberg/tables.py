@@ -121,7 +121,7 @@ class Tables:
             old = entity_at(view, source, what)
             if same and old.name == wanted[-1]:
                 return None
-            view.tree.namespace(target)
+            view.tree.parent(target)
             if not same:
                 require_free(view, wanted, "destination")
             return Edit(
@@ -194,7 +194,7 @@ class Tables:
         """Name and location in one transaction; ``file`` goes again when that is refused for good."""
 
         def change(view: View) -> Edit:
-            view.tree.namespace(namespace)
+            view.tree.parent(namespace)
             path = (*namespace, made.name)
             require_free(view, path, "name")
             writes = self._places.take(place, view.tree.catalog, made.created)
@@ -206,7 +206,7 @@ class Tables:
     def _require_free(self, catalog: str, namespace: Path, table: str) -> Tree:
         """Whether the name is free now, before anything is written for nothing."""
         view = self._context.view(catalog)
-        view.tree.namespace(namespace)
+        view.tree.parent(namespace)
         require_free(view, (*namespace, table), "name")
         return view.tree
 

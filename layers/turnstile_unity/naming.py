@@ -35,17 +35,17 @@ def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
 
 
 def split_schema(full: str) -> tuple[str, str]:
-    """``catalog.schema``; raises NotFound when there is no dot."""
-    catalog, dot, schema = full.partition(".")
-    if not dot:
-        raise NotFound("namespace", full[:600], field="full_name")
+    """``catalog.schema``; raises NotFound when one of them is missing."""
+    catalog, _, schema = full.partition(".")
+    if not (catalog and schema):
+        raise NotFound("namespace", full[:600], field="full_name", remedy="write catalog.schema")
     return catalog, schema
 
 
 def split_table(full: str) -> tuple[str, str, str]:
-    """``catalog.schema.table``; raises NotFound when there are too few dots."""
-    catalog, schema = split_schema(full)
-    above, dot, table = schema.rpartition(".")
-    if not dot:
-        raise NotFound("table", full[:900], field="full_name")
-    return catalog, above, table
+    """``catalog.schema.table``; raises NotFound when one of them is missing."""
+    catalog, _, rest = full.partition(".")
+    schema, _, table = rest.rpartition(".")
+    if not (catalog and schema and table):
+        raise NotFound("table", full[:900], field="full_name", remedy="write catalog.schema.table")
+    return catalog, schema, table

@@ -46,19 +46,27 @@ class Permissions(msgspec.Struct, frozen=True):
     privilege_assignments: list[Assignment]
 
 
-def securable(kind: str) -> Securable:
+def securable(kind: str, *beside: str) -> Securable:
     """The securable type of a path.
+
+    Args:
+        beside: further types that this path may name.
 
     Raises:
         InvalidRequest: one that has no rights of its own here.
     """
     if kind not in {*Securable}:
-        raise InvalidRequest(f"securable type {kind[:40]!r} is not known", field="securable_type")
+        raise InvalidRequest(
+            f"securable type {kind[:40]!r} is not known",
+            field="securable_type",
+            remedy=f"one of {', '.join([*Securable, *beside])}",
+        )
     return Securable(kind)
 
 
 def target(kind: Securable, full_name: str) -> Target:
-    """What a full name of this type means; any name means the one metastore."""
+    """What a full name of this type means. Any name means the one metastore, as on Unity Catalog's own server: its clients
+    write its id, ``metastore`` or the name of something else."""
     if kind is Securable.METASTORE:
         return METASTORE
     if kind is Securable.CATALOG:

@@ -16,7 +16,7 @@ T = "/v1/permissions/table/main.sales.orders"
     ("arguments", "asked", "body"),
     [
         (["show", "sales.orders"], f"GET {T}", None),
-        (["show", "any", "--on", "metastore"], "GET /v1/permissions/metastore/any", None),
+        (["show", "metastore", "--on", "metastore"], "GET /v1/permissions/metastore/metastore", None),
         (["grant", "sales.orders", "bob", "select", "MODIFY"], f"PATCH {T}",
          {"changes": [{"principal": "bob", "add": ["SELECT", "MODIFY"]}]}),
         (["grant", "main.sales.eu", "bob", "USE_SCHEMA", "--on", "schema"], "PATCH /v1/permissions/schema/main.sales.eu",

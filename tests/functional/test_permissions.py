@@ -105,7 +105,7 @@ def test_what_has_no_meaning_is_refused(realm: Realm, securable: str, body: dict
     ("securable", "code"),
     [("catalog/nope", "CATALOG_NOT_FOUND"), ("schema/main.nope", "SCHEMA_NOT_FOUND"), ("schema/main", "SCHEMA_NOT_FOUND"),
      ("table/main.sales.nope", "TABLE_NOT_FOUND"), ("table/main.nope.t", "SCHEMA_NOT_FOUND"),
-     ("table/sales", "SCHEMA_NOT_FOUND")],
+     ("table/sales", "TABLE_NOT_FOUND")],
 )  # fmt: skip
 def test_what_is_missing_has_no_grants(realm: Realm, securable: str, code: str) -> None:
     answer = patch(realm, securable, change("ann", []))
@@ -152,7 +152,7 @@ def test_inherited_grants_are_not_repeated(realm: Realm) -> None:
 
 
 def test_the_metastore_has_no_owner_and_its_rights_are_admins_to_give(realm: Realm) -> None:
-    assert realm.ask("root", "PATCH", "/v1/permissions/metastore/m", {"owner": "ann"}).status == 400
+    assert realm.ask("root", "PATCH", "/v1/permissions/metastore/metastore", {"owner": "ann"}).status == 400
     assert patch(realm, "metastore/m", change("ann", ["CREATE CATALOG"]), user="ann").status == 403
 
 

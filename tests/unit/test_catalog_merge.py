@@ -39,12 +39,20 @@ def test_what_is_not_there_begins_with_the_value_and_the_rest_stays() -> None:
     assert after == {"k": "v", "rows": "5", "low": "3", "high": "-1"}
 
 
-@pytest.mark.parametrize(("stored", "value"), [("many", 1), ("1.5", 1), ("", 1), (str(2**63 - 1), 1), ("0", 2**63)])
+@pytest.mark.parametrize(
+    ("stored", "value"),
+    [("many", 1), ("1.5", 1), ("", 1), (str(2**63 - 1), 1), ("0", 2**63), ("1_0", 1), (" 1", 1), ("1\n", 1), ("٣", 1), ("9" * 5_000, 1)],
+)  # fmt: skip
 def test_what_is_no_number_or_too_large_is_refused_and_named(stored: str, value: int) -> None:
     with pytest.raises(InvalidRequest) as refused:
         merged({"n": stored}, {"n": Merge("add", value)})
     assert refused.value.field == "merge.n"
     assert refused.value.remedy
+
+
+def test_a_whole_number_may_have_a_sign() -> None:
+    for stored, after in (("+5", "6"), ("-5", "-4"), ("007", "8")):
+        assert merged({"n": stored}, {"n": Merge("add", 1)}) == {"n": after}
 
 
 def test_counters_changed_by_many_at_once_lose_nothing() -> None:

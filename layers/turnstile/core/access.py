@@ -67,7 +67,7 @@ metastore. Files outside the lake root are the metastore's, as long as external 
 MAX_PRINCIPALS: Final = 200
 """Principals with grants on one securable; a role is one, whoever is in it."""
 
-_PRINCIPAL: Final = re.compile(r"[^\x00-\x1f\x7f]{1,255}")
+_PRINCIPAL: Final = re.compile(r"(?!\s)[^\x00-\x1f\x7f]{1,255}(?<!\s)")
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
@@ -137,7 +137,11 @@ def owner_for(principal: Principal) -> str:
 def check_principal(name: str, field: str) -> str:
     """``name`` if it can name a user, a service or a role; raises InvalidRequest otherwise."""
     if not _PRINCIPAL.fullmatch(name):
-        raise InvalidRequest(f"{field} is not the name of a principal", field=field, remedy="use 1 to 255 characters")
+        raise InvalidRequest(
+            f"{field} is not the name of a principal",
+            field=field,
+            remedy="use 1 to 255 characters, without space around them",
+        )
     return name
 
 

@@ -65,6 +65,8 @@ class UnsupportedTable(TurnstileError):
 class NotFound(TurnstileError):
     """Something named in the request does not exist; ``what`` is catalog, namespace, table, staging table, ..."""
 
+    usual_remedy = "check the name, and that it was not dropped or renamed"
+
     def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
         self.type = "NoSuch" + "".join(word.capitalize() for word in what.split())

@@ -6,6 +6,7 @@ and nobody has to read the number first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -14,6 +15,8 @@ import msgspec
 from turnstile.core.errors import InvalidRequest
 
 _MOST: Final = 2**63 - 1
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
+"""As path queries read numbers (``path_query.query``): Python's ``int`` takes "1_0", " 1" and other scripts' digits, too."""
 
 
 class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,14 +42,13 @@ def merged(properties: Mapping[str, str], merges: Mapping[str, Merge]) -> dict[s
 def _merged(name: str, stored: str | None, merge: Merge) -> int:
     if stored is None:
         return merge.value
-    try:
-        number = int(stored)
-    except ValueError:
+    if not _WHOLE.fullmatch(stored):
         raise InvalidRequest(
             f"property {name!r} is {stored!r}, which is no whole number",
             field=f"merge.{name}",
             remedy="set it to a number first",
-        ) from None
+        )
+    number = int(stored)
     if merge.op == "add":
         return number + merge.value
     return min(number, merge.value) if merge.op == "min" else max(number, merge.value)

@@ -37,7 +37,9 @@ State = Literal["live", "deleted"]
 LIVE: Final = "live"
 DELETED: Final = "deleted"
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_@.-]{1,255}")
+_NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9_@.-]{1,255}")
+"""Not the two that a path takes for itself and its parent: clients leave them out of a URL (RFC 3986, 5.2.4)."""
+
 _REQUEST: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _TOKEN: Final = re.compile(r"(0|[1-9][0-9]{0,15})\.[0-9a-f]{24}")
 
@@ -222,7 +224,7 @@ def check_ref(name: str) -> str:
         raise InvalidRequest(
             f"name {name[:60]!r} cannot name a reference",
             field="name",
-            remedy="use 1 to 255 letters, digits, '_', '-', '.' or '@'",
+            remedy="use 1 to 255 letters, digits, '_', '-', '.' or '@', but not '.' or '..'",
         )
     return name
 

@@ -93,9 +93,16 @@ class Tree:
 
     def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
         """The namespace ``path``; raises NotFound."""
+        return self._namespace(path, field, "check the name")
+
+    def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
+        """The namespace ``path``, which something is to be put into; raises NotFound."""
+        return self._namespace(path, field, "create it first, or check the name")
+
+    def _namespace(self, path: Path, field: str, remedy: str) -> IndexEntry:
         entry = self.find(path)
         if entry is None or entry.kind != NAMESPACE:
-            raise NotFound("namespace", dotted(self.catalog, *path), field=field, remedy="create it first")
+            raise NotFound("namespace", dotted(self.catalog, *path), field=field, remedy=remedy)
         return entry
 
     def table(self, namespace: Path, name: str) -> IndexEntry:

@@ -251,6 +251,15 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
 
 def denied(principal: Principal, need: Need) -> PermissionDenied:
     """The refusal, the same whether or not the target exists."""
+    if need.rule is nobody:
+        return PermissionDenied(
+            f"'{principal.name}' is no admin, and this is for admins", remedy="ask an admin to do it"
+        )
+    if need.target == METASTORE:
+        return PermissionDenied(
+            f"'{principal.name}' may not {need.rule.__name__.replace('_', ' ')}",
+            remedy="ask an admin for the grant on the metastore",
+        )
     kind = "table" if need.rule in TABLE_RULES else "securable"
     return PermissionDenied(
         f"'{principal.name}' may not {need.rule.__name__.replace('_', ' ')}: {kind} '{need.target}'",

@@ -149,7 +149,7 @@ class Publisher:
         except Exception as error:  # whatever the store's client raises: no table of this store can be read
             raise TableUnread(f"the HEAD of {table_id} could not be read: {error}", remedy="try again") from error
         if row is None:
-            raise NotFound("table", table_id, field="table_id")
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
         return TableHead.from_row(row)
 
     def _copy(self, head: TableHead, run: _Run) -> tuple[Positioned, StorageFault] | None:
@@ -185,7 +185,7 @@ class Publisher:
                 self._faults("publish.identities")
             answer = self._refs.write(raise_floor(head, target, idle=target == head.latest))
             if answer.row is None:
-                raise NotFound("table", head.table_id, field="table_id")
+                raise NotFound("table", head.table_id, field="table_id", remedy="load the table by name again")
             head = TableHead.from_row(answer.row)
             if isinstance(answer, Accepted):
                 self._faults("publish.floor")

@@ -64,7 +64,7 @@ class Recoverer:
         """
         row = self._world.refs.read(self._world.space.table(table_id))
         if row is None:
-            raise NotFound("table", table_id, field="table_id")
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
         head = TableHead.from_row(row)
         if may_recover(head) and (stuck_at(head) is not None or self._unknowns.after(head)):
             head = self._write(head, begin_recovery(head, self._world.clock.now_ms()), "recover.begun")
@@ -112,7 +112,7 @@ class Recoverer:
         """The HEAD after ``change``, or as it is where somebody else was faster."""
         answer = self._world.refs.write(change)
         if answer.row is None:
-            raise NotFound("table", head.table_id, field="table_id")
+            raise NotFound("table", head.table_id, field="table_id", remedy="load the table by name again")
         if isinstance(answer, Accepted):
             self._faults(point)
         return TableHead.from_row(answer.row)

@@ -112,7 +112,7 @@ class Repairer:
     def _head(self, table_id: str) -> TableHead:
         row = self._world.refs.read(self._world.space.table(table_id))
         if row is None:
-            raise NotFound("table", table_id, field="table_id")
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
         return TableHead.from_row(row)
 
     def _look(self, head: TableHead) -> Diagnosis:

@@ -67,7 +67,7 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
             remedy=f"name one before it: ns.{to[0]}",
         )
     if len(to) > 1:
-        view.tree.namespace(to[:-1], "to")
+        view.tree.parent(to[:-1], "to")
     require_free(view, to, "to")
     found = _found(tree, source, entry)
     _check_deep(found, source, to)

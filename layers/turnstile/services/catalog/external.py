@@ -86,7 +86,7 @@ class Externals:
         path, keys = (*namespace, name), keys_above(world.space, location)
 
         def change(view: View) -> Edit:
-            view.tree.namespace(namespace)
+            view.tree.parent(namespace)
             require_free(view, path, "name")
             rows = world.refs.read_many(keys)
             found = conflict(world.space, location, rows)

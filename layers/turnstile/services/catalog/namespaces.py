@@ -58,7 +58,7 @@ class Namespaces:
             InvalidRequest: not a name, or more than ``MAX_LEVELS`` levels.
             AlreadyExists: the name is taken by a namespace or a table, perhaps in another case.
         """
-        check_path(path)
+        check_path(path, "name")
         now = self._world.clock.now_ms()
         ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
 
@@ -73,7 +73,7 @@ class Namespaces:
                 elif found is None:
                     put[here] = Namespace(name, id, now, access=access)
                 else:
-                    view.tree.namespace(here, "name")
+                    view.tree.parent(here, "name")
             return Edit(f"create namespace {dotted(*path)}", put=put)
 
         tree = self._committer.commit(catalog, change)

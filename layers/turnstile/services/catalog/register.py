@@ -108,7 +108,7 @@ class Registrar:
                 return None
             if taken:
                 raise _used(table_id, taken[-1], principal)
-            view.tree.namespace(namespace)
+            view.tree.parent(namespace)
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(namespace), name)
             head = new_head_row(

@@ -68,7 +68,7 @@ class Renamer:
                 )
             if same and old.name == new_name:
                 return None
-            view.tree.namespace(target)
+            view.tree.parent(target)
             if not same:
                 require_free(view, wanted, "name")
             full = dotted(view.tree.catalog, *view.written(target), new_name)

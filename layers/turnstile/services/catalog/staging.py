@@ -75,7 +75,7 @@ class Staging:
         check_identifier(name, "name")
         root = self._zones.ensure(self._root)
         view = View(self._reader.current(catalog), self._reader.store)
-        view.tree.namespace(namespace)
+        view.tree.parent(namespace)
         require_free(view, (*namespace, name), "name")
         written = view.written(namespace)
         table_id = self._world.ids.uuid()

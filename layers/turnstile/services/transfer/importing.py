@@ -158,7 +158,7 @@ class Importer:
                 return None
             if taken:
                 raise _elsewhere(location, taken[-1])
-            view.tree.namespace(path[:-1])
+            view.tree.parent(path[:-1])
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
             head = new_head_row(

@@ -100,7 +100,7 @@ class Surveyor:
         if entry is not None and found.owner and entry.table_id == found.owner:
             found.done = True
             return
-        tree.namespace(path[:-1])
+        tree.parent(path[:-1])
         require_free(View(tree, self._reader.store), path, "name")
 
     def _place(self, found: Survey) -> None:
