@@ -6,15 +6,13 @@ from typing import Final, TypeVar
 
 from turnstile_http.bodies import decode
 from turnstile_http.request import BodyLimit, current
-from turnstile_iceberg.files import MAX_BYTES
 from turnstile_iceberg.nulls import stripped
+from turnstile_iceberg.requests import MAX_BODY
 
 T = TypeVar("T")
 
-BODIES: Final = BodyLimit(
-    MAX_BYTES, "put less into one request: fewer tables, or fewer snapshots and statistics of one"
-)
-"""As much as a metadata file may hold, since one commit may write all of it (and Lambda takes 6 MB, JSON in JSON)."""
+BODIES: Final = BodyLimit(MAX_BODY, "put less into one request: fewer tables, or fewer snapshots and statistics of one")
+"""As much as gets here at all: one commit may write a whole metadata file, and there is no other way to send it."""
 
 
 def body(shape: type[T]) -> T:

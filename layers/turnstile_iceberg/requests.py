@@ -3,6 +3,8 @@ done by anybody, and unknown kinds of updates and requirements are refused."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from turnstile_iceberg.partition import PartitionSpec, SortOrder
@@ -10,6 +12,9 @@ from turnstile_iceberg.requirements import AssertViewUuid, TableRequirement
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.updates import TableUpdate, ViewUpdate
 from turnstile_iceberg.view_metadata import ViewVersion
+
+MAX_BODY: Final = 4_500_000
+"""Bytes of a body. Lambda gets at most 6 MB, with the body as text within JSON: that is some 4.5 MB of usual JSON."""
 
 
 class Body(msgspec.Struct, frozen=True, rename="kebab"):

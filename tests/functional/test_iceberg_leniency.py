@@ -9,8 +9,8 @@ import pytest
 
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, VIEW, Iceberg, add_snapshot, refused, set_ref
 from tests.functional.iceberg_readers import check
-from turnstile_http.request import MAX_BODY
-from turnstile_iceberg.files import MAX_BYTES
+from turnstile_http.request import MAX_BODY as OF_OTHERS
+from turnstile_iceberg.requests import MAX_BODY
 
 COLUMN = {"id": 1, "name": "id", "type": "long", "required": True, "doc": None}
 
@@ -112,10 +112,10 @@ def test_i9_a_file_that_clients_cannot_read_is_not_registered(client: Iceberg, m
     assert client.heads() == before
 
 
-def test_a_body_may_be_as_large_as_a_metadata_file_and_not_larger(client: Iceberg) -> None:
+def test_a_body_may_be_as_large_as_what_gets_here_and_not_larger(client: Iceberg) -> None:
     def commit(size: int) -> Any:
         return {"action": "set-properties", "updates": {"n": "x" * size}}
 
-    assert client.commit(commit(MAX_BODY * 2)).status == 200
-    said = refused(client.commit(commit(MAX_BYTES)), 400, "BadRequestException")
-    assert f"over the limit of {MAX_BYTES}" in said and "fewer" in said and "inline" not in said
+    assert client.commit(commit(OF_OTHERS * 3)).status == 200
+    said = refused(client.commit(commit(MAX_BODY)), 400, "BadRequestException")
+    assert f"over the limit of {MAX_BODY}" in said and "fewer" in said and "inline" not in said
