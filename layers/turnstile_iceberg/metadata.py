@@ -18,6 +18,7 @@ from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortO
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.snapshots import (
     MAIN,
+    NONE,
     EncryptedKey,
     MetadataLogEntry,
     PartitionStatisticsFile,
@@ -29,9 +30,6 @@ from turnstile_iceberg.snapshots import (
 
 NEWEST: Final = 3
 """The newest format version that is served."""
-
-NONE: Final = -1
-"""``current-snapshot-id`` of a table without one, in versions 1 and 2."""
 
 
 class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):

@@ -11,6 +11,9 @@ from turnstile_iceberg.integers import Int32, Int64, NonNegative64, Positive32, 
 MAIN: Final = "main"
 """The branch whose head is the table's current snapshot."""
 
+NONE: Final = -1
+"""``current-snapshot-id`` of a table without one, in versions 1 and 2."""
+
 
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     """A state of the table; ``sequence_number`` 0 in format 1. Only format 1 knows ``manifests`` without a list."""
@@ -30,6 +33,8 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     def __post_init__(self) -> None:
         if self.parent_snapshot_id == self.snapshot_id:  # told with its path, as a wrong type is
             raise ValueError(f"snapshot {self.snapshot_id} is its own parent")
+        if self.snapshot_id == NONE:
+            raise ValueError(f"no snapshot is called {NONE}, which says in metadata files that there is none")
 
 
 class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):

@@ -42,6 +42,7 @@ def schema(**first: Any) -> dict[str, Any]:
     [
         (add_snapshot(HUGE), "snapshot.snapshot-id"),
         (add_snapshot(-(2**63) - 1), "snapshot.snapshot-id"),
+        (add_snapshot(-1), "snapshot"),
         (add_snapshot(1, sequence=HUGE), "snapshot.sequence-number"),
         (add_snapshot(1, sequence=2**63), "snapshot.sequence-number"),
         (add_snapshot(1, sequence=-5), "snapshot.sequence-number"),
