@@ -7,15 +7,19 @@ from typing import Any, Final
 
 import pytest
 
-from tests.functional.http import Http
+from tests.fakes import delta
+from tests.functional.http import Http, function
 from tests.functional.iceberg_kit import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, stack
 from tests.functional.unity_kit import B, Unity
+from turnstile.core.answer_size import MOST
 from turnstile.core.entities import Entity, External, Namespace
 from turnstile.core.iceberg_entities import IcebergTable
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.external import MAX_BYTES as OF_EXTERNAL
+from turnstile.services.catalog.namespaces import MAX_LEVELS
 from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.services.paths import published_path
 
 __all__ = ["stack"]
 
@@ -57,14 +61,14 @@ def test_listings_and_queries_end_their_pages_by_what_the_answer_takes(stack: St
 
 
 def test_long_names_count_as_often_as_they_are_told(stack: Stack) -> None:
-    above = tuple(f"{depth}".rjust(255, "x") for depth in range(4))
+    above = tuple(f"{depth}".rjust(255, "x") for depth in range(MAX_LEVELS - 1))
     services = build(stack.world, lake_root="file:///lake")
     services.namespaces.create("main", above)
     names = [f"{n}".rjust(255, "y") for n in range(900)]
     fill(services, *(Namespace(name, name[-36:], 1) for name in names), below=above)
     assert sum(pages(stack.http, NAMESPACES, "namespaces", parent=".".join(above))) == 900
-    assert sum(pages(stack.http, f"{B}/schemas", "schemas", catalog_name="main")) == 905
-    assert sum(pages(stack.http, "/v1/find", "found", query="/main" + "/*" * 5)) == 900
+    assert sum(pages(stack.http, f"{B}/schemas", "schemas", catalog_name="main")) == 910
+    assert sum(pages(stack.http, "/v1/find", "found", query="/main" + "/*" * MAX_LEVELS)) == 900
 
 
 def test_catalogs_of_unity_end_their_pages_so_as_well(stack: Stack) -> None:
@@ -89,14 +93,14 @@ def test_the_largest_external_table_fits_alone_and_many_of_them_page_by_page(whe
         "many columns": External(columns=tuple({**column, "name": f"c{n}"} for n in range(room // 45))),
     }[where]
     comment = "\x01" * room if where == "comment" else None
-    for n in range(3):
+    for n in range(2):
         services.externals.register(
             "main", ("sales",), f"e{n}", location=f"s3://other/e{n}", format="delta", about=about, comment=comment
         )
-    assert sum(pages(unity.cold, f"{B}/tables", "tables", catalog_name="main", schema_name="sales")) == 3
-    assert unity.call("GET", f"{B}/tables/main.sales.e0").status == 200
-    assert unity.call("GET", f"{B}/delta/v1/catalogs/main/schemas/sales/tables/e0").status == 200
-    assert sum(pages(unity.cold, "/v1/find", "found", query="/main/sales/*")) == 3
+    assert sum(pages(unity.cold, f"{B}/tables", "tables", catalog_name="main", schema_name="sales")) == 2
+    assert unity.cold.get(f"{B}/tables/main.sales.e0").status == 200
+    assert unity.hot.get(f"{B}/delta/v1/catalogs/main/schemas/sales/tables/e0").status == 200
+    assert sum(pages(unity.cold, "/v1/find", "found", query="/main/sales/*")) == 2
 
 
 def test_the_comment_of_a_table_has_a_limit(stack: Stack) -> None:
@@ -108,6 +112,23 @@ def test_the_comment_of_a_table_has_a_limit(stack: Stack) -> None:
         assert error["remedy"] and error["size"] > 32_768
     assert stack.http.post(path, {"name": "t", "table_id": id, "comment": "\x01" * 32_768}).status == 201
     assert stack.http.get(path + "/t/entry").json["comment"] == "\x01" * 32_768
+
+
+def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(stack: Stack) -> None:
+    """Its log decides on schema and properties, and may say more than an answer holds."""
+    services = build(stack.world, lake_root="file:///lake")
+    made = services.staging.create("main", ("default",), "wide")
+    zero = delta.version_zero("create", stack.world.clock.now_ms(), quotes='"' * 1_600_000)
+    stack.world.storages.open(made.location).put_if_absent(published_path(0), zero)
+    services.registrar.register("main", ("default",), "wide", made.table_id)
+    commit = function("commit")
+    commit.use_world(stack.world)
+    error = Http(commit.app).get(f"{DEFAULT}/tables/wide").error
+    assert (error["type"], error["code"], error["limit"]) == ("TooLarge", 413, MOST)
+    assert error["size"] > MOST and error["remedy"]
+    assert stack.http.get(f"{B}/tables/main.default.wide").status == 400
+    assert Http(commit.app).get(f"{B}/delta/v1/catalogs/main/schemas/default/tables/wide").status == 400
+    assert stack.http.get(f"{DEFAULT}/tables").status == 200
 
 
 # -- Iceberg ----------------------------------------------------------------------------------------------------------
@@ -147,12 +168,15 @@ def test_a_file_to_be_registered_is_measured_as_an_answer_would_have_it() -> Non
 def test_names_without_pages_are_all_told_or_refused() -> None:
     client = Iceberg()
     services = client.services.open_catalog
-    names = [f"{n}".rjust(255, "x") for n in range(18_000)]
-    fill(services, *(IcebergTable(name, name[-36:], "s3://b/t", "s3://b/t/m", 1) for name in names), below=("sales",))
-    assert "pageToken" in refused(client.get(f"{SALES}/tables"), 400, "BadRequestException")
+    above = tuple(f"{depth}".rjust(255, "x") for depth in range(MAX_LEVELS - 1))
+    services.namespaces.create("main", above)
+    names = [f"{n}".rjust(255, "x") for n in range(2_500)]
+    fill(services, *(IcebergTable(name, name[-36:], "s3://b/t", "s3://b/t/m", 1) for name in names), below=above)
+    path = f"{MAIN}/namespaces/{'%1F'.join(above)}/tables"
+    assert "pageToken" in refused(client.get(path), 400, "BadRequestException")
     found, token = 0, ""
-    for _ in range(18):
-        answer = client.get(f"{SALES}/tables", pageToken=token)
+    for _ in range(3):
+        answer = client.get(path, pageToken=token)
         found, token = found + len(answer.json["identifiers"]), answer.json["next-page-token"]
-    assert (found, token) == (18_000, None)
+    assert (found, token) == (2_500, None)
     assert client.get(f"{MAIN}/namespaces").status == 200

@@ -216,6 +216,13 @@ def recovering(site: Site, id: str) -> Answer:
     return good(site, id)
 
 
+def with_no_room(site: Site) -> Answer:
+    """As if its schema took megabytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnstile.core.answer_size.MOST", 1_000)
+        return good(site, "loadTable")
+
+
 def name_taken(site: Site) -> Answer:
     site.register("taken", site.stage("taken"))
     return site.ask("renameTable", {"name": "taken"})
@@ -272,6 +279,7 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("commit", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(site, "commit"),
     ("listCommits", 409): lambda site: recovering(site, "listCommits"),
     ("loadTable", 409): lambda site: recovering(site, "loadTable"),
+    ("loadTable", 413): with_no_room,
     ("dropTable", 409): lambda site: recovering(site, "dropTable"),
     ("renameNamespace", 409): lambda site: recovering(site, "renameNamespace"),
     ("renameTable", 409): name_taken,

@@ -50,6 +50,14 @@ def test_what_may_mean_another_place_is_refused_by_name(written: str) -> None:
     assert refused.value.remedy
 
 
+def test_i10_a_location_is_as_long_as_a_key_may_be_in_bytes() -> None:
+    for letter, size in (("x", 1), ("é", 2), ("漢", 3)):
+        longest = "s3://b/" + letter * ((1024 - 7) // size)
+        assert normalise(longest) == longest
+        with pytest.raises(InvalidRequest, match="longer than 1024 bytes"):
+            normalise(longest + letter)
+
+
 def test_ancestors_reach_up_to_the_bucket() -> None:
     assert ancestors("s3://b/x/y") == ("s3://b", "s3://b/x")
     assert ancestors("file:///x/y") == ("file://", "file:///x")

@@ -13,7 +13,7 @@ from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.errors import InvalidRequest
 
 MAX_LENGTH: Final = 1024
-"""Characters: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
+"""Bytes in UTF-8: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
 
 MAX_DEPTH: Final = 40
 """Path components: an import writes one row for each of them in one transaction of at most 100."""
@@ -57,8 +57,8 @@ def normalise(location: str) -> str:
     normal = f"{scheme}://{'' if scheme == 'file' else authority}" + "".join(
         f"/{component}" for component in components
     )
-    if len(normal) > MAX_LENGTH:
-        raise _refused(location, f"is longer than {MAX_LENGTH} characters", "use a shorter path")
+    if len(normal.encode()) > MAX_LENGTH:
+        raise _refused(location, f"is longer than {MAX_LENGTH} bytes", "use a shorter path")
     return normal
 
 

@@ -109,6 +109,7 @@ class Moments:
             InvalidRequest: a token that is damaged, expired or of another listing.
             NotFound, PermissionDenied: as ``at``.
         """
+        parent = paging.place(parent)
         kind = kind if as_of is None else f"{kind} {to_text(as_of)}"
         now = self._clock.now_ms()
         if not page_token:

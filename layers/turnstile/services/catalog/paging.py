@@ -29,8 +29,8 @@ _CHECK: Final = 6
 
 
 class Token(msgspec.Struct, frozen=True, array_like=True):
-    """Where a listing goes on: in ``catalog`` at ``head``, among children of a kind of ``parent`` (an index key), after
-    ``after``; ``began`` when its first page was read (ms)."""
+    """Where a listing goes on: in ``catalog`` at ``head``, among children of a kind of ``parent`` (see ``place``), after
+    ``after`` (an index key); ``began`` when its first page was read (ms)."""
 
     catalog: str
     head: str
@@ -41,6 +41,12 @@ class Token(msgspec.Struct, frozen=True, array_like=True):
 
 
 _DECODER: Final = msgspec.msgpack.Decoder(Token)
+
+
+def place(key: str) -> str:
+    """What a token says of the index key whose children are listed: enough to tell them apart. The key itself would be
+    there twice, and a query holds 8 KiB; names have up to 255 characters a level."""
+    return hashlib.sha256(key.encode()).hexdigest()[:24] if key else ""
 
 
 def to_text(token: Token) -> str:
