@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -94,6 +94,7 @@ class _Look:
     began: int
     now: int
     fence: Fence
+    kept_files: BloomFilter | None = None
 
     def owner_key(self, entity: IcebergEntity) -> str:
         """refs key of the location's owner."""
@@ -120,14 +121,17 @@ class _Look:
         for batch in batched((item for item in items if item is not None), _BATCH):
             yield Batch(batch, partial(self._remove, entity, owner, batch))
 
-    @cached_property
+    @property
     def _named(self) -> BloomFilter:
-        """The files that kept HEADs name beside the present one."""
-        named = BloomFilter(_BITS, self.now)
-        for tree in (self.kept.edge, *self.kept.others()):
-            for entity in _entities(self.reader, tree, unlike=self.kept.current):
-                named.add(entity.metadata)
-        return named
+        """The files that kept HEADs name beside the present one. (A ``cached_property`` of Python 3.11 would make all looks
+        of the process wait for the one that reads.)"""
+        if self.kept_files is None:
+            named = BloomFilter(_BITS, self.now)
+            for tree in (self.kept.edge, *self.kept.others()):
+                for entity in _entities(self.reader, tree, unlike=self.kept.current):
+                    named.add(entity.metadata)
+            self.kept_files = named
+        return self.kept_files
 
     def _logged(self, entity: IcebergEntity) -> frozenset[str] | Trouble:
         """The files that the current one names as its predecessors."""
