@@ -264,6 +264,23 @@ def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
     assert 2 <= len(sizes) <= 4
 
 
+@pytest.mark.parametrize("place", ["comment", "property", "property of a Delta table"])
+def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> None:
+    """What is compared is whoever's text, so what a request does is bounded by its amount and not by its entries."""
+    text = "x" * 5_000
+    thing = Thing(comment=text) if place == "comment" else Thing(properties={"p": text}, table="Delta" in place)
+    there = {("n",): Thing(), **{("n", f"e{number:02}"): thing for number in range(40)}}
+    services = made(there)
+    query = f'/main/*/[{"comment" if place == "comment" else "p"} like "%x_y%"]'
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(find, "AT_ONCE", 5)
+        patch.setattr(find, "LOOKS", 100)
+        pages, token = 1, finder(services).find(query).next_token
+        while token is not None:
+            pages, token = pages + 1, finder(services).find(query, page_token=token).next_token
+    assert 3 <= pages <= 4, "40 entries of 5 looks and one"
+
+
 # -- rights -------------------------------------------------------------------------------------------------------
 
 

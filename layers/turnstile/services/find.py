@@ -26,7 +26,7 @@ from turnstile.core.catalog_paths import Path, dotted, fold, key_of, path_of
 from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.path_query.parser import parse
-from turnstile.core.path_query.query import Query, Step, holds
+from turnstile.core.path_query.query import Query, Step, Subject, holds
 from turnstile.core.path_query.reach import reach_of
 from turnstile.core.path_query.scan import Child, children
 from turnstile.core.path_query.text import to_text
@@ -34,7 +34,7 @@ from turnstile.services.catalog.listing import size_of
 from turnstile.services.catalog.moments import Moments, Start
 from turnstile.services.catalog.paging import page_size
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.find_subjects import TableProperties, named, whole
+from turnstile.services.find_subjects import TableProperties, characters, named, whole
 from turnstile.services.metadata import Snapshots
 from turnstile.world import World
 
@@ -43,6 +43,9 @@ AT_ONCE: Final = 100
 
 LOOKS: Final = 10_000
 """A page ends when so many entries were looked at, however few of them matched: a request has seconds, not minutes."""
+
+LOOK_CHARACTERS: Final = 1_000
+"""Text of an entry that counts as one look more: it has to be read, and compared with every part of the query."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -182,14 +185,18 @@ class _Walk:
         """Those of a batch that pass, judged with all that can be known of them."""
         entities = self._store.entities(self._tree.catalog, [entry.obj for _, entry in batch])
         seen = [(child, entities[child[1].obj]) for child in self._visible(batch, entities)]
-        judged = [(child, entity, holds(step.where, whole(entity))) for child, entity in seen]
+        judged = [(child, entity, self._holds(step, whole(entity))) for child, entity in seen]
         undecided = [(child, entity) for child, entity, held in judged if held is None]
         known = self._known(undecided)
         return [
             _Hit(child[0], entity)
             for child, entity, held in judged
-            if (held if held is not None else holds(step.where, whole(entity, known.get(child[1].table_id, {}))))
+            if (held if held is not None else self._holds(step, whole(entity, known.get(child[1].table_id, {}))))
         ]
+
+    def _holds(self, step: Step, subject: Subject) -> bool | None:
+        self.looks += characters(subject) // LOOK_CHARACTERS
+        return holds(step.where, subject)
 
     def _known(self, undecided: list[tuple[Child, Entity]]) -> dict[str, Mapping[str, str]]:
         """Properties of Delta tables that the predicate asks for, by uuid."""

@@ -40,6 +40,13 @@ def _own(entity: Entity) -> Mapping[str, str] | None:
     return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which nobody opens for this
 
 
+def characters(subject: Subject) -> int:
+    """How much text there is to compare with a query."""
+    said = [value for value in subject.attributes.values() if isinstance(value, str)]
+    properties = subject.properties or {}
+    return sum(map(len, said)) + sum(map(len, properties)) + sum(map(len, properties.values()))
+
+
 class TableProperties:
     """Properties of Delta tables, as their HEADs have them now."""
 
