@@ -69,6 +69,7 @@ def _shell(code):
 def _run(command, stack):
     env = os.environ | {"TURNSTILE_URL": stack.url, "TURNSTILE_TOKEN": stack.token, "TURNSTILE_HOME": str(stack.home)}
     env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
+    env["TMPDIR"] = str(stack.home)  # what they leave behind goes with the stack
     ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
