@@ -147,6 +147,7 @@ def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(stack: Stack) -
         (("POST", NAMESPACES, {"name": "a..b"}), "InvalidRequest"),
         (("PATCH", DEFAULT, {"set": {"x": "y" * 40_000}}), "TooLarge"),
         (("PATCH", f"{NAMESPACES}/none", COUNT), "NoSuchNamespace"),
+        (("PATCH", DEFAULT, {"merge": {"x" * 30_000: {"op": "add", "value": 2**70}}}), "InvalidRequest"),
         (("POST", f"{CATALOG}/reset", {"to": {"seq": 10_000}}), "NoSuchCatalogCommit"),
     ],
 )

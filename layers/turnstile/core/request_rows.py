@@ -4,7 +4,7 @@
 
 The row of an accepted request is written in the transaction that changed something, so it is there if and only if the
 change is; that of a refused one when the refusal is final. Whoever sends the request again is told the same (I3), as far
-as a small row holds it: texts are cut, and of the details those are kept that are one value each.
+as a small row holds it: texts are cut, and details that are too long are left out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ request (``services.catalog.attempts.OUTLIVED_MS``, and what a swap is on its wa
 
 DONE: Final = 200
 
-_MESSAGE: Final = 2_000
-_REMEDY: Final = 500
-_FIELD: Final = 500
-"""Characters of a refusal that are kept; more than all but quoted input has."""
+_TEXT: Final = 1_100
+"""Characters of a refusal's message, field and remedy that are kept: more than an answer has (``turnstile_http.errors``),
+so that one which was cut is cut there again."""
 
 _DETAILS: Final = 1_000
 """Bytes of its details, as JSON."""
@@ -88,14 +87,14 @@ def remember(
 
 def _refusal(error: TurnstileError) -> Row:
     """What a row keeps of a refusal."""
-    row: Row = {"type": error.type, "message": error.message[:_MESSAGE]}
+    row: Row = {"type": error.type, "message": error.message[:_TEXT]}
     if error.field is not None:
-        row["field"] = error.field[:_FIELD]
+        row["field"] = error.field[:_TEXT]
     if error.remedy is not None:
-        row["remedy"] = error.remedy[:_REMEDY]
+        row["remedy"] = error.remedy[:_TEXT]
     kept: dict[str, Any] = {}
     for name, value in error.details.items():
-        if isinstance(value, str | int | float | None) and len(msgspec.json.encode({**kept, name: value})) <= _DETAILS:
+        if len(msgspec.json.encode({**kept, name: value})) <= _DETAILS:
             kept[name] = value
     if kept:
         row["details"] = msgspec.json.encode(kept).decode()
