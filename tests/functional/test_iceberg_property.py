@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.examples import examples
+from tests.functional.http import Answer
 from tests.functional.iceberg_kit import (
     SALES,
     SCHEMA,
@@ -20,6 +23,7 @@ from tests.functional.iceberg_kit import (
     set_properties,
     set_ref,
 )
+from tests.functional.iceberg_readers import check
 
 NULLS = {"source-id": 1, "transform": "identity", "direction": "asc", "null-order": "nulls-first"}
 COMMIT: dict[str, Any] = {
@@ -95,6 +99,12 @@ def client() -> Iceberg:
     return made
 
 
+def readable(answer: Answer) -> None:
+    """Clients can read the table."""
+    check(answer.json["metadata"])
+    TableMetadataUtil.parse_raw(json.dumps(answer.json["metadata"]))
+
+
 @settings(max_examples=examples(400), deadline=None)
 @given(st.data())
 def test_i9_a_body_with_something_odd_in_it_is_refused_or_done(data: st.DataObject) -> None:
@@ -118,3 +128,7 @@ def test_i9_a_body_with_something_odd_in_it_is_refused_or_done(data: st.DataObje
     assert loaded.status == 200 and asked.get(f"{SALES}/views/v1").status == 200
     asked.app.use_world(asked.world)  # caches are cold: what was written can be read
     assert asked.get(T1).json == loaded.json
+    readable(loaded)
+    if path.endswith("/tables") and answer.status == 200:
+        readable(answer)
+        asked.delete(f"{path}/{body['name']}")  # so that the next one can be created
