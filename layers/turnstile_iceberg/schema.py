@@ -9,6 +9,7 @@ from typing import Any, Final, Union
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_iceberg.defaults import fits
 from turnstile_iceberg.integers import Int32
 
 # Strings in quotes: the union is recursive.
@@ -69,7 +70,7 @@ class Part(msgspec.Struct, frozen=True):
         name: with the names of all that lies above it.
         repeated: whether a list or a map lies above it.
         certain: whether everything above it is required, so that where there is a row there is this node.
-        default: whether it has a default value.
+        defaults: its default values.
     """
 
     id: int
@@ -78,7 +79,7 @@ class Part(msgspec.Struct, frozen=True):
     required: bool
     repeated: bool = False
     certain: bool = True
-    default: bool = False
+    defaults: tuple[Any, ...] = ()
 
 
 _SIMPLE: Final = (
@@ -113,8 +114,8 @@ def _members(fields: tuple[Field, ...], above: Part | None, depth: int) -> Itera
     if above is not None:
         inside, repeated, certain = f"{above.name}.", above.repeated, above.certain and above.required
     for field in fields:
-        default = field.initial_default is not None or field.write_default is not None
-        part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, default)
+        defaults = tuple(one for one in (field.initial_default, field.write_default) if one is not None)
+        part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, defaults)
         yield from _node(part, depth)
 
 
@@ -163,8 +164,10 @@ def check(schema: Schema, version: int) -> Schema:
             _check_primitive(part.type, part.name, version)
         if part.type == "unknown" and part.required:
             raise _bad(f"field '{part.name}' is of type unknown, which has no values but null, and required")
-        if part.default and version < 3:
+        if part.defaults and version < 3:
             raise _bad(f"field '{part.name}' has a default value, which needs format version 3")
+        if not all(isinstance(part.type, str) and fits(part.type, one) for one in part.defaults):
+            raise _bad(f"field '{part.name}' has a default value that is not written as its type wants it")
     for id in schema.identifier_field_ids:
         _check_identifier(found.get(id), id)
     return schema

@@ -19,6 +19,8 @@ TYPES = ("boolean", "int", "long", "float", "double", "date", "time", "timestamp
          "binary", "fixed[4]", "decimal(9, 2)")  # fmt: skip
 TYPES_OF_3 = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "unknown")
 TRANSFORMS = ("identity", "void", "year", "month", "day", "hour", "bucket[4]", "truncate[3]")
+DEFAULTS = (True, 1, 1.5, 2**40, "x", "1.25", "2026-01-01", "10:20:30", "2026-01-01T10:20:30", "2026-01-01T10:20:30Z",
+            "00000000-0000-4000-8000-000000000001", "00ff00ff", {}, [])  # fmt: skip
 NAMES = ("a", "b", "c", "a_day", "b_bucket", "s")
 
 
@@ -146,7 +148,10 @@ class Writers:
             id = last if isinstance(type, str) else last - 1
             free = [name for name in NAMES if all(field["name"] != name for field in fields)]
             name = random.choice(free if free and random.random() < 0.95 else NAMES)
-            fields.append({"id": id, "name": name, "type": type, "required": required})
+            field = {"id": id, "name": name, "type": type, "required": required}
+            if version > 2 and random.random() < 0.4:
+                field[random.choice(("initial-default", "write-default"))] = random.choice(DEFAULTS)
+            fields.append(field)
         if len(fields) > 3 and random.random() < 0.5:
             fields.pop(random.randrange(len(fields)))
         ids = [id for field in fields for id in (field["id"], field["id"] + 1)]
