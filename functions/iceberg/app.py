@@ -124,6 +124,7 @@ def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
     both = sorted({*asked.removals} & {*asked.updates})
     if both:
         raise Unprocessable(f"property {both[0][:100]!r} is to be both set and removed", field="removals")
+    answers.check_names([*asked.removals, *asked.updates])
     given = dict(asked.updates)
     comment: str | msgspec.UnsetType | None = given.pop(answers.COMMENT, msgspec.UNSET)
     if answers.COMMENT in asked.removals:

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from turnstile.core.answer_size import PAGE, told
+from turnstile.core.errors import TooLarge
 from turnstile.ports import Vended
 from turnstile.services.catalog.namespaces import NamedNamespace
 from turnstile_iceberg import metadata, view_metadata
@@ -172,6 +174,19 @@ def matches(if_none_match: str, tag: str) -> bool:
     """Whether a request's If-None-Match names ``tag`` (RFC 9110: weak comparison, a list, or ``*``)."""
     given = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
     return "*" in given or tag in given
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Whether an answer has room for what became of these properties, before anything does; raises TooLarge."""
+    size = told(names)
+    if size > PAGE:
+        raise TooLarge(
+            f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE}",
+            field="removals",
+            remedy="name fewer of them in one request",
+            limit=PAGE,
+            size=size,
+        )
 
 
 def changed_properties(before: Collection[str], updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:

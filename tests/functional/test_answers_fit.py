@@ -3,6 +3,7 @@ weighed by ``Http.send``. Control characters are the worst, since a byte of them
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -148,6 +149,15 @@ def test_metadata_is_refused_before_an_answer_with_it_would_be_too_large() -> No
             assert client.heads() == before
     assert statuses == [200, 200, 400, 400]
     assert len(client.load(T1)["metadata"]["properties"]) == 2
+
+
+def test_properties_are_not_changed_if_their_names_fill_the_answer() -> None:
+    client = Iceberg()
+    before = client.heads()
+    body = json.dumps({"removals": ['"' * 2_000_000], "updates": {"a": "1"}})
+    answer = client.http.call("POST", f"{SALES}/properties", body=body)
+    assert "8000" in refused(answer, 400, "BadRequestException")
+    assert client.heads() == before
 
 
 def test_a_file_to_be_registered_is_measured_as_an_answer_would_have_it() -> None:
