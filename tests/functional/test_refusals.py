@@ -87,6 +87,16 @@ def test_i12_a_right_on_the_metastore_is_asked_of_admins(realm: Realm) -> None:
     )
 
 
+def test_i12_every_refusal_of_a_right_says_what_to_do(realm: Realm) -> None:
+    realm.grant("schema", "main.sales", "ann", "USE SCHEMA", "CREATE TABLE")
+    realm.grant("catalog", "main", "ann", "USE CATALOG")
+    theirs = {"name": "t2", "table_id": realm.staged["bob"]}
+    asked = realm.ask("ann", "POST", NAMESPACES + "/sales/tables", theirs)
+    assert "of your own" in refused(asked, 403, "PermissionDenied", "table_id")["remedy"]
+    answer = realm.ask("ann", "DELETE", NAMESPACES + "/sales")
+    assert (answer.status, bool(answer.error["remedy"])) == (403, True)
+
+
 def test_i12_a_wrong_name_is_no_grant_on_the_whole_metastore(realm: Realm) -> None:
     """Over our own API; Unity Catalog's clients write its id, its type or anything else, and go on working."""
     changes = {"changes": [{"principal": "ann", "add": ["CREATE CATALOG"]}]}

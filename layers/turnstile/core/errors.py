@@ -122,6 +122,7 @@ class PermissionDenied(TurnstileError):
     """Valid credentials without the right (I12)."""
 
     type = "PermissionDenied"
+    usual_remedy = "ask its owner, or an admin, for the right"
 
 
 class StorageFault(TurnstileError):

@@ -68,7 +68,12 @@ class Externals:
         check_identifier(name, "name")
         location = normalise(location)
         if is_root(location):
-            raise StateConflict("LocationOwned", f"location {location} is a whole bucket", field="location")
+            raise StateConflict(
+                "LocationOwned",
+                f"location {location} is a whole bucket",
+                field="location",
+                remedy="name a folder in it",
+            )
         self._claim_root()
         now = world.clock.now_ms()
         made = Table(

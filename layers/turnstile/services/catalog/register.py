@@ -12,6 +12,7 @@ out by the committer; one lost on its way to the client by 1 of the repetition.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -36,6 +37,8 @@ from turnstile.services.catalog.version_zero import read_version_zero
 from turnstile.services.limits import Limits
 from turnstile.services.metadata import Snapshots
 from turnstile.world import World
+
+_ANOTHER: Final = "create a staging table of your own, and register that"
 
 
 class Registered(msgspec.Struct, frozen=True):
@@ -135,7 +138,9 @@ class Registrar:
             elif 1 in failed:
                 raise _no_staging(table_id)
             elif 2 in failed:
-                raise StateConflict("LocationOwned", f"location {made.location} has another owner", field="table_id")
+                raise StateConflict(
+                    "LocationOwned", f"location {made.location} has another owner", field="table_id", remedy=_ANOTHER
+                )
 
         self._committer.commit(catalog, change, row=rows[keys[0]], judge=judge)
         return Registered(table_id, replayed=bool(taken))
@@ -166,7 +171,7 @@ def check_creator(staging: Row, principal: Principal) -> None:
         PermissionDenied: somebody else's; one without a creator is for admins (I12).
     """
     if not principal.admin and staging["creator"] != principal.name:
-        raise PermissionDenied("the staging table was created by somebody else", field="table_id")
+        raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
 
 
 def _no_staging(table_id: str) -> NotFound:
