@@ -132,6 +132,33 @@ def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(stack:
     assert stack.http.get(f"{DEFAULT}/tables").status == 200
 
 
+def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(stack: Stack) -> None:
+    services = build(stack.world, lake_root="file:///lake")
+    stack.create("a")
+    made = services.staging.create("main", ("default",), "b")
+    fields = [{"name": f"c{n}", "type": "string", "nullable": True, "metadata": {}} for n in range(20_000)]
+    zero = delta.version_zero("create", stack.world.clock.now_ms())
+    wide = zero.replace(
+        json.dumps(delta.SCHEMA).encode(), json.dumps(json.dumps({"type": "struct", "fields": fields})).encode()
+    )
+    stack.world.storages.open(made.location).put_if_absent(published_path(0), wide)
+    services.registrar.register("main", ("default",), "b", made.table_id)
+    stack.create("c")
+    found: list[dict[str, Any]] = []
+    token = ""
+    for _ in range(3):
+        answer = stack.http.get(
+            f"{B}/tables", catalog_name="main", schema_name="default", **({"page_token": token} if token else {})
+        )
+        assert answer.status == 200, answer.text[:300]
+        found += answer.json["tables"]
+        token = answer.json["next_page_token"] or ""
+        if not token:
+            break
+    assert [(one["name"], len(one["columns"])) for one in found] == [("a", 1), ("b", 0), ("c", 1)]
+    assert stack.http.get(f"{B}/tables/main.default.b").status == 400
+
+
 # -- Iceberg ----------------------------------------------------------------------------------------------------------
 
 
