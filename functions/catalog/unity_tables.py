@@ -64,9 +64,7 @@ def unity_tables() -> legacy.Tables:
         found = legacy.Tables(_infos(*named, page.items), page.next_token)
         if told(found) <= (MOST if size == 1 else PAGE_BYTES):
             return found
-        if (
-            size == 1
-        ):  # so wide that nobody can be told its columns: the others of the schema shall be listed all the same
+        if size == 1:  # nobody can be told so many columns, and the schema's other tables are to be listed all the same
             return legacy.Tables([msgspec.structs.replace(one, columns=[]) for one in found.tables], page.next_token)
         size = max(1, len(page.items) // 2)
 
