@@ -58,8 +58,13 @@ class Refs(Protocol):
         Raises: as ``write``.
         """
 
-    def scan(self, kind: str) -> Iterator[Row]:
-        """Every row of a kind, in no order; rows written during the scan may be missed."""
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        """Every row of a kind, in an order of the store's own; rows written during the scan may be missed.
+
+        Args:
+            after: only the rows behind this key. The order is the same in every scan, and the key's row may be gone.
+            stale: rows may be some seconds old, at half the price.
+        """
 
 
 class Obj(msgspec.Struct, frozen=True):

@@ -118,6 +118,19 @@ def test_i8_a_failed_condition_beside_a_clash_is_a_refusal_of_that_write_alone()
     assert len(client.asked) == 1
 
 
+@pytest.mark.parametrize("stale", [False, True])
+def test_every_page_of_a_scan_is_asked_for_as_the_first_was(stale: bool) -> None:
+    """A stale page costs half of a consistent one."""
+    cut, began = {"key": {"S": "contract/table/m"}}, {"key": {"S": "contract/table/b"}}
+    store, client = refs({"Items": [ITEM], "LastEvaluatedKey": cut}, {"Items": []})
+    assert list(store.scan("table", after="contract/table/b", stale=stale)) == [ROW]
+    assert [asked["ConsistentRead"] for _, asked in client.asked] == [not stale] * 2
+    assert client.asked[-1][1]["ExclusiveStartKey"] == cut
+    client = Scripted({"Items": []})
+    assert list(DynamoRefs(client, "refs", realm="contract").scan("table", after="contract/table/b")) == []
+    assert client.asked[0][1]["ExclusiveStartKey"] == began
+
+
 @pytest.mark.parametrize("fault", [*BUSY[:3], BUSY[-1]], ids=repr)
 def test_i6_a_read_that_is_put_off_ends_as_throttled(fault: Exception) -> None:
     with pytest.raises(Throttled):

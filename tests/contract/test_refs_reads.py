@@ -8,7 +8,7 @@ from tests.contract.rows import change, head_row, stored
 from turnstile.core.catalog_rows import new_catalog, new_staging
 from turnstile.core.keys import Space
 from turnstile.core.location_rows import owner_row
-from turnstile.core.plan import Equals, Set
+from turnstile.core.plan import Equals, Erase, Set
 from turnstile.ports import Accepted
 
 
@@ -65,6 +65,20 @@ def test_i11_a_scan_finds_every_row_of_its_kind_and_no_other(backend: Backend) -
     assert tables.items() <= found.items()
     assert {row["kind"] for row in found.values()} == {"table"}
     assert staging.row in list(refs.scan("staging"))
+
+
+def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backend) -> None:
+    refs, realm = backend.refs(realm="rounds"), "rounds/table/"
+    for _ in range(6):
+        stored(refs, head_row(realm + fresh_key().rpartition("/")[2]))
+    order = [row["key"] for row in refs.scan("table")]
+    assert [row["key"] for row in refs.scan("table", stale=True)] == order
+    for position, key in enumerate(order):
+        assert [row["key"] for row in refs.scan("table", after=key)] == order[position + 1 :]
+    gone = order[2]
+    assert isinstance(refs.write(Erase(gone, ())), Accepted)
+    behind = [row["key"] for row in refs.scan("table", after=gone)]
+    assert set(order[3:]) <= set(behind), "what is behind it is not left out"
 
 
 def test_i12_a_scan_never_shows_another_tenants_rows(backend: Backend, key: str) -> None:

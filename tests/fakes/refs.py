@@ -153,9 +153,9 @@ class FakeRefs:
             self._tokens[token] = list(writes)
             return AllAccepted()
 
-    def scan(self, kind: str) -> Iterator[Row]:
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         with self._lock:
-            rows = [row for key, row in self.rows.items() if key.startswith(self._realm)]
+            rows = [self.rows[key] for key in sorted(self.rows) if key > after and key.startswith(self._realm)]
             found = [clone(row) for row in rows if row["kind"] == kind]
         yield from found
 

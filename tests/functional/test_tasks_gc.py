@@ -57,7 +57,7 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
 def test_a_run_that_failed_lets_the_next_one_begin_at_once(
     app: ModuleType, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(kind: str) -> object:
+    def away(kind: str, **_: object) -> object:
         raise RuntimeError("the table cannot be scanned")
 
     with monkeypatch.context() as patch:

@@ -128,8 +128,8 @@ class SimRefs:
         what = "transact " + ", ".join(write.key for write in writes)
         return self._call(what, lambda: self._state.transact(writes, token), WRITE)
 
-    def scan(self, kind: str) -> Iterator[Row]:
-        found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind)), READ)
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind, after=after)), READ)
         yield from found
 
     def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:

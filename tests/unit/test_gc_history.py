@@ -311,9 +311,9 @@ def test_i10_a_catalog_dropped_again_since_its_note_was_found_keeps_its_grace() 
     heads: list[str] = []
     scan = world.refs.scan
 
-    def slow(kind: str):  # type: ignore[no-untyped-def]
+    def slow(kind: str, **how):  # type: ignore[no-untyped-def]
         if kind != "gone":
-            return scan(kind)
+            return scan(kind, **how)
         heads.append(dropped_twice(services))
         return iter([{"key": "test/gone/other", "kind": "gone", "name": "other", "created": 1}])
 

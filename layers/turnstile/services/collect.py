@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from turnstile.core.gc_plan import KINDS, Grace, Item, Kind
+from turnstile.core.plan import Row
 from turnstile.services.faults import Faults, no_faults
 from turnstile.services.gc_catalogs import GoneCatalogs
 from turnstile.services.gc_dropped import DroppedTables
@@ -20,6 +21,7 @@ from turnstile.services.gc_objs import InlineObjs
 from turnstile.services.gc_refs import DeletedRefs
 from turnstile.services.gc_staged import StagedFiles
 from turnstile.services.gc_staging import StagingTables
+from turnstile.services.rounds import rows_between
 from turnstile.world import World
 
 _LOOKERS: Final[dict[Kind, Callable[[Means], Looker]]] = {
@@ -51,6 +53,13 @@ class Report(msgspec.Struct, frozen=True):
     complete: bool
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a run was cut off: behind the row ``after`` of what ``kind`` looks at, or at its first one if that is empty."""
+
+    kind: Kind
+    after: str = ""
+
+
 class Collector:
     """Removes garbage. Any number may run at once, and any may die at any point: the next one goes on.
 
@@ -73,9 +82,26 @@ class Collector:
         most: int = 10_000,
         imported: Iterable[str] = (),
     ) -> Report:
-        """One run over ``kinds``.
+        """One run over ``kinds``, from the beginning; arguments as for ``go_on``."""
+        return self.go_on(None, kinds, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported)[0]
+
+    def go_on(
+        self,
+        place: Place | None,
+        kinds: Iterable[Kind] = KINDS,
+        *,
+        dry_run: bool,
+        until_ms: int | None = None,
+        most: int = 10_000,
+        imported: Iterable[str] = (),
+    ) -> tuple[Report, Place | None]:
+        """One run over ``kinds`` that begins at ``place`` and goes round, and the place where it was cut off, if it was.
+
+        Every run that gets at least one row done ends at another place than it began, also if that row is never done in
+        time. So whatever a single run has time for, a number of them looks at everything.
 
         Args:
+            place: where an earlier run was cut off; of a kind that is not among ``kinds`` it means nothing.
             dry_run: only say what would be removed; nothing is written.
             until_ms: nothing more is begun after that time.
             most: items a run finds at most.
@@ -84,21 +110,37 @@ class Collector:
         clock = self._world.clock
         run = _Run(dry_run, most, over=lambda: until_ms is not None and clock.now_ms() >= until_ms)
         means = Means(self._world, self._grace, self._faults, self._workers, run.over, frozenset(imported))
-        for kind in dict.fromkeys(kinds):
-            looker = _LOOKERS[kind](means)
-            for row in self._world.refs.scan(looker.rows):
+        done_any = False
+        for kind, after, upto in _turned(list(dict.fromkeys(kinds)), place):
+            looker, done = _LOOKERS[kind](means), after
+            for row in rows_between(self._world.refs, looker.rows, after, upto):
                 if run.finished():
-                    return run.report()
-                try:
-                    for found in looker.look(row, clock.now_ms()):
-                        run.take(found)
-                        if run.finished():
-                            break
-                except Exception as error:  # one table's failure must not keep the others' garbage
-                    run.problems.append(
-                        Trouble(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error))
-                    )
-        return run.report()
+                    return run.report(), Place(kind, done)
+                self._look(looker, kind, row, run)
+                if run.finished() and done_any:
+                    return run.report(), Place(kind, done)
+                done, done_any = row["key"], True
+        return run.report(), None
+
+    def _look(self, looker: Looker, kind: Kind, row: Row, run: _Run) -> None:
+        try:
+            for found in looker.look(row, self._world.clock.now_ms()):
+                run.take(found)
+                if run.finished():
+                    return
+        except Exception as error:  # one table's failure must not keep the others' garbage
+            run.problems.append(Trouble(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
+
+
+def _turned(kinds: list[Kind], place: Place | None) -> list[tuple[Kind, str, str]]:
+    """The kinds in the order of a run that begins at ``place``, with the keys to begin behind and to end at. What is
+    before the place comes last: a kind that takes more than one run must not keep the others from theirs."""
+    if place is None or place.kind not in kinds:
+        return [(kind, "", "") for kind in kinds]
+    first = kinds.index(place.kind)
+    others = [(kind, "", "") for kind in kinds[first + 1 :] + kinds[:first]]
+    before = [(place.kind, "", place.after)] if place.after else []
+    return [(place.kind, place.after, ""), *others, *before]
 
 
 class _Run:

@@ -1,7 +1,8 @@
 """Garbage collection as a coordinated task: one run at a time removes, two would only do the same work twice.
 
 A run holds the task for as long as its process may live. When that is over and it left no result, it has died, and the
-next one takes over. Dry runs wait for nobody. What a run found, in numbers, is the task's result.
+next one takes over. Dry runs wait for nobody, and begin at the beginning. What a run found, in numbers, is the task's
+result, and the place where time cut it off: there the next one goes on.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from typing import Final
 import msgspec
 
 from turnstile.core.gc_plan import KINDS, Kind
-from turnstile.services.collect import Collector, Report
+from turnstile.services.collect import Collector, Place, Report
 from turnstile.services.tasks import Busy, Running, Tasks
 from turnstile.world import World
 
 TASK: Final = "collect"
+
+
+class _Left(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Of the task's result, what the next run needs: ``next`` is where it goes on. The figures are beside it."""
+
+    next: Place | None = None
 
 
 class CollectTask:
@@ -41,20 +48,31 @@ class CollectTask:
             term_ms: how long this process may live; ``until_ms`` is earlier than its end.
             kinds, dry_run, until_ms, most, imported: as for ``Collector.collect``.
         """
+        wanted = tuple(kinds)
+        if dry_run:
+            return self._collector.collect(wanted, dry_run=True, until_ms=until_ms, most=most, imported=imported)
         reports: list[Report] = []
 
-        def work(_: Running | None = None) -> bytes:
-            report = self._collector.collect(kinds, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported)
+        def work(running: Running) -> bytes:
+            place = _left(running.task.result)
+            report, cut = self._collector.go_on(
+                place, wanted, dry_run=False, until_ms=until_ms, most=most, imported=imported
+            )
             reports.append(report)
-            return msgspec.json.encode(totals(report))
+            if cut is None and place is not None and place.kind not in wanted:
+                cut = place  # this run was about something else
+            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(_Left(cut))})
 
-        if dry_run:
-            work()
-        else:
-            done = self._tasks.run(TASK, term_ms, work)
-            if isinstance(done, Busy):
-                return done
-        return reports[0]
+        done = self._tasks.run(TASK, term_ms, work)
+        return done if isinstance(done, Busy) else reports[0]
+
+
+def _left(result: bytes) -> Place | None:
+    """Where the last run was cut off; None also for results of other versions that say it differently."""
+    try:
+        return msgspec.json.decode(result, type=_Left).next if result else None
+    except msgspec.DecodeError:
+        return None
 
 
 def totals(report: Report) -> dict[str, int]:

@@ -95,14 +95,16 @@ class DynamoRefs:
             )
         return AllAccepted()
 
-    def scan(self, kind: str) -> Iterator[Row]:
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         asked: dict[str, Any] = {
             "TableName": self._table,
-            "ConsistentRead": True,
+            "ConsistentRead": not stale,
             "FilterExpression": "begins_with(#key, :start)",
             "ExpressionAttributeNames": {"#key": "key"},
             "ExpressionAttributeValues": {":start": {"S": f"{self._realm}/{kind}/"}},
         }
+        if after:
+            asked["ExclusiveStartKey"] = {"key": {"S": after}}
         while True:
             page = self._caller.read("scan", asked)
             for item in page.get("Items", ()):
