@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import (
+    ChecksumError,
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
+    ProxyConnectionError,
     ReadTimeoutError,
+    SSLError,
 )
 
 from tests.contract.rows import change, head_row
@@ -51,6 +54,9 @@ BUSY = [
 LOST = [
     timeout(),
     ConnectionClosedError(endpoint_url="http://store"),
+    SSLError(endpoint_url="http://store", error="bad record type"),
+    ProxyConnectionError(proxy_url="http://proxy"),
+    ChecksumError(checksum_type="crc32", expected_checksum=1, actual_checksum=2),
     error("InternalServerError", 500),
     error("ServiceUnavailable", 503),
     error("Anything", 502),

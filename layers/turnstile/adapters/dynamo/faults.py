@@ -7,10 +7,12 @@ from typing import Final
 
 from botocore.exceptions import (
     BotoCoreError,
+    ChecksumError,
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
     HTTPClientError,
+    IncompleteReadError,
     ProxyConnectionError,
     ResponseStreamingError,
     SSLError,
@@ -41,8 +43,19 @@ _BUSY: Final = {
     "TransactionInProgressException",
 }
 _LOST_CODES: Final = {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
-_UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError, ProxyConnectionError, SSLError)
-_LOST: Final = (HTTPClientError, ResponseStreamingError, ResponseParserError)
+_UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError)
+"""Raised while there is no connection yet, so before the first byte of the request, and by nothing else."""
+
+_LOST: Final = (
+    ChecksumError,
+    HTTPClientError,
+    IncompleteReadError,
+    ProxyConnectionError,  # also when a proxy cuts an answer off: urllib3 forgets that it had been reached
+    ResponseParserError,
+    ResponseStreamingError,
+    SSLError,  # a handshake that failed, but an answer that cannot be decrypted as well
+)
+"""Raised, at least at times, after the request was sent (``tests/contract/test_torn_answers.py``)."""
 
 
 def fault_of(error: Exception) -> Fault:
