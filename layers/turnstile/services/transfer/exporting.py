@@ -7,7 +7,8 @@
     5  tombstone   name gone, HEAD dropped, location without an owner, in one transaction
 
 A crash after any step is healed by running the export again: the HEAD says leaving, the release commit carries a txn id
-that follows from the table's uuid. A table that cannot be published takes commits again and says so. Files are never
+that follows from the table's uuid. A table that cannot be published takes commits again and says so; so whoever published
+it looks whether it still is leaving. One that is, and is published, can only be exported: from then on nothing hurries. Files are never
 touched; also those of a managed table are nobody's afterwards, so nothing purges them (I10).
 """
 
@@ -71,7 +72,8 @@ class Exporter:
         Raises:
             NotFound: no such catalog, namespace or table.
             UnsupportedTable: the table is external.
-            StateConflict: ``TableNotActive``: stuck, recovering, or it cannot be published; ``TableHasClones``.
+            StateConflict: ``TableNotActive``: stuck, recovering, it cannot be published, or another export of it could not
+                and let it stay; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
         before = self._leave(self._head(self._services.reader.resolve(catalog, namespace, name)))
@@ -80,6 +82,7 @@ class Exporter:
         except StateConflict:
             self._world.refs.write(stay_head(before, EXPORTING, self._world.clock.now_ms()))
             raise
+        _require_final(head)
         protocol_after = self._release(head)
         self._tombstone(catalog, (*namespace, name), head)
         gone = msgspec.structs.replace(before, state=DROPPED)
@@ -182,3 +185,24 @@ class Exporter:
             freed["now"] = self._freed(head)
 
         self._services.committer.commit(catalog, change, judge=judge)
+
+
+def _require_final(head: TableHead) -> None:
+    """That nothing is ratified after ``head`` any more: the table is leaving and published. No write leads from there to
+    any other state but dropped, by an export, so the release may be written however much later (I2, I4).
+
+    Raises:
+        NotFound: it was dropped meanwhile, or exported.
+        StateConflict: ``TableNotActive``: another export could not publish it and let it stay.
+    """
+    if head.state == LEAVING and head.reason == EXPORTING and head.floor == head.latest:
+        return
+    if head.state == ACTIVE:
+        raise StateConflict(
+            "TableNotActive",
+            f"table '{head.name}' is active again: another export of it could not publish it and let it stay",
+            field="table",
+            remedy="run the export again",
+            state=head.state,
+        )
+    raise not_active(head.name, {"state": head.state, "reason": head.reason})
