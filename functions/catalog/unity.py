@@ -16,6 +16,7 @@ from turnstile.core.entities import DELTA as DELTA_FORMAT
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.locations import normalise
 from turnstile.core.names import check_identifier, check_uuid
+from turnstile.ports import Vended
 from turnstile.services.access import Target
 from turnstile.services.load import Registered
 from turnstile_http.bodies import body
@@ -36,9 +37,14 @@ TABLE = SCHEMA + "/tables/{table}"
 def stage_delta_table(catalog: str, schema: str) -> answers.StagingTable:
     name = check_identifier(body(requests.StageTable).name, "name")
     catalog, namespace = naming.find_schema(catalog, schema)
-    creator = owner_for(current().principal)
-    made = services().catalog.staging.create(catalog, namespace, name, creator=creator)
-    return contract.staging(made, services().keys(made.location, "READ_WRITE"), policy(catalog))
+    creator, given = owner_for(current().principal), list[Vended]()
+
+    def keys_first(_table_id: str, location: str) -> None:
+        """Where no keys can be had, no staging table is left to be collected."""
+        given.extend(services().keys(location, "READ_WRITE"))
+
+    made = services().catalog.staging.create(catalog, namespace, name, creator=creator, check=keys_first)
+    return contract.staging(made, tuple(given), policy(catalog))
 
 
 @routes.route(SCHEMA + "/tables", methods=["POST"])

@@ -131,6 +131,14 @@ class Keys:
         """Whether the store lets ``operation`` of the object ``key`` happen."""
         return _lets(partial(getattr(self._s3, operation), Bucket=self.bucket, Key=key, **more))
 
+    def head(self, key: str) -> int:
+        """The status with which the store answers to a HEAD of ``key``."""
+        try:
+            found = self._s3.head_object(Bucket=self.bucket, Key=key)
+        except ClientError as error:
+            found = error.response
+        return int(found["ResponseMetadata"]["HTTPStatusCode"])
+
     def may_list(self, prefix: str) -> bool:
         """Whether the store lists what begins with ``prefix``."""
         return _lets(partial(self._s3.list_objects_v2, Bucket=self.bucket, Prefix=prefix))
@@ -152,6 +160,8 @@ def test_i12_keys_to_write_open_one_table_and_remove_nothing_of_its_log(
     """The table is made with them: version 0 by the client, then it is registered, and read by keys that read."""
     place, other = (new_place(vending, name).json() for name in ("mine", "other"))
     keys, others = (Keys(bare_stack, one["storage-credentials"]) for one in (place, other))
+    assert keys.head(keys.prefix) == 404, "so S3A asks whether a folder exists, before it writes there"
+    assert keys.head(others.prefix) == 403
     zero = f"{keys.prefix}/{published_path(0)}"
     assert keys.may("put_object", zero, Body=delta.version_zero("create", int(time.time() * 1000)))
     assert keys.may("put_object", f"{keys.prefix}/part-0.parquet", Body=b"x")
@@ -160,6 +170,7 @@ def test_i12_keys_to_write_open_one_table_and_remove_nothing_of_its_log(
     assert others.may("put_object", f"{others.prefix}/part-0.parquet", Body=b"x")
     assert not keys.may("get_object", f"{others.prefix}/part-0.parquet")
     assert not keys.may_list(f"{others.prefix}/") and not keys.may_list("warehouse/")
+    assert not keys.may_list(keys.prefix), "without a slash that lists what only begins like it"
     assert not keys.may("delete_object", zero)
     assert keys.may("delete_object", f"{keys.prefix}/part-0.parquet")
 

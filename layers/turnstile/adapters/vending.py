@@ -14,13 +14,19 @@ from typing import Any, Final, Literal
 import msgspec
 from botocore.exceptions import ClientError
 
-from turnstile.core.errors import PermissionDenied, StorageFault
+from turnstile.core.errors import InvalidRequest, PermissionDenied, StorageFault, TurnstileError
 from turnstile.ports import Clock, Ids, Vended, Vendor
 
 Operation = Literal["READ", "READ_WRITE"]
 
 _REFUSED: Final = ("AccessDenied", "AccessDeniedException")
 """What STS says of a role that is not there, does not trust the caller, or may not be assumed by it."""
+
+_TOO_LONG: Final = "PackedPolicyTooLarge"
+"""What STS says of a policy that is short enough as text and does not fit as STS packs it."""
+
+MAX_POLICY: Final = 2_048
+"""Characters of a session policy. Source: STS, ``AssumeRole``, parameter ``Policy``."""
 
 _LEFT: Final = 4
 """A cached session is given out until the last quarter of its life: whoever gets keys has time to use them, and to ask
@@ -97,23 +103,37 @@ class StsVendor:
         return (known,)
 
     def _session(self, location: str, operation: Operation) -> Vended:
+        policy = json.dumps(session_policy(location, operation, self._partition), separators=(",", ":"))
+        if len(policy) > MAX_POLICY:
+            raise _too_long(location)
         try:
             found = self._assume(
                 RoleArn=self._role,
                 RoleSessionName=f"turnstile-{self._ids.uuid()}",
                 DurationSeconds=self._seconds,
-                Policy=json.dumps(session_policy(location, operation, self._partition), separators=(",", ":")),
+                Policy=policy,
             )["Credentials"]
         except Exception as error:  # whatever went wrong, there are no keys
-            raise _no_keys(error) from error
+            raise _no_keys(error, location) from error
         expires = int(found["Expiration"].timestamp() * 1000)
         keys = _config(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
         return Vended(location, operation, expires, keys)
 
 
-def _no_keys(error: Exception) -> StorageFault:
+def _too_long(location: str) -> InvalidRequest:
+    """The refusal: a policy names the location three times, and STS limits it."""
+    return InvalidRequest(
+        f"location {location[:200]!r}... is too long for keys that open it alone",
+        field="location",
+        remedy="use a shorter location; of a managed table, shorter names of catalog and namespaces",
+    )
+
+
+def _no_keys(error: Exception, location: str) -> TurnstileError:
     """Told apart: STS refused, which somebody has to mend, or could not be asked."""
     said = str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
+    if said == _TOO_LONG:
+        return _too_long(location)
     if said in _REFUSED:
         return StorageFault(
             f"the role that keys are sessions of cannot be assumed ({said})",
@@ -123,23 +143,32 @@ def _no_keys(error: Exception) -> StorageFault:
 
 
 def session_policy(location: str, operation: Operation, partition: str = "aws") -> dict[str, Any]:
-    """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``."""
+    """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``.
+
+    The key of the folder itself may be read, besides what is below: Hadoop's S3A asks for it before it lists, and S3
+    says that nothing is there only to those who might read it. What is listed ends with a slash: ``a/t`` without one
+    would list ``a/t2`` as well. Nobody deletes from a log, wherever below the bucket; that it is not named by its whole
+    location keeps the policy short.
+    """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     bucket, prefix = _literal(bucket), _literal(prefix)
     arn = f"arn:{partition}:s3:::{bucket}"
-    files = f"{arn}/{prefix}/*"
-    listed = {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}}
-    actions = ["s3:GetObject"]
-    if operation == "READ_WRITE":
-        actions += ["s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
-    statements: list[dict[str, Any]] = [
-        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": listed},
-        {"Effect": "Allow", "Action": actions, "Resource": files},
-    ]
-    if operation == "READ_WRITE":
-        log = f"{arn}/{prefix}/_delta_log/*"
-        statements.append({"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": log})
-    return {"Version": "2012-10-17", "Statement": statements}
+    listed = {"StringLike": {"s3:prefix": f"{prefix}/*"}}
+    read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{arn}/{prefix}", f"{arn}/{prefix}/*"]}
+    listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": listed}
+    if operation == "READ":
+        return _policy(listing, read)
+    changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+    return _policy(
+        listing,
+        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{prefix}"},
+        {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{prefix}/*"},
+        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{arn}/*/_delta_log/*"},
+    )
+
+
+def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 def _literal(text: str) -> str:
@@ -156,6 +185,7 @@ def vended(vendor: Vendor, location: str, operation: Operation) -> tuple[Vended,
     """Keys for a location; none where clients need none, or bring their own.
 
     Raises:
+        InvalidRequest: the location is too long for keys of its own.
         StorageFault: the issuer of keys could not be asked; try again.
     """
     try:
