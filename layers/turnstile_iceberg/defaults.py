@@ -1,6 +1,6 @@
 """Default values of columns, as JSON (table specification, appendix D, "JSON single-value serialization").
 
-Java's reader refuses a whole table for a default value that is not written as its type wants it.
+Java's and PyIceberg's readers refuse a whole table for a default value that is not written as its type wants it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BYTES: Final = re.compile(r"([0-9a-fA-F]{2})*")
 
 _DATE: Final = r"(?P<date>\d{4}-\d\d-\d\d)"
 _TIME: Final = r"(?P<time>\d\d:\d\d:\d\d)"
-_ZONE: Final = r"(Z|\+00:00)"
+_ZONE: Final = r"\+00:00"
 _MOMENTS: Final = {
     name: re.compile(form, re.ASCII)
     for name, form in {

@@ -7,6 +7,9 @@ The rules are those of Java's ``TableMetadata``, the strictest of the readers; o
 
 from __future__ import annotations
 
+import binascii
+import uuid
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -15,7 +18,7 @@ from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.metadata import TableMetadata, check_references
 from turnstile_iceberg.partition import check_former_spec, check_order, check_spec
 from turnstile_iceberg.schema import check as check_schema
-from turnstile_iceberg.snapshots import Snapshot, SnapshotRef
+from turnstile_iceberg.snapshots import EncryptedKey, Snapshot, SnapshotRef
 
 CLOCK_SKEW_MS: Final = 60_000
 """By how much times in logs may go back, since every writer has a clock of its own."""
@@ -28,6 +31,10 @@ def check_foreign(found: TableMetadata) -> None:
     """Whether metadata that somebody else wrote can be served; raises InvalidRequest."""
     for schema in found.schemas:
         check_schema(schema, found.format_version)
+    _check_unique("schema", [one.schema_id for one in found.schemas])
+    _check_unique("partition spec", [one.spec_id for one in found.partition_specs])
+    _check_unique("sort order", [one.order_id for one in found.sort_orders])
+    _check_unique("snapshot", [one.snapshot_id for one in found.snapshots])
     check_readable(found)
 
 
@@ -38,6 +45,7 @@ def check_readable(made: TableMetadata) -> None:
         InvalidRequest: it contradicts itself.
     """
     check_references(made)
+    _check_uuid(made.table_uuid)
     for spec in made.partition_specs:
         if spec.spec_id == made.default_spec_id:
             check_spec(spec, made.schema, made.format_version)
@@ -48,8 +56,30 @@ def check_readable(made: TableMetadata) -> None:
         _check_ref(name, ref)
     for snapshot in made.snapshots:
         _check_snapshot(snapshot, made)
+    for key in made.encryption_keys:
+        _check_key(key)
     _check_log("snapshot", [one.timestamp_ms for one in made.snapshot_log], made.last_updated_ms)
     _check_log("metadata", [one.timestamp_ms for one in made.metadata_log], made.last_updated_ms)
+
+
+def _check_unique(what: str, ids: Sequence[int]) -> None:
+    twice = [id for id, times in Counter(ids).items() if times > 1]
+    if twice:
+        raise _bad(f"{what} {twice[0]} is there twice")
+
+
+def _check_uuid(text: str) -> None:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        raise _bad(f"'{text[:60]}' is no uuid for a table") from None
+
+
+def _check_key(key: EncryptedKey) -> None:
+    try:
+        binascii.a2b_base64(key.encrypted_key_metadata, strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise _bad(f"the metadata of encryption key '{key.key_id[:100]}' are not base64") from None
 
 
 def _check_ref(name: str, ref: SnapshotRef) -> None:

@@ -19,7 +19,7 @@ TYPES = ("boolean", "int", "long", "float", "double", "date", "time", "timestamp
          "binary", "fixed[4]", "decimal(9, 2)")  # fmt: skip
 TYPES_OF_3 = ("timestamp_ns", "timestamptz_ns", "variant", "geometry", "unknown")
 TRANSFORMS = ("identity", "void", "year", "month", "day", "hour", "bucket[4]", "truncate[3]")
-DEFAULTS = (True, 1, 1.5, 2**40, "x", "1.25", "2026-01-01", "10:20:30", "2026-01-01T10:20:30", "2026-01-01T10:20:30Z",
+DEFAULTS = (True, 1, 1.5, 2**40, "x", "1.25", "2026-01-01", "10:20:30", "2026-01-01T10:20:30", "2026-01-01T10:20:30Z", "2026-01-01T10:20:30+00:00",
             "00000000-0000-4000-8000-000000000001", "00ff00ff", {}, [])  # fmt: skip
 NAMES = ("a", "b", "c", "a_day", "b_bucket", "s")
 

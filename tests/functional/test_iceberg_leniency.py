@@ -95,6 +95,10 @@ def test_a_file_of_version_1_without_a_uuid_gets_one_that_stays(client: Iceberg)
         ("snapshot-log", [{"timestamp-ms": 200_000, "snapshot-id": 1}, {"timestamp-ms": 1, "snapshot-id": 1}]),
         ("metadata-log", [{"timestamp-ms": 2**60, "metadata-file": "s3://x/y"}]),
         ("last-sequence-number", 0),
+        ("table-uuid", "t1"),
+        ("snapshots", [add_snapshot(1)["snapshot"]] * 2),
+        ("schemas", [SCHEMA, SCHEMA]),
+        ("encryption-keys", [{"key-id": "k", "encrypted-key-metadata": "?"}]),
         ("partition-specs", [{"spec-id": 0, "fields": [
             {"source-id": 2, "field-id": 1000, "name": "d", "transform": "day"}]}]),
         ("refs", {"main": {"snapshot-id": 1, "type": "branch"},

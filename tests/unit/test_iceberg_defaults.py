@@ -1,10 +1,13 @@
-"""I9: default values are written as Java's reader wants them. The table of what fits was made by asking it (1.11.0)."""
+"""I9: default values are written as readers want them. The table of what fits was made by asking Java's (1.11.0), which
+reads more forms than PyIceberg's."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
+from pyiceberg.schema import Schema as PyIcebergSchema
 
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.defaults import fits
@@ -22,7 +25,7 @@ FIT: list[tuple[str, list[Any]]] = [
     ("date", ["2026-01-01", "2024-02-29"]),
     ("time", ["10:20:30", "10:20:30.123456"]),
     ("timestamp", ["2026-01-01T10:20:30", "2026-01-01T10:20:30.123456"]),
-    ("timestamptz", ["2026-01-01T10:20:30Z", "2026-01-01T10:20:30.1+00:00"]),
+    ("timestamptz", ["2026-01-01T10:20:30+00:00", "2026-01-01T10:20:30.123456+00:00"]),
     ("timestamp_ns", ["2026-01-01T10:20:30.123456789"]),
     ("timestamptz_ns", ["2026-01-01T10:20:30.123456789+00:00"]),
     ("string", ["", "x"]),
@@ -41,7 +44,7 @@ UNFIT: list[tuple[str, list[Any]]] = [
     ("date", ["2026-1-1", 1, "2026-02-30", "20260101"]),
     ("time", ["25:00:00", "10:20:30Z", 1]),
     ("timestamp", ["2026-01-01 10:20:30", "2026-01-01T10:20:30+00:00", "2026-13-01T10:20:30"]),
-    ("timestamptz", ["2026-01-01T10:20:30", "2026-01-01T10:20:30+01:00"]),
+    ("timestamptz", ["2026-01-01T10:20:30", "2026-01-01T10:20:30+01:00", "2026-01-01T10:20:30Z"]),
     ("timestamp_ns", ["2026-01-01T10:20:30.1234567890"]),
     ("string", [1]),
     ("uuid", ["1-1-1-1-1", "x", UUID + "0"]),
@@ -56,7 +59,9 @@ UNFIT: list[tuple[str, list[Any]]] = [
 @pytest.mark.parametrize(("type", "value"), [(type, value) for type, values in FIT for value in values])
 def test_a_default_value_as_its_type_wants_it_fits(type: str, value: Any) -> None:
     assert fits(type, value)
-    check(Schema((Field(1, "a", type, False, initial_default=value, write_default=value),)), 3)
+    schema = check(Schema((Field(1, "a", type, False, initial_default=value, write_default=value),)), 3)
+    if "_ns" not in type:  # PyIceberg 0.12 knows no default values of these
+        PyIcebergSchema.model_validate_json(msgspec.json.encode(schema))
 
 
 @pytest.mark.parametrize(("type", "value"), [(type, value) for type, values in UNFIT for value in values])
