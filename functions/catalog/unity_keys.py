@@ -12,17 +12,21 @@ from wiring import opened, services
 from turnstile.core.access_rules import (
     Rule,
     create_external,
+    create_table,
     permitted,
     read_paths,
     read_table,
     write_files,
     write_paths,
 )
+from turnstile.core.catalog_rows import OPEN
 from turnstile.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.core.head import TableHead
 from turnstile.core.location_rows import Location, keys_above
-from turnstile.core.locations import normalise
+from turnstile.core.locations import is_root, normalise, overlap
 from turnstile.core.names import check_uuid
+from turnstile.core.plan import Row
+from turnstile.services.access import Need, Target, denied
 from turnstile.services.catalog.register import check_creator
 from turnstile.services.load import Registered
 from turnstile_http.bodies import body
@@ -57,15 +61,16 @@ def table_credentials(catalog: str, schema: str, table: str) -> answers.Credenti
 
 
 @routes.route(DELTA + "/staging-tables/{table_id}/credentials", methods=["GET"])
-@rights.judged_inside("creator of the staging table")
+@rights.judged_inside("creator of the staging table, and create_table")
 def staging_credentials(table_id: str) -> answers.Credentials:
     try:
         row = services().world.refs.read(services().world.space.staging(check_uuid(table_id)))
     except InvalidRequest:
         row = None
-    if row is None:
+    if row is None or row["state"] != OPEN:
         raise NotFound("staging table", table_id[:200], field="table_id")
     check_creator(row, current().principal)
+    _require_may_create(row)
     guard().passed()
     return _credentials(row["location"], "READ_WRITE")
 
@@ -109,6 +114,24 @@ def _operation(allowed: tuple[str, ...]) -> Operation:
     return _OPERATIONS[said]
 
 
+def _require_may_create(staging: Row) -> None:
+    """Whoever was given a place writes there for as long as it may create tables, by the rights of now. One read.
+
+    Raises:
+        PermissionDenied: it may not any more (I12).
+        NotFound: nor is there the catalog.
+    """
+    asker, access = current().principal, opened().judges.access
+    if asker.admin:
+        return
+    need = Need(create_table, Target(staging["catalog"], tuple(staging["namespace"].split("."))))
+    tree = access.current(need.target.catalog)
+    if tree is None:
+        raise NotFound("staging table", staging["table_id"], field="table_id")
+    if not permitted(need.rule, asker, access.chain(tree, need.target)):
+        raise denied(asker, need)
+
+
 def _credentials(location: str, operation: Operation) -> answers.Credentials:
     return answers.Credentials(answers.credentials(services().keys(location, operation)))
 
@@ -126,14 +149,15 @@ def _free(location: str, operation: str) -> str:
     """A location for which keys may be asked by path: no coordinated table is there, above or below (I10, I12).
 
     Below a registered table its rights are judged, elsewhere the metastore's. Whoever has no right there is not told
-    what is there.
+    what is there. The lake root is not free even before the first table claims it.
 
     Raises:
-        InvalidRequest: not a location.
+        InvalidRequest: not a location, or a whole bucket.
         PermissionDenied: no right to it, or keys for it would open tables that are asked for by name.
     """
     location, world = normalise(location), services().world
-    rows, taken, registered = world.refs.read_many(keys_above(world.space, location)), False, ""
+    rows = world.refs.read_many(keys_above(world.space, location))
+    taken, registered = overlap(location, normalise(services().open_catalog.lake_root)), ""
     for key, row in rows.items():
         found, own = Location.from_row(row), key == world.space.location(location)
         coordinated = bool(found.table_id) and world.refs.read(world.space.table(found.table_id)) is not None
@@ -142,6 +166,8 @@ def _free(location: str, operation: str) -> str:
     if not _permitted(operation, "" if taken else registered):
         raise PermissionDenied(f"'{current().principal.name}' has no right to keys for {location}", field="location")
     guard().passed()
+    if is_root(location):
+        raise InvalidRequest(f"location {location} is a whole bucket", field="location", remedy="name a folder in it")
     if taken:
         raise PermissionDenied(
             f"location {location} belongs to tables of the catalog",
