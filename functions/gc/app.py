@@ -5,6 +5,7 @@ Glue only: read the event, call one operation, log and count what became of it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -43,7 +44,12 @@ def sweep(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Every minute: publish every table that has something unpublished."""
     here = services()
     swept = here.sweeper.sweep(until_ms=_until(context), each_ms=here.table_ms, workers=here.workers)
-    figures = {**swept.round.totals(), "heads": swept.tables, "unreadable": len(swept.unreadable)}
+    figures = {
+        **swept.round.totals(),
+        "heads": swept.tables,
+        "unreadable": len(swept.unreadable),
+        "incomplete": int(not swept.complete),
+    }
     complaints = [*swept.round.complaints(), *(msgspec.to_builtins(one) for one in swept.unreadable)]
     _tell("sweep", figures, complaints)
     return figures
@@ -80,12 +86,16 @@ def _until(context: Any) -> int:
 
 
 def _tell(what: str, totals: Mapping[str, int], complaints: list[dict[str, Any]]) -> None:
-    """One log line a run, one more for each of the first problems, and the figures as metrics."""
+    """One log line a run, one more for each of the first problems, and the figures as metrics.
+
+    infra/alarms.yaml watches some of them, by these dimensions: a second stack of the account has another function.
+    """
     logger.info(what, extra=dict(totals))
     for complaint in complaints[:_LOGGED]:
         logger.warning("left alone", extra={"run": what, "problem": complaint})
     metrics = EphemeralMetrics(namespace="Turnstile", service="gc")
     metrics.add_dimension("run", what)
+    metrics.add_dimension("function_name", os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
     for name, value in totals.items():
         metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
     metrics.flush_metrics()

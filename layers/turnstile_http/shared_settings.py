@@ -31,14 +31,16 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Vending(msgspec.Struct, frozen=True):
-    """What clients get keys from: a role to narrow, or static ones; neither where they bring their own."""
+    """What clients get keys from: a role to narrow, or static ones; neither where they bring their own. ``lake_key`` is
+    the KMS key of the lake, which sessions of the role include."""
 
     role: str = ""
+    lake_key: str = ""
     keys: Keys | None = None
 
     def open(self, world: World) -> Vendor:
         """The vendor of keys."""
-        return open_vendor(world.clock, world.ids, role=self.role, keys=self.keys)
+        return open_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, keys=self.keys)
 
 
 def stores() -> Stores:
@@ -65,7 +67,8 @@ def vending() -> Vending:
     if id:
         secret, token = env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), env.text("TURNSTILE_S3_SESSION_TOKEN", "")
         keys = Keys(id=id, secret=secret, token=token)
-    return Vending(role=env.text("TURNSTILE_VENDING_ROLE", ""), keys=keys)
+    role, lake_key = env.text("TURNSTILE_VENDING_ROLE", ""), env.text("TURNSTILE_LAKE_KEY", "")
+    return Vending(role=role, lake_key=lake_key, keys=keys)
 
 
 def grace() -> Grace:

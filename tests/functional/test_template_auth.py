@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.http import function, load_function
 from turnstile_http.routes import TOKENS
 from turnstile_local.settings import HOST, child_environment
 from turnstile_local.template import read
@@ -70,8 +71,9 @@ def test_i12_a_deployment_that_says_nothing_about_authentication_is_refused(temp
 
 def test_i12_an_open_deployment_is_open_on_purpose_and_entirely(template: dict[str, Any]) -> None:
     assert refused(template, Authentication="none") == []
-    for name in ("StaticToken", "StaticTokens", "OidcIssuer"):
+    for name in ("StaticToken", "StaticTokens", "OidcIssuer", "TokenKeys"):
         assert refused(template, **{"Authentication": "none", name: "https://x", "OidcAudience": "a"}), name
+    for name in ("StaticToken", "StaticTokens", "OidcIssuer"):
         assert refused(template, **{name: "https://x", "OidcAudience": "a"}) == [], name
 
 
@@ -82,7 +84,8 @@ def test_i12_an_issuer_without_an_audience_is_refused(template: dict[str, Any]) 
 def test_the_functions_start_with_what_the_rules_let_through(
     template: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The two judgements of a configuration agree: the template's rules, and what the functions read at their start."""
+    """The two judgements of a configuration agree: the template's rules, and what the functions read at their start. So
+    does the authorizer, wherever there is one: it would fail every request."""
     from turnstile_http.auth.settings import read as settings
     from turnstile_http.settings import BadSetting
 
@@ -102,6 +105,8 @@ def test_the_functions_start_with_what_the_rules_let_through(
         except BadSetting:
             starts = False
         assert starts == (refused(template, **parameters) == []), parameters
+        if starts and value(template["Conditions"]["WithAuthorizer"], parameters):
+            load_function("authorizer", **{f"TURNSTILE_{name}": text for name, text in variables.items()})
 
 
 def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(resources: dict[str, Any]) -> None:
@@ -165,6 +170,7 @@ def test_i12_secrets_are_where_tokens_are_judged_and_nowhere_else(template: dict
         if found["Type"] == "AWS::Serverless::Function":
             variables = set(found["Properties"].get("Environment", {}).get("Variables", ()))
             assert SECRETS & variables == (SECRETS if name in ASKED_OVER_HTTP else set()), name
+            assert ("SECRETS_VERSION" in variables) == (name in ASKED_OVER_HTTP), "or a new secret would not get there"
     for name in ("StaticToken", "StaticTokens", "TokenKeys"):
         assert template["Parameters"][name]["NoEcho"] is True
 
@@ -189,7 +195,5 @@ def test_the_table_of_variables_names_all_that_the_functions_read_and_the_templa
 
 
 def test_the_list_of_the_tokens_routes_is_what_the_function_serves() -> None:
-    from tests.functional.http import function
-
     served = function("tokens").api.routes.items()
     assert {path: tuple(sorted(methods)) for path, methods in served} == TOKENS

@@ -83,11 +83,15 @@ class StsVendor:
     Args:
         assume: STS's AssumeRole.
         role: ARN of the role whose rights are narrowed.
+        key: ARN of the KMS key that the lake is encrypted with; empty: none of the customer's.
         seconds: how long a session lives.
     """
 
-    def __init__(self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, seconds: int = 3600) -> None:
-        self._assume, self._role, self._clock, self._ids, self._seconds = assume, role, clock, ids, seconds
+    def __init__(
+        self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, key: str = "", seconds: int = 3600
+    ) -> None:
+        self._assume, self._role, self._clock, self._ids = assume, role, clock, ids
+        self._key, self._seconds = key, seconds
         self._partition = role.split(":")[1]
         self._sessions: dict[tuple[str, Operation], Vended] = {}
 
@@ -103,7 +107,7 @@ class StsVendor:
         return (known,)
 
     def _session(self, location: str, operation: Operation) -> Vended:
-        policy = json.dumps(session_policy(location, operation, self._partition), separators=(",", ":"))
+        policy = json.dumps(session_policy(location, operation, self._partition, self._key), separators=(",", ":"))
         if len(policy) > MAX_POLICY:
             raise _too_long(location)
         try:
@@ -142,13 +146,14 @@ def _no_keys(error: Exception, location: str) -> TurnstileError:
     return StorageFault("the issuer of keys could not be asked" + (f" ({said})" if said else ""), remedy="try again")
 
 
-def session_policy(location: str, operation: Operation, partition: str = "aws") -> dict[str, Any]:
+def session_policy(location: str, operation: Operation, partition: str = "aws", key: str = "") -> dict[str, Any]:
     """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``.
 
     The key of the folder itself may be read, besides what is below: Hadoop's S3A asks for it before it lists, and S3
     says that nothing is there only to those who might read it. What is listed ends with a slash: ``a/t`` without one
     would list ``a/t2`` as well. Nobody deletes from a log, wherever below the bucket; that it is not named by its whole
-    location keeps the policy short.
+    location keeps the policy short. The KMS key ``key`` (an ARN, if there is one) is for what S3 does with it: so it opens
+    nothing that S3 does not.
     """
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     bucket, prefix = _literal(bucket), _literal(prefix)
@@ -157,14 +162,20 @@ def session_policy(location: str, operation: Operation, partition: str = "aws") 
     read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{arn}/{prefix}", f"{arn}/{prefix}/*"]}
     listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": listed}
     if operation == "READ":
-        return _policy(listing, read)
+        return _policy(listing, read, *_uses(key, "kms:Decrypt"))
     changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
     return _policy(
         listing,
         {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{prefix}"},
         {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{prefix}/*"},
         {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{arn}/*/_delta_log/*"},
+        *_uses(key, "kms:Decrypt", "kms:GenerateDataKey"),
     )
+
+
+def _uses(key: str, *actions: str) -> list[dict[str, Any]]:
+    by_s3 = {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}}
+    return [{"Effect": "Allow", "Action": list(actions), "Resource": key, "Condition": by_s3}] if key else []
 
 
 def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
@@ -195,11 +206,18 @@ def vended(vendor: Vendor, location: str, operation: Operation) -> tuple[Vended,
 
 
 def open_vendor(
-    clock: Clock, ids: Ids, *, role: str = "", keys: Keys | None = None, endpoint_url: str | None = None
+    clock: Clock,
+    ids: Ids,
+    *,
+    role: str = "",
+    key: str = "",
+    keys: Keys | None = None,
+    endpoint_url: str | None = None,
 ) -> FileVendor:
-    """The vendor that a deployment's settings ask for: a role, or static keys, or neither."""
+    """The vendor that a deployment's settings ask for: a role, whose sessions may use the KMS ``key``, or static keys, or
+    neither."""
     if role:
         from turnstile.adapters.clients import sts
 
-        return FileVendor(StsVendor(sts(endpoint_url).assume_role, role, clock, ids))
+        return FileVendor(StsVendor(sts(endpoint_url).assume_role, role, clock, ids, key=key))
     return FileVendor(StaticVendor(keys, clock) if keys is not None else None)

@@ -85,12 +85,12 @@ def read() -> AuthSettings | None:
         seconds=env.integer("TURNSTILE_TOKEN_SECONDS", 900, 60, 3600),
         oidc=_oidc(),
     )
-    if found.tokens or found.oidc:
-        if mode == "none":
-            raise env.BadSetting("TURNSTILE_AUTHENTICATION is none, but tokens or an issuer are configured")
-        return found
     if mode == "none":
+        if found.tokens or found.oidc or found.keys:
+            raise env.BadSetting("TURNSTILE_AUTHENTICATION is none, but tokens, keys or an issuer are configured")
         return None
+    if found.tokens or found.oidc:
+        return found
     raise env.BadSetting(
         "nobody could authenticate: set TURNSTILE_TOKEN, TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
         "people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
