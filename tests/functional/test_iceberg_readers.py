@@ -33,7 +33,8 @@ def test_i9_every_metadata_file_that_a_commit_wrote_can_be_read(seed: int) -> No
     for said in files:
         check(said)
         raw = json.dumps(said)
-        if '"variant"' not in raw:  # a type that PyIceberg 0.12 does not know
+        # PyIceberg 0.12 does not know these
+        if '"variant"' not in raw and not ('_ns"' in raw and '-default"' in raw):
             TableMetadataUtil.parse_raw(raw)
     for before, after in pairwise(files):
         assert all(before.get(one, 0) <= after.get(one, 0) for one in COUNTERS)
