@@ -6,7 +6,7 @@ from wiring import Services
 
 from turnstile.core.access_rules import read_table
 from turnstile.core.decision import Conflict, Ratified, Refused
-from turnstile.core.errors import StateConflict, TurnstileError
+from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 from turnstile.core.ticket import final_bytes
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.winners import inline_contents
@@ -19,15 +19,20 @@ def reply(services: Services, request: CommitRequest, decision: Ratified | Confl
     """The answer to a proposal.
 
     Raises:
+        OutcomeUnknown: it was ratified before, and what was ratified could not be read.
         TurnstileError: the proposal was refused, or lost.
     """
     if isinstance(decision, Refused):
         raise errors.refusal(decision)
     if isinstance(decision, Conflict):
         raise _conflict(services, request, decision)
-    outcome = "replayed" if decision.replayed else "ratified"
-    note(outcome=outcome, version=decision.version, table_id=request.table_id)
-    commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
+    note(outcome="replayed" if decision.replayed else "ratified", version=decision.version, table_id=request.table_id)
+    try:
+        commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
+    except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
+        raise OutcomeUnknown(
+            f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
+        ) from error
     return wire.Committed(
         outcome="replayed" if decision.replayed else "ratified",
         commit=commit,

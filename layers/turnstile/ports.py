@@ -17,9 +17,14 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A clause did not hold, nothing was applied; ``row`` is the row that the clauses were judged on (None: no row)."""
+    """A clause did not hold; ``row`` is the row that the clauses were judged on (None: no row).
+
+    ``uncertain``: the same write was sent before this, and its answer lost. This one was not applied; that one may have
+    been, which the row tells, or may be yet, should its clauses hold again by then (I3).
+    """
 
     row: Row | None
+    uncertain: bool = False
 
 
 class AllAccepted(msgspec.Struct, frozen=True):
@@ -28,9 +33,11 @@ class AllAccepted(msgspec.Struct, frozen=True):
 
 class SomeRejected(msgspec.Struct, frozen=True):
     """The transaction was not applied. ``failed`` maps the position of each write whose clauses did not hold to the
-    row they were judged on (None: no row)."""
+    row they were judged on (None: no row). ``uncertain`` as of ``Rejected``: an idempotence token keeps the same
+    transaction from being applied twice, and does not keep a late copy of a refused one from being applied once."""
 
     failed: Mapping[int, Row | None]
+    uncertain: bool = False
 
 
 class Refs(Protocol):

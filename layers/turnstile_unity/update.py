@@ -136,12 +136,22 @@ class Updater:
             return decision.head or self._read(head)
 
     def _compared(self, head: TableHead, commit: requests.Commit, latest: int, known: Container[int] = ()) -> TableHead:
-        """A version that nobody remembers by name is the same commit if its bytes are the same."""
-        now = self._read(head)
-        if commit.version in known or commit.version >= now.tail_from or commit.version > now.floor:
+        """A version that nobody remembers by name is the same commit if its bytes are the same.
+
+        Raises:
+            StateConflict: it is another one.
+            OutcomeUnknown: that cannot be told now; "away" and "throttled" would say that it is not this one (I3).
+        """
+        if commit.version in known:
             raise _conflict(commit, latest)
-        storage = self._world.storages.open(head.location)
-        mine, theirs = storage.read(staged_path(commit.file_name)), storage.read(published_path(commit.version))
+        try:
+            now = self._read(head)
+            if commit.version >= now.tail_from or commit.version > now.floor:
+                raise _conflict(commit, latest)
+            storage = self._world.storages.open(head.location)
+            mine, theirs = storage.read(staged_path(commit.file_name)), storage.read(published_path(commit.version))
+        except (StorageFault, Throttled) as error:
+            raise _unknown(commit) from error
         if mine is None or theirs is None:
             raise _unknown(commit)
         if mine[0] != theirs[0]:

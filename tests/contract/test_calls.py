@@ -94,8 +94,22 @@ def test_i3_a_lost_answer_ends_as_unknown_whatever_came_after_it(fault: Exceptio
 
 def test_i3_a_resend_that_is_refused_answers_the_row_which_tells_who_won() -> None:
     store, client = refs(timeout(), REFUSED)
-    assert store.write(WRITE) == Rejected(ROW)
+    assert store.write(WRITE) == Rejected(ROW, uncertain=True)
     assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("fault", LOST, ids=repr)
+def test_i3_a_refusal_says_whether_an_earlier_answer_was_lost(fault: Exception) -> None:
+    """The first request may still be on its way, and land once the row takes it."""
+    refused = cancelled("None", "ConditionalCheckFailed")
+    assert refs(fault, BUSY[0], REFUSED)[0].write(WRITE) == Rejected(ROW, uncertain=True)
+    assert refs(BUSY[0], fault, refused)[0].transact([WRITE], "token") == SomeRejected({1: None}, uncertain=True)
+
+
+@pytest.mark.parametrize("fault", BUSY, ids=repr)
+def test_i3_a_refusal_after_what_was_never_applied_is_certain(fault: Exception) -> None:
+    assert refs(fault, REFUSED)[0].write(WRITE) == Rejected(ROW)
+    assert refs(fault, cancelled("ConditionalCheckFailed"))[0].transact([WRITE], "token") == SomeRejected({0: None})
 
 
 def test_i2_a_refusal_is_an_answer_and_is_not_sent_again() -> None:

@@ -205,10 +205,17 @@ def test_an_outcome_is_never_open_once_another_commit_is_that_version(lake: Lake
     assert lake.get("outcome", name=f"{5:020d}.x.json").json["outcome"] == "open"
 
 
-def test_nothing_is_open_at_a_dropped_table(lake: Lake) -> None:
+def test_i3_nothing_is_open_at_a_dropped_table_once_it_cannot_come_back(lake: Lake) -> None:
+    """Until then a catalog that is reset brings it back, and an attempt that is on its way may land."""
     lake.set(state="dropped")
-    assert lake.get("outcome", txn_id="x").json["outcome"] == "never"
+    assert lake.get("outcome", txn_id="x", version=4).json["outcome"] == "never"
+    assert lake.get("outcome", txn_id="x", version=5).json["outcome"] == "open"
+    assert lake.get("outcome", txn_id="x").json["outcome"] == "open"
     assert lake.get("outcome", txn_id="t3").json["outcome"] == "ratified"
+    for reason in ("purging", "purged", "exported"):
+        lake.set(reason=reason)
+        assert lake.get("outcome", txn_id="x", version=5).json["outcome"] == "never"
+        assert lake.get("outcome", txn_id="x").json["outcome"] == "never"
 
 
 @pytest.mark.parametrize(

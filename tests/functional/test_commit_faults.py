@@ -10,6 +10,7 @@ from tests.fakes import delta
 from tests.functional.tables import Lake, make_lake
 from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.core.plan import Write
+from turnstile.ports import Rejected
 
 
 @pytest.fixture
@@ -93,6 +94,47 @@ def test_a_fault_of_table_storage_is_no_verdict_on_the_commit(lake: Lake) -> Non
     assert lake.state() == before
     storages.open = real.__get__(storages)  # type: ignore[method-assign]
     assert lake.propose({"version": 1, "staged": staged}).json["outcome"] == "ratified"
+
+
+@pytest.mark.parametrize("fault", [StorageFault("the log cannot be read"), Throttled()])
+def test_i3_a_replay_that_cannot_be_shown_is_unknown_and_not_said_to_have_changed_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    """A 429 or 503 tells that this request ratified nothing: a client that sends again by itself would believe it."""
+    content = delta.append("t1", lake.now())
+    assert lake.inline(None, content, base=0).status == 200
+
+    def broken(*_: Any) -> None:
+        raise fault
+
+    monkeypatch.setattr(lake.world.refs, "read", broken)
+    again = lake.inline(None, content, base=0)
+    assert (again.status, again.error["type"]) == (500, "CommitStateUnknown")
+    monkeypatch.undo()
+    assert lake.inline(None, content, base=0).json["outcome"] == "replayed"
+
+
+def test_i3_a_refusal_behind_a_lost_answer_is_unknown_over_http(lake: Lake) -> None:
+    """The table is stuck for a moment; the attempt whose answer was lost lands when it is not."""
+    sent: list[Write] = []
+    real = lake.world.refs.write
+
+    def late(one: Write) -> Any:
+        sent.append(one)
+        lake.set(state="stuck", reason="version 1: gone")
+        answer = real(one)
+        assert isinstance(answer, Rejected)
+        return Rejected(answer.row, uncertain=True)
+
+    lake.world.refs.write = late  # type: ignore[method-assign]
+    content = delta.append("t1", lake.now())
+    answer = lake.inline(1, content)
+    assert (answer.status, answer.error["type"]) == (500, "CommitStateUnknown")
+    assert "stuck" in answer.error["message"]
+    lake.set(state="active")
+    real(sent[0])
+    lake.world.refs.write = real  # type: ignore[method-assign]
+    assert lake.inline(1, content).json["outcome"] == "replayed"
 
 
 def test_what_nobody_foresaw_is_500_without_a_word_about_the_inside(lake: Lake) -> None:

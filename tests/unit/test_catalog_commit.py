@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
 import pytest
 
+from tests.fakes.world import FakeWorld
 from tests.unit.catalog_faults import LOSSES, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from turnstile.core.catalog_rows import RECENT, CatalogHead
@@ -17,10 +22,12 @@ from turnstile.core.errors import (
     Throttled,
     TooLarge,
 )
+from turnstile.ports import AllAccepted, SomeRejected
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.catalog.services import CatalogServices
+from turnstile.world import World
 
 
 def row(services: CatalogServices) -> CatalogHead:
@@ -359,4 +366,90 @@ def test_objs_of_a_refused_attempt_stay_while_it_could_still_land() -> None:
         services.renamer.rename("main", ("default",), "t", "u")
     assert "delete" not in world.objs.requests
     assert len([id for id in objs(services) if id.startswith("commit/")]) == 3 + 3
+    complete(world)
+
+
+class Stray:
+    """refs of which the first change of several rows lingers on its way: it is sent again at once, as the adapter does, and
+    lands when the test says so. ``happens`` in between; ``faults`` is raised by every read after that."""
+
+    def __init__(self, world: FakeWorld, happens: Callable[[], object], faults: Exception | None = None) -> None:
+        self._refs, self._happens, self._faults = world.refs, happens, faults
+        self.held: tuple[Any, str] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._refs, name)
+
+    def read(self, key: str) -> Any:
+        if self.held is not None and self._faults is not None:
+            raise self._faults
+        return self._refs.read(key)
+
+    def transact(self, writes: Any, token: str) -> Any:
+        if self.held is not None:
+            return self._refs.transact(writes, token)
+        self.held = writes, token
+        self._happens()
+        answer = self._refs.transact(writes, token)
+        return msgspec.structs.replace(answer, uncertain=True) if isinstance(answer, SomeRejected) else answer
+
+    def lands(self) -> Any:
+        assert self.held is not None
+        return self._refs.transact(*self.held)
+
+
+def straying(services: CatalogServices, refs: Stray) -> CatalogServices:
+    plain = services.world
+    return fresh(World(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space))  # type: ignore[arg-type]
+
+
+def test_i3_a_swap_that_another_row_refused_may_land_later_so_its_lost_answer_leaves_it_unknown() -> None:
+    """The HEAD stands still: whatever refused may pass, and what was sent first is taken then."""
+    services = fresh()
+    world = fakes(services)
+    head = world.refs.rows[world.space.table(create(services, "t"))]
+    refs = Stray(world, lambda: head.update(state="leaving"))
+    with pytest.raises(OutcomeUnknown, match="lost"):
+        straying(services, refs).renamer.rename("main", ("default",), "t", "u")
+    head.update(state="active")
+    assert isinstance(refs.lands(), AllAccepted) and names(services) == ["u"], "or the test shows nothing"
+    complete(world)
+
+
+@pytest.mark.parametrize("fault", [Throttled("busy"), StorageFault("away")])
+def test_i3_when_the_head_behind_a_lost_answer_cannot_be_read_the_outcome_is_unknown(fault: Exception) -> None:
+    services = fresh()
+    world = fakes(services)
+    head = world.refs.rows[world.space.table(create(services, "t"))]
+    refs = Stray(world, lambda: head.update(state="leaving"), fault)
+    with pytest.raises(OutcomeUnknown):
+        straying(services, refs).renamer.rename("main", ("default",), "t", "u")
+    complete(world)
+
+
+def test_i3_a_swap_that_was_overtaken_can_never_land_so_its_refusal_is_believed() -> None:
+    services = fresh()
+    world, other = fakes(services), fresh(services.world)
+    head = world.refs.rows[world.space.table(create(services, "t"))]
+
+    def happens() -> None:
+        other.namespaces.create("main", ("n",))
+        head.update(state="leaving")
+
+    refs = Stray(world, happens)
+    with pytest.raises(StateConflict) as refused:
+        straying(services, refs).renamer.rename("main", ("default",), "t", "u")
+    assert refused.value.type == "TableNotActive"
+    head.update(state="active")
+    assert isinstance(refs.lands(), SomeRejected) and names(services) == ["t"]
+    complete(world)
+
+
+def test_i3_a_swap_that_landed_before_another_row_refused_it_is_a_success() -> None:
+    services = fresh()
+    world = fakes(services)
+    create(services, "t")
+    refs = Stray(world, lambda: refs.lands())  # noqa: PLW0108 - bound by now, not before
+    straying(services, refs).renamer.rename("main", ("default",), "t", "u")
+    assert names(services) == ["u"]
     complete(world)

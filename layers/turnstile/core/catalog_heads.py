@@ -38,6 +38,11 @@ def restore_head(key: str, name: str, now: int, state: State = ACTIVE) -> Change
     )
 
 
+def gone_for_good(head: TableHead) -> bool:
+    """Whether a table was dropped and can never be ``restore_head``'s again: a dropped table's reason stays."""
+    return head.state == DROPPED and bool(head.reason)
+
+
 def drop_published_head(head: TableHead, now: int) -> Change:
     """As ``drop_head``, for a table whose files stay in use elsewhere: only while everything ratified is published,
     or an acknowledged commit would be in nobody's log (I11)."""

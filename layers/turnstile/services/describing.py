@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from turnstile.core.catalog_heads import describe_head
-from turnstile.core.errors import NotFound, StateConflict
+from turnstile.core.errors import NotFound, OutcomeUnknown, StateConflict
 from turnstile.core.head import TableHead
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.ports import Accepted
@@ -31,6 +31,7 @@ class Describer:
         Raises:
             NotFound: the table was dropped.
             StateConflict: ``TableNotActive``, or ``ConcurrentChange`` when others were faster every time.
+            OutcomeUnknown: an answer was lost, and what was sent again was refused.
             TurnstileError: what ``change`` raises.
         """
         world = self._world
@@ -47,6 +48,12 @@ class Describer:
             head = TableHead.from_row(answer.row)
             if isinstance(answer, Accepted):
                 return head
+            if answer.uncertain:  # the write before this one landed, or may have been replaced, or lands yet (I3)
+                if head.metadata == id:
+                    return head
+                raise OutcomeUnknown(
+                    f"an answer to a change of table '{head.name}' was lost; the same, again, was refused"
+                )
             if head.state != "active":
                 raise not_active(head.name, answer.row)
         raise StateConflict(

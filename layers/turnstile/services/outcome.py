@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from turnstile.core.catalog_heads import gone_for_good
 from turnstile.core.decide import find_identity
 from turnstile.core.errors import InvalidRequest, NotFound
 from turnstile.core.head import TableHead
@@ -53,7 +54,8 @@ class Outcomes:
         found = mine.version if mine is not None else self._index.recall(head.catalog, table_id, [txn, name])
         if found is not None:
             return Outcome("ratified", head.latest, found)
-        final = head.state == "dropped" or (version is not None and version <= head.latest)
+        # A table that was dropped may be brought back, and with it what an earlier attempt needs.
+        final = gone_for_good(head) or (version is not None and version <= head.latest)
         return Outcome("never" if final else "open", head.latest)
 
 

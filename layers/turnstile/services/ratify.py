@@ -7,17 +7,29 @@
     5  refused                    decide(returned row, proposal) answers; Recall and Spill send it round once more
 
 A crash after any step leaves at most an unreferenced obj or staged file for gc. An answer lost at 4 is Unknown to the
-client, who sends the same proposal again and gets a replay (I3).
+client, who sends the same proposal again and gets a replay (I3). So is a refusal at 5 behind a lost answer, unless it
+says that the attempt before it cannot land any more either (``core.finality``).
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import msgspec
 
 from turnstile.core.content import Content, read_content
 from turnstile.core.decide import decide, find_identity
 from turnstile.core.decision import Conflict, Ratified, Recall, Refused, Spill
-from turnstile.core.errors import InvalidCommit, NotFound, TooLarge, TurnstileError
+from turnstile.core.errors import (
+    InvalidCommit,
+    NotFound,
+    OutcomeUnknown,
+    StorageFault,
+    Throttled,
+    TooLarge,
+    TurnstileError,
+)
+from turnstile.core.finality import excludes_earlier
 from turnstile.core.head import INLINE_IN_ROW, TableHead
 from turnstile.core.keys import inline_obj
 from turnstile.core.obj_types import INLINE
@@ -46,6 +58,13 @@ class Known(msgspec.Struct, frozen=True):
 
     catalog: str
     location: str
+
+
+@dataclasses.dataclass
+class _Lost:
+    """Whether the answer to a write of this request was lost."""
+
+    answer: bool = False
 
 
 class Ratifier:
@@ -123,7 +142,7 @@ class Ratifier:
         mine = find_identity(positioned(head), "", request.staged)
         if mine is not None:
             return _replay(head, mine.version, mine)
-        version = self._identities.recall(head.catalog, request.table_id, [request.staged])
+        version = self._recall(head, [request.staged])
         if version is None:
             raise NotFound(
                 "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
@@ -145,6 +164,23 @@ class Ratifier:
         self, table_id: str, proposal: Proposal, only_judge: TableHead | None = None
     ) -> Ratified | Conflict | Refused:
         """Steps 4 and 5. With ``only_judge`` nothing is written: that row's judgement is the answer."""
+        lost = _Lost()
+        try:
+            answer = self._rounds(table_id, proposal, only_judge, lost)
+        except OutcomeUnknown:
+            raise
+        except TurnstileError as error:  # true of the last write, and not of the one before it
+            if not lost.answer:
+                raise
+            raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
+        if lost.answer and not excludes_earlier(answer, proposal):
+            said = answer.message if isinstance(answer, Refused) else ""
+            raise OutcomeUnknown(f"an answer was lost; the attempt after it was refused, which may pass: {said}")
+        return answer
+
+    def _rounds(
+        self, table_id: str, proposal: Proposal, only_judge: TableHead | None, lost: _Lost
+    ) -> Ratified | Conflict | Refused:
         key = self._space.table(table_id)
         if len(proposal.entry.data) > INLINE_IN_ROW and only_judge is None:
             proposal = self._spill(table_id, proposal)
@@ -157,13 +193,14 @@ class Ratifier:
                 head = self._learn(TableHead.from_row(answer.row))
                 if isinstance(answer, Accepted):
                     return _accepted(head, proposal)
+                lost.answer = lost.answer or answer.uncertain
             else:
                 head = only_judge
             decision = decide(head, proposal)
             match decision:
                 case Recall(tail_from=tail_from):
                     identities = [proposal.entry.txn, staged_name(proposal)]
-                    version = self._identities.recall(head.catalog, table_id, identities)
+                    version = self._recall(head, identities)
                     if version is not None:
                         return _replay(head, version)
                     if proposal.entry.ict < self._clock.now_ms() - (self._limits.identity_days - 1) * 86_400_000:
@@ -183,6 +220,13 @@ class Ratifier:
             remedy="send the same proposal again",
             details={"retry_after_ms": 100},
         )
+
+    def _recall(self, head: TableHead, identities: list[str]) -> int | None:
+        """What the identity index knows. As long as it does not answer, the proposal may have been ratified long ago."""
+        try:
+            return self._identities.recall(head.catalog, head.table_id, identities)
+        except (StorageFault, Throttled) as error:
+            raise OutcomeUnknown(f"past transactions could not be read: {error.message}") from error
 
     def _change(self, key: str, proposal: Proposal, clock_behind: bool) -> Change:
         now = self._clock.now_ms()

@@ -79,6 +79,18 @@ def test_i3_where_nobody_remembers_names_contents_are_compared(unity: Unity) -> 
     content = unity.world.storages.files.pop(staged)
     refused(unity.update(first), 500, "CommitStateUnknownException")
     unity.world.storages.files[staged] = content
+    for fault in (StorageFault("away"), Throttled()):  # neither may say that nothing was applied
+        with pytest.MonkeyPatch.context() as patch:
+            real = FakeStorage.read
+            away = {"1.json": raising(fault), "staged": real}
+            patch.setattr(
+                FakeStorage,
+                "read",
+                lambda store, path, limit=None, away=away: away["staged" if "_staged" in path else "1.json"](
+                    store, path, limit
+                ),
+            )
+            refused(unity.update(first), 500, "CommitStateUnknownException")
     unity.world.storages.files.pop(f"{unity.head().location}/_delta_log/{1:020d}.json")
     refused(unity.update(first), 500, "CommitStateUnknownException")
 

@@ -2,7 +2,8 @@
 
 A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request is sent again. So
 is one whose answer was lost: conditional writes are their own guard (if the first one was applied, the second is
-refused and the returned row holds its identity), and a transaction is sent again under the same token. When time is
+refused and the returned row holds its identity), and a transaction is sent again under the same token. A refusal after a
+lost answer says so (``uncertain``): the first one may still be on its way, and meet a row that takes it. When time is
 up a writer hears ``Throttled`` only if *no* attempt can have had effect, else ``OutcomeUnknown``.
 """
 
@@ -43,11 +44,12 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """A condition did not hold; ``response`` is the service's parsed answer."""
+    """A condition did not hold; ``response`` is the service's parsed answer. ``uncertain``: an answer before it was
+    lost, so that the request may have been applied all the same, or may be applied yet."""
 
-    def __init__(self, response: dict[str, Any]) -> None:
+    def __init__(self, response: dict[str, Any], *, uncertain: bool = False) -> None:
         super().__init__("refused")
-        self.response = response
+        self.response, self.uncertain = response, uncertain
 
 
 class Caller:
@@ -119,7 +121,7 @@ class Caller:
                 self._count(operation, None)
                 fault = fault_of(error)
                 if fault is Fault.REFUSED and isinstance(error, ClientError):
-                    raise Refusal(dict(error.response)) from error
+                    raise Refusal(dict(error.response), uncertain=lost) from error
                 if fault is Fault.BROKEN and not lost:
                     raise _broken(operation, error) from error
                 lost = lost or fault is Fault.LOST

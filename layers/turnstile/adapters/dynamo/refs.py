@@ -72,7 +72,7 @@ class DynamoRefs:
                     self._caller.write("delete_item", asked)
                     return Accepted(None)
         except Refusal as refusal:
-            return Rejected(ref_from_item(refusal.response.get("Item")))
+            return Rejected(ref_from_item(refusal.response.get("Item")), uncertain=refusal.uncertain)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         """As the port says. Mistakes of the caller are ValueErrors: the token of other writes, two writes of a row
@@ -91,7 +91,8 @@ class DynamoRefs:
                     position: ref_from_item(reason.get("Item"))
                     for position, reason in enumerate(refusal.response.get("CancellationReasons", ()))
                     if reason.get("Code") in REFUSALS
-                }
+                },
+                uncertain=refusal.uncertain,
             )
         return AllAccepted()
 

@@ -22,7 +22,7 @@ from turnstile.core.plan import Row, Write
 from turnstile.core.segments import pack_directory
 from turnstile.core.spill import Spilled, spill
 from turnstile.core.tree import CatalogCommit, Tree
-from turnstile.ports import Accepted, AllAccepted, Rejected
+from turnstile.ports import Accepted, AllAccepted, Rejected, SomeRejected
 from turnstile.services.catalog.backoff import Backoff
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.store import CatalogStore
@@ -146,12 +146,13 @@ class Attempts:
             OutcomeUnknown: the answer was lost until the deadline, or nobody took the swap that was sent again (I3).
         """
         unknown: OutcomeUnknown | None = None
+        answer: Accepted | Rejected | AllAccepted | SomeRejected
         while True:
             try:
                 if len(writes) == 1:
                     answer = self._world.refs.write(writes[0])
-                    return Lost(answer.row) if isinstance(answer, Rejected) else answer
-                several = self._world.refs.transact(writes, id)
+                else:
+                    answer = self._world.refs.transact(writes, id)
             except OutcomeUnknown as lost:
                 unknown = lost
                 if not self._backoff.again():
@@ -161,10 +162,27 @@ class Attempts:
                 if unknown is None:
                     raise
                 raise unknown from None  # what is known of the last try says nothing of the one before
-            if isinstance(several, AllAccepted):
-                return several
-            failed = {position - 1: row for position, row in several.failed.items() if position}
-            return Lost(several.failed[0] if 0 in several.failed else self._world.refs.read(at.key), failed)
+            if isinstance(answer, Accepted | AllAccepted):
+                return answer
+            return self._refused(at, answer, uncertain=unknown is not None or answer.uncertain)
+
+    def _refused(self, at: CatalogHead, answer: Rejected | SomeRejected, *, uncertain: bool) -> Lost:
+        """Who refused. ``uncertain``: an answer to the same swap was lost before. That one can no longer land once the HEAD
+        has moved, and whether it did is in the history; but while the HEAD stands still, whatever refused may pass (I3).
+        """
+        if isinstance(answer, Rejected):
+            lost = Lost(answer.row)
+        else:
+            failed = {position - 1: row for position, row in answer.failed.items() if position}
+            try:
+                lost = Lost(answer.failed[0] if 0 in answer.failed else self._world.refs.read(at.key), failed)
+            except (StorageFault, Throttled) as error:
+                if not uncertain:
+                    raise
+                raise OutcomeUnknown(f"an answer was lost, and the HEAD could not be read: {error.message}") from error
+        if uncertain and (lost.row is None or lost.row["head"] == at.head):
+            raise OutcomeUnknown(f"an answer to a change of catalog '{at.name}' was lost; the same, again, was refused")
+        return lost
 
     def _landed(self, row: Row | None, id: str, seq: int) -> bool:
         """Whether commit ``id`` became the HEAD some time ago (I3: an answer lost and found is a success)."""
