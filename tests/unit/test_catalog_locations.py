@@ -28,6 +28,10 @@ SPACE = Space("test")
         ("file://localhost/x", "file:///x"),
         ("s3://b", "s3://b"),
         ("file:///", "file://"),
+        ("s3://my.old_bucket-1/x", "s3://my.old_bucket-1/x"),
+        ("gs://b/x", "gs://b/x"),
+        ("ABFSS://c@account.dfs.core.windows.net/x/", "abfss://c@account.dfs.core.windows.net/x"),
+        ("hdfs://NameService:8020/x", "hdfs://NameService:8020/x"),
     ],
 )
 def test_spellings_of_one_place_become_one(written: str, meant: str) -> None:
@@ -48,6 +52,38 @@ def test_what_may_mean_another_place_is_refused_by_name(written: str) -> None:
         normalise(written)
     assert refused.value.field == "location"
     assert refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(
+            "s3://x@b/t",
+            "s3://@b/t",
+            "s3a://:@b/t",
+            "s3://k:s@b/t",
+            "s3://b:443/t",
+            "s3://b:/t",
+            "s3://b./t",
+            "s3://.b/t",
+        ),
+        *("s3://B/t", "S3A://Lake/t", "s3://b ucket/t", "s3:// b/t", "s3://b /t", "s3://bücket/t", "s3://b\u200b/t"),
+        *("s3://-b/t", "s3://b_/t", "gs://x@b/t", "gs://b:443/t", "gs://B/t", "abfss://account/t", "abfss://a@b@c/t"),
+        *(
+            "abfss://c@Account/t",
+            "abfss://c@account./t",
+            "hdfs://u@nn/t",
+            "hdfs://nn./t",
+            "hdfs://nn:x/t",
+            "hdfs://n n/t",
+        ),
+    ],
+)
+def test_i10_one_place_has_one_name_so_that_it_has_one_owner(written: str) -> None:
+    """Clients reach the same bucket with and without a user, a port, a dot at the end, or another case."""
+    with pytest.raises(InvalidRequest, match="no place that is clear") as refused:
+        normalise(written)
+    assert refused.value.field == "location" and "://" in str(refused.value.remedy)
 
 
 def test_i10_a_location_is_as_long_as_a_key_may_be_in_bytes() -> None:

@@ -20,6 +20,18 @@ MAX_DEPTH: Final = 40
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 _FORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/]*)?(/.*)?")
+_NAME: Final = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?"
+_BUCKET: Final = (re.compile(_NAME), "bucket in lower case, without user, port or blank")
+_CONTAINER: Final = (re.compile(f"{_NAME}@{_NAME}"), "container@account in lower case")
+_HOST: Final = (re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?::[0-9]{1,5})?"), "host or host:port")
+_AUTHORITIES: Final = {
+    **dict.fromkeys(("s3", "gs"), _BUCKET),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), _CONTAINER),
+}
+"""What stands for the store, by scheme. Clients pass over user and port of a bucket's URL, the case of a host and a dot
+at its end: with them one place would have many names, and an owner under each. Other schemes are only registered, never
+opened, so their ports and cases stay as they are."""
+
 _UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
 
 
@@ -47,6 +59,11 @@ def normalise(location: str) -> str:
     if scheme != "file" and not authority:
         raise _refused(location, "names no bucket", f"write {scheme}://bucket/path")
     path = match[3] or ""
+    form, written = _AUTHORITIES.get(scheme, _HOST)
+    if scheme != "file" and not form.fullmatch(authority):
+        raise _refused(
+            location, f"names no place that is clear: {authority[:100]!r}", f"write {scheme}://, then {written}"
+        )
     if _UNCLEAR.search(location):
         raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
     components = [component for component in path.split("/") if component]
