@@ -24,6 +24,7 @@ WRITES: Final = (
     "turnstile.core.catalog_rows",
     "turnstile.core.catalog_heads",
     "turnstile.core.location_rows",
+    "turnstile.core.import_claims",
     "turnstile.core.clone_holds",
     "turnstile.core.clones",
     "turnstile.core.client_rows",

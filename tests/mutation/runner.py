@@ -58,6 +58,7 @@ NEAREST: Final = {
     "clone_holds": ("test_catalog_clauses", "test_catalog_clone*"),
     "clones": ("test_catalog_clauses", "test_catalog_clone*"),
     "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
+    "import_claims": ("test_catalog_clauses", "../functional/test_import_claims", "../functional/test_import_crashes"),
     "client_rows": ("test_clients",),
     "named_ref": ("test_core_rows", "test_named_refs", "test_gc_refs", "test_ref_rights"),
     "ref_rights": ("test_ref_rights",),
@@ -71,6 +72,7 @@ NEAREST: Final = {
     "importing": (
         "test_catalog_*",
         "../functional/test_import",
+        "../functional/test_import_claims",
         "../functional/test_import_crashes",
         "../functional/test_import_http",
     ),

@@ -159,6 +159,7 @@ def owners_match(world: FakeWorld, *, importing: bool = False) -> None:
             continue
         if found.table_id and not importing:
             assert heads[found.table_id]["location"] == location
+            assert not found.importing, "the claim of an import that made no table"
         above = [rows[one] for one in ancestors(location) if one in rows]
         if any(one.zone for one in above):
             continue

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.fakes.refs import FakeRefs
-from turnstile.core import catalog_heads, catalog_rows, clone_holds, clones, location_rows
+from turnstile.core import catalog_heads, catalog_rows, clone_holds, clones, import_claims, location_rows
 from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.head import TableHead, new_head_row
 from turnstile.core.keys import Space
 from turnstile.core.plan import Row, Write
 from turnstile.ports import Accepted, Rejected
-from turnstile.services.transfer import importing
 
 SPACE = Space("test")
 PLACE = "s3://b/x/t"
@@ -72,6 +71,7 @@ HELD = clone_holds.Held(PLACE, "t")
 PIN = clones.Pin("t", PLACE, 4, 1, None, "m")
 CLAIM = location_rows.claim(SPACE, PLACE, MARKED, table_id="t", catalog="main", now=1)
 RELEASE = location_rows.release(SPACE, PLACE, "t", MARKED)
+GIVEN_BACK = import_claims.give_back(SPACE, PLACE, "t", "r1", MARKED)
 
 CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     "new catalog": (catalog_rows.new_catalog("test/catalog/main", "main", "commit/1", 1), None, {"new": catalog_row()}),
@@ -200,13 +200,26 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     ),
     "unmark": (RELEASE[1], location("s3://b", below=2), {"shared": location("s3://b", below=1)}),
     "last mark": (RELEASE[2], location("s3://b/x", below=1), {"last": location("s3://b/x", below=2)}),
+    "take up": (
+        import_claims.take_up(SPACE, PLACE, "t", "r1", "r2"),
+        location(PLACE, table_id="t", importing="r1"),
+        {
+            "own": location(PLACE, table_id="other", importing="r1"),
+            "same run": location(PLACE, table_id="t", importing="r3"),
+        },
+    ),
+    "take up one without a mark": (
+        import_claims.take_up(SPACE, PLACE, "t", "", "r2"),
+        location(PLACE, table_id="t"),
+        {"own": location(PLACE, table_id="other"), "same run": location(PLACE, table_id="t", importing="r1")},
+    ),
     "take over": (
-        importing._take_over(SPACE.location(PLACE), DROPPED, "new"),
+        import_claims.take_over(SPACE, PLACE, DROPPED, "new", "r1")[0],
         location(PLACE, table_id="t"),
         {"still theirs": location(PLACE, table_id="other")},
     ),
     "stays dropped": (
-        importing._stays_dropped(DROPPED),
+        import_claims.take_over(SPACE, PLACE, DROPPED, "new", "r1")[1],
         head_row(state="dropped"),
         {
             "dropped": head_row(),
@@ -214,6 +227,21 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
             "not purged": head_row(state="dropped", reason="purging"),
         },
     ),
+    "finish": (
+        import_claims.finish(SPACE, PLACE, "t"),
+        location(PLACE, table_id="t", importing="r1"),
+        {"own": location(PLACE, table_id="other", importing="r1")},
+    ),
+    "give back": (
+        GIVEN_BACK[0],
+        location(PLACE, table_id="t", importing="r1"),
+        {
+            "own": location(PLACE, table_id="other", importing="r1"),
+            "uncloned": location(PLACE, table_id="t", importing="r1", clones={"c"}),
+            "same run": location(PLACE, table_id="t", importing="r2"),
+        },
+    ),
+    "give back what is no table": (GIVEN_BACK[-1], None, {"unmade": head_row()}),
 }
 
 

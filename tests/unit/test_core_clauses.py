@@ -115,7 +115,9 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     }),
     (left_head(head(LEFT), "left", 7), LEFT, {"leaving": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4}}),
     (new_catalog("k", "main", "commit/1", 1), None, {"new": CATALOG}),
-    (swap_head(CatalogHead.from_row(CATALOG), "commit/2", 7), CATALOG, {"same head": {"head": "commit/3"}}),
+    (swap_head(CatalogHead.from_row(CATALOG), "commit/2", 7), CATALOG, {
+        "same head": {"head": "commit/3"}, "not swept": {"swept": 7},
+    }),
     (use_staging("k"), STAGING, {"open": {"state": "collecting"}}),
     (mark_collecting(STAGING), STAGING, {"not registered": {"state": "used"}, "same table": {"created": 2}}),
     (erase_collected(STAGING), STAGING | {"state": "collecting"}, {"collecting": {"state": "open"}}),

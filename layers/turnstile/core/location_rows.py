@@ -1,6 +1,6 @@
 """Who owns a storage location: one row per normalised location, and no owner above or below another (I10).
 
-    location   {key, kind, table_id, catalog, created, below, clones?, purging?}
+    location   {key, kind, table_id, catalog, created, below, clones?, purging?, importing?}
 
 Three sorts of row, and a location has at most one row:
 
@@ -18,6 +18,7 @@ the zone keeps everybody else out.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -27,15 +28,20 @@ from turnstile.core.keys import Space
 from turnstile.core.locations import ancestors
 from turnstile.core.plan import AtLeast, Below, Change, Clause, Equals, Erase, Insert, Row, SetSum, Write, new_row
 
+_APART: Final = "use a location that neither contains nor lies in that of another table"
+_FINISH: Final = "run that import again, which finishes it, or use another location"
+
 
 class Location(msgspec.Struct, frozen=True):
-    """A parsed location row; ``table_id`` empty for zones and markers; ``clones`` and ``purging`` as in ``clone_holds``."""
+    """A parsed location row; ``table_id`` empty for zones and markers; ``clones`` and ``purging`` as in ``clone_holds``,
+    ``importing`` as in ``import_claims``, empty without."""
 
     key: str
     table_id: str
     below: int
     clones: frozenset[str] = frozenset()
     purging: bool = False
+    importing: str = ""
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
@@ -46,6 +52,7 @@ class Location(msgspec.Struct, frozen=True):
             below=row.get("below") or 0,
             clones=frozenset(row.get("clones", ())),
             purging="purging" in row,
+            importing=row.get("importing") or "",
         )
 
     def keeps(self, held: Held) -> bool:
@@ -63,11 +70,13 @@ class Location(msgspec.Struct, frozen=True):
         return not self.table_id and self.below == 0
 
 
-def owner_row(space: Space, location: str, table_id: str, catalog: str, now: int) -> Insert:
-    """The owner of a location; of a zone when ``table_id`` is empty."""
+def owner_row(space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "") -> Insert:
+    """The owner of a location; of a zone when ``table_id`` is empty; a claim of the import run ``importing``."""
     row = _row(space, location, catalog, now, below=0)
     if table_id:
         row["table_id"] = table_id
+    if importing:
+        row["importing"] = importing
     return Insert(row, (new_row("I10"),))
 
 
@@ -86,6 +95,8 @@ def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConfl
     own = rows.get(space.location(location))
     if own is not None:
         found = Location.from_row(own)
+        if found.importing:
+            return _owned(location, "is claimed by an import that has not finished", _FINISH, table_id=found.table_id)
         if found.table_id:
             return _owned(location, f"belongs to table {found.table_id}", table_id=found.table_id)
         return _owned(location, "contains locations of other tables" if found.below else "is a lake root")
@@ -99,24 +110,26 @@ def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConfl
     return None
 
 
-def _owned(location: str, how: str, **details: str) -> StateConflict:
+def _owned(location: str, how: str, remedy: str = _APART, **details: str) -> StateConflict:
     return StateConflict(
         "LocationOwned",
         f"location {location} {how}",
         field="location",
-        remedy="use a location that neither contains nor lies in that of another table",
+        remedy=remedy,
         **details,
     )
 
 
 def claim(
-    space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int
+    space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int, importing: str = ""
 ) -> list[Write]:
     """The writes that make ``table_id`` the owner (or a zone), with a marker on every ancestor.
 
-    ``rows`` says which markers exist; when that has changed by the time of the write, a clause fails: read again.
+    Args:
+        rows: which markers exist; when that has changed by the time of the write, a clause fails: read again.
+        importing: the run of the import whose claim it is (``import_claims``).
     """
-    writes: list[Write] = [owner_row(space, location, table_id, catalog, now)]
+    writes: list[Write] = [owner_row(space, location, table_id, catalog, now, importing=importing)]
     for above in ancestors(location):
         key = space.location(above)
         if key in rows:

@@ -88,7 +88,7 @@ class Loader:
             raise UnsupportedTable(
                 f"table '{table}' is external: its commits are not coordinated here",
                 field="table",
-                remedy="read it by its location, or import it",
+                remedy="read it by its location; to commit to it here, drop it first (its files stay), then import it",
             )
         return self.loaded(found, content=content and (self.guard is None or self.guard.may(read_table)))
 

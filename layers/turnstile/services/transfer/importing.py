@@ -1,14 +1,14 @@
 """Import of a filesystem-based Delta table (design 2.4).
 
     1  survey       nothing is changed: name, location, log. A dry run ends here with its report
-    2  claim        the location's owner row, with the uuid that the table will have
+    2  claim        the location's owner row, with the uuid that the table will have, marked as an import's
     3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. A filesystem writer that takes N
                     first wins it; then N+1 is tried
-    4  create       catalog HEAD swapped and table HEAD new (latest = floor = N), in one transaction
+    4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
 
 The claim gives the import its identity: whoever runs it again finds the uuid there, and in N the txn id that belongs to
 that uuid. Only what N says becomes the HEAD; so every step may be repeated, and a crash after any of them is healed by
-running the import again. A claim without an upgrade holds nobody up but other imports of the same place.
+running the import again. A claim without an upgrade holds nobody up but others who want the same place.
 """
 
 from __future__ import annotations
@@ -22,23 +22,21 @@ from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.entities import Table
 from turnstile.core.errors import StateConflict, UnsupportedTable
-from turnstile.core.head import TableHead, new_head_row
-from turnstile.core.location_rows import claim, keys_above, release
+from turnstile.core.head import new_head_row
+from turnstile.core.import_claims import finish
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import check_identifier
-from turnstile.core.plan import Absent, Change, Check, Clause, Equals, Insert, Row, Set, Write, new_row
-from turnstile.ports import AllAccepted
+from turnstile.core.plan import Insert, Row, new_row
 from turnstile.services.catalog.change import Edit, View
 from turnstile.services.catalog.namespaces import check_path, require_free
 from turnstile.services.catalog.services import CatalogServices
 from turnstile.services.paths import published_path
+from turnstile.services.transfer.claims import ATTEMPTS, Claims
 from turnstile.services.transfer.commits import first_timestamp, import_txn, upgrade
 from turnstile.services.transfer.log_state import LogState
 from turnstile.services.transfer.reading import read_state
 from turnstile.services.transfer.reports import ImportReport, import_report
-from turnstile.services.transfer.survey import Survey, Surveyor, check_importable, row_hwm
-
-ATTEMPTS = 64
+from turnstile.services.transfer.survey import Surveyor, check_importable, row_hwm
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -76,52 +74,33 @@ class Importer:
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
         """
-        path = (*check_path(namespace), check_identifier(name, "name"))
+        path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
         for _ in range(ATTEMPTS):
             found = self._surveyor.survey(catalog, path, location)
             if found.done and found.head is not None:
                 return Imported(found.owner, found.head.latest, replayed=True)
             if found.problems:
                 raise found.problems[0]
-            table_id = self._claim(catalog, found)
+            if not found.begun:
+                self._services.zones.ensure(self._services.lake_root)
+            table_id = claims.make(catalog, found)
             if table_id is None:
-                continue  # somebody claimed something nearby meanwhile: look again
+                continue  # somebody claimed something nearby meanwhile, or took this import up: look again
             try:
-                state = self._decide(found.location, table_id)
+                state = self._decide(claims, found.location, table_id)
             except UnsupportedTable:
-                self._unclaim(found, table_id)
-                raise
-            return self._create(catalog, path, found.location, table_id, state, access=Access(owner))
+                if claims.give_back(found, table_id):
+                    raise
+                continue  # it may be another run of this import that was faster
+            if state is not None:
+                return self._create(catalog, path, found.location, table_id, state, access=Access(owner))
         raise _contended(location)
-
-    # -- 2 claim ------------------------------------------------------------------------------------------------------
-
-    def _claim(self, catalog: str, found: Survey) -> str | None:
-        """The uuid that this import is about; None when the rows were changed meanwhile."""
-        if found.begun:
-            return found.owner
-        self._services.zones.ensure(self._services.lake_root)
-        table_id, now, space = self._world.ids.uuid(), self._world.clock.now_ms(), self._world.space
-        writes: list[Write]
-        if found.head is None:
-            writes = claim(space, found.location, found.rows, table_id=table_id, catalog=catalog, now=now)
-        else:
-            writes = [_take_over(space.location(found.location), found.head, table_id), _stays_dropped(found.head)]
-        answer = self._world.refs.transact(writes, table_id)
-        return table_id if isinstance(answer, AllAccepted) else None
-
-    def _unclaim(self, found: Survey, table_id: str) -> None:
-        """Give the claim back, if this run made it on free ground; nothing of the table was changed."""
-        if found.owner:
-            return
-        space = self._world.space
-        rows = self._world.refs.read_many(keys_above(space, found.location))
-        self._world.refs.transact(release(space, found.location, table_id, rows), self._world.ids.uuid())
 
     # -- 3 decide -----------------------------------------------------------------------------------------------------
 
-    def _decide(self, location: str, table_id: str) -> LogState:
-        """The log as of the upgrade commit of ``table_id``, which is there afterwards.
+    def _decide(self, claims: Claims, location: str, table_id: str) -> LogState | None:
+        """The log as of the upgrade commit of ``table_id``, which is there afterwards; None when another run finished the
+        import, or its claim is gone: look again.
 
         Raises:
             UnsupportedTable: the table cannot be imported, or another catalog was faster.
@@ -132,6 +111,8 @@ class Importer:
             if state.info.get("txnId") == import_txn(table_id):
                 return state
             check_importable(self._world, state, table_id, location)
+            if not claims.stands(location, table_id):
+                return None
             content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
             storage.put_if_absent(published_path(state.version + 1), content)  # whose it is, the next round reads
         raise _contended(location)
@@ -148,8 +129,7 @@ class Importer:
         snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
         metadata = services.snapshots.put(name, table_id, snapshot, world.clock.now_ms())
         made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
-        key, owner = world.space.table(table_id), world.space.location(location)
-        mine = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
+        key = world.space.table(table_id)
         taken: list[Row] = []
 
         def change(view: View) -> Edit | None:
@@ -174,7 +154,7 @@ class Importer:
                 created=made.created,
                 managed=False,
             )
-            writes = (Insert(head, (new_row("I2"),)), Check(owner, (mine,)))
+            writes = (Insert(head, (new_row("I2"),)), finish(world.space, location, table_id))
             return Edit(f"import table {full}", put={path: made}, writes=writes)
 
         def judge(failed: Mapping[int, Row | None]) -> None:
@@ -186,21 +166,6 @@ class Importer:
 
         services.committer.commit(catalog, change, row=row, judge=judge)
         return Imported(table_id, state.version, replayed=bool(taken))
-
-
-def _take_over(key: str, dropped: TableHead, table_id: str) -> Change:
-    """A location whose table was dropped goes to the import that brings it back; markers stay as they are."""
-    still = Clause("still theirs", "I10", "nobody else took it over", Equals(("table_id",), dropped.table_id))
-    return Change(key, (still,), (Set(("table_id",), table_id),))
-
-
-def _stays_dropped(dropped: TableHead) -> Check:
-    clauses = (
-        Clause("dropped", "I10", "the earlier table takes no commits", Equals(("state",), "dropped")),
-        Clause("published", "I4", "its last version is in _delta_log", Equals(("floor",), dropped.latest)),
-        Clause("not purged", "I10", "nobody asked for its files to be purged", Absent(("reason",))),
-    )
-    return Check(dropped.key, clauses)
 
 
 def _elsewhere(location: str, head: Row) -> StateConflict:

@@ -23,6 +23,7 @@ from turnstile.services.limits import Limits
 from turnstile.services.ratify import TimestampAhead
 from turnstile.services.transfer.commits import first_timestamp, import_txn
 from turnstile.services.transfer.log_state import LogState, broken
+from turnstile.services.transfer.owners import registered
 from turnstile.services.transfer.protocols import as_features, features, is_managed
 from turnstile.services.transfer.reading import read_state
 from turnstile.world import World
@@ -34,10 +35,11 @@ class Survey(msgspec.Struct):
     Attributes:
         rows: location rows of the location and its ancestors, by key.
         owner: uuid in the location's owner row, empty if there is none.
-        head: HEAD of the owner, None if there is none yet.
+        head: HEAD of the owner, None if there is none (yet).
+        run: of the import that claimed the location and has not finished, as read there.
         state: the table's log, None if it could not be read.
         done: the owner is the table of that very name: an earlier import finished.
-        begun: an earlier import's upgrade commit is the latest version, or its claim stands: go on with ``owner``.
+        begun: an earlier import's claim stands: go on with ``owner``.
         problems: what forbids the import, the most telling first.
     """
 
@@ -46,6 +48,7 @@ class Survey(msgspec.Struct):
     rows: dict[str, Row]
     owner: str = ""
     head: TableHead | None = None
+    run: str = ""
     state: LogState | None = None
     done: bool = False
     begun: bool = False
@@ -78,12 +81,15 @@ class Surveyor:
         rows = refs.read_many(keys)
         found = Survey(location, rows.pop(keys[0], None), rows, problems=[])
         own = rows.get(space.location(location))
-        found.owner = Location.from_row(own).table_id if own is not None else ""
+        if own is not None:
+            claim = Location.from_row(own)
+            found.owner, found.run = claim.table_id, claim.importing
         if found.owner:
             row = refs.read(space.table(found.owner))
             found.head = TableHead.from_row(row) if row is not None else None
         self._attempt(found, lambda: self._name(found, catalog, path))
         if not found.done:
+            self._attempt(found, lambda: self._begun(found, own))
             self._attempt(found, lambda: self._place(found))
             self._attempt(found, lambda: self._log(found))
         return found
@@ -98,10 +104,19 @@ class Surveyor:
         tree: Tree = self._reader.at(catalog, found.catalog_row)
         entry = tree.find(path)
         if entry is not None and found.owner and entry.table_id == found.owner:
-            found.done = True
+            found.done = found.head is not None  # else it is no table that an import made, as ``_begun`` says
             return
         tree.parent(path[:-1])
         require_free(View(tree, self._reader.store), path, "name")
+
+    def _begun(self, found: Survey, own: Row | None) -> None:
+        """Whether an owner without a HEAD is the claim of an import. A mark says so; claims of the past have none."""
+        if own is None or not found.owner or found.head is not None:
+            return
+        other = None if found.run else registered(self._world, self._reader, own, found.location)
+        if other is not None:
+            raise other
+        found.begun = True
 
     def _place(self, found: Survey) -> None:
         if overlap(found.location, self._root):
@@ -111,15 +126,15 @@ class Surveyor:
                 field="location",
                 remedy="import tables from outside the lake root",
             )
-        free = not found.owner or found.head is None or found.head.state == "dropped"
+        if found.owner and (found.head is None or found.head.state == "dropped"):
+            return  # an import that was begun, or that brings the table back; whose else it is, ``_begun`` has said
         problem = conflict(self._world.space, found.location, found.rows)
-        if problem is not None and not (found.owner and free):
+        if problem is not None:
             raise problem
 
     def _log(self, found: Survey) -> None:
         storage = self._world.storages.open(found.location)
         found.state = state = read_state(storage, found.location)
-        found.begun = bool(found.owner) and found.head is None
         check_importable(self._world, state, found.owner if found.begun else "", found.location)
         ahead = first_timestamp(state, 0) - self._world.clock.now_ms()
         if ahead > self._limits.clock_skew_ms:
