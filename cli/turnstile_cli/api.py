@@ -20,6 +20,9 @@ TIMEOUT: Final = httpx.Timeout(35.0, connect=5.0)
 PAUSES: Final = (0.5, 2.0)
 """Seconds to wait before a change is sent again."""
 
+AGAIN: Final = "run the same command again, it finds out"
+"""What to do when a change got no answer and making it twice is harmless."""
+
 _EXITS: Final = {404: Exit.NOT_FOUND}
 
 
@@ -43,9 +46,9 @@ class Api:
         """The answer's JSON object; raises CliError."""
         return self._ask("GET", path, query=query)
 
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer's JSON object; raises CliError."""
-        return self._ask("POST", path, body=body)
+    def post(self, path: str, body: dict[str, Any], *, unanswered: str = AGAIN) -> dict[str, Any]:
+        """The answer's JSON object; raises CliError, with ``unanswered`` as its remedy if there is no answer."""
+        return self._ask("POST", path, body=body, unanswered=unanswered)
 
     def delete(self, path: str) -> None:
         """Delete what the path names; raises CliError."""
@@ -90,6 +93,7 @@ class Api:
         query: dict[str, Any] | None = None,
         body: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
+        unanswered: str = AGAIN,
     ) -> dict[str, Any]:
         try:
             answer = self._http.request(method, path, params=query or None, json=body, headers=headers)
@@ -101,7 +105,7 @@ class Api:
             raise CliError(
                 Exit.UNKNOWN,
                 f"{method} {self.url}{path}: no answer ({type(error).__name__}); it may or may not have happened",
-                remedy="run the same command again, it finds out",
+                remedy=unanswered,
                 type="NoAnswer",
             ) from error
         return self._judge(answer)
@@ -110,11 +114,24 @@ class Api:
         remedy = "start it with 'turnstile up'" if self.local else "check --url and the network"
         return CliError(Exit.UNREACHABLE, f"{self.url} cannot be reached: {error}", remedy=remedy, type="Unreachable")
 
+    def _foreign(self, answer: httpx.Response) -> CliError:
+        """Somebody answered, and not Turnstile: a login page, a proxy, another service."""
+        kind = answer.headers.get("content-type", "no content type")
+        return CliError(
+            Exit.FAILURE,
+            f"{answer.request.method} {answer.request.url} was answered with status {answer.status_code} by something that is "
+            f"not Turnstile: {kind}, {answer.text[:100]!r}",
+            remedy="check --url: it is the output Url of the stack, without /v1",
+            type="NotTurnstile",
+        )
+
     def _judge(self, answer: httpx.Response) -> dict[str, Any]:
         told = _json(answer)
         if answer.is_success:
+            if told is None:
+                raise self._foreign(answer)
             return told
-        error = told.get("error")
+        error = (told or {}).get("error")
         error = error if isinstance(error, dict) else _bare(answer)
         kind = str(error.get("type", "HttpError"))
         refused = Exit.REFUSED if answer.status_code < 500 else Exit.FAILURE
@@ -136,11 +153,12 @@ def _bare(answer: httpx.Response) -> dict[str, Any]:
     return {"message": answer.text[:500] or "empty answer"}
 
 
-def _json(answer: httpx.Response) -> dict[str, Any]:
-    if not answer.content:
+def _json(answer: httpx.Response) -> dict[str, Any] | None:
+    """The answer's JSON object; None if it is none."""
+    if answer.status_code == httpx.codes.NO_CONTENT:
         return {}
     try:
         told = answer.json()
     except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}
+        return None
+    return told if isinstance(told, dict) else None

@@ -16,6 +16,11 @@ from turnstile_cli.service import talking
 
 PATH: Final = "/v1/clients"
 
+_LOST_CREATE: Final = "look with 'turnstile clients list'; if the client is there, nobody was told its secret: delete it, and create it again"
+_LOST_ROTATE: Final = (
+    "the present secret may have ended: rotate again without waiting, and give the service the secret that is told then"
+)
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What people call it; grants name its id.")]
 Id = Annotated[str, typer.Argument(metavar="CLIENT", help="Id of the client, client-...")]
 Role = Annotated[list[str] | None, typer.Option("--role", help="A role it is in; may be given several times.")]
@@ -34,7 +39,8 @@ clients = typer.Typer(
 @talking
 def create(api: Api, *, name: Name, role: Role = None, admin: Admin = False, output: Format) -> None:
     """Register a client. Its secret is shown now and never again."""
-    _show(api.post(PATH, {"name": name, "roles": role or [], "admin": admin}), output, api)
+    asked = {"name": name, "roles": role or [], "admin": admin}
+    _show(api.post(PATH, asked, unanswered=_LOST_CREATE), output, api)
 
 
 @clients.command("list")
@@ -56,7 +62,8 @@ def list_(api: Api, *, output: Format) -> None:
 @talking
 def rotate(api: Api, *, client: Id, keep_seconds: Keep = 0, output: Format) -> None:
     """Give a client another secret. The present one stops counting at once unless --keep-seconds says otherwise."""
-    _show(api.post(f"{_path(client)}/rotate", {"keep_seconds": keep_seconds}), output, api)
+    asked = {"keep_seconds": keep_seconds}
+    _show(api.post(f"{_path(client)}/rotate", asked, unanswered=_LOST_ROTATE), output, api)
 
 
 @clients.command("delete")

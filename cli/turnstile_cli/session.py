@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from turnstile_cli.api import Api
 from turnstile_cli.codes import Exit
-from turnstile_cli.errors import CliError
+from turnstile_cli.errors import CliError, usage
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
+
+_SENDABLE: Final = re.compile(r"[\x20-\x7e]*")
 
 
 def connect(url: str | None, home: Path, port: int | None, token: str | None) -> Api:
     """The service at ``--url``, else the stack that runs in ``--home``, else whatever listens on ``--port``.
 
-    ``token`` None takes the stack's own. Raises CliError when there is nothing to talk to.
+    ``token`` None takes the stack's own. Raises CliError when there is nothing to talk to, or no header could carry the
+    token.
     """
+    if token and not _SENDABLE.fullmatch(token):
+        raise usage(
+            "the token has characters that no header can carry: not ASCII, or a line break",
+            remedy="give --token, or TURNSTILE_TOKEN, exactly as the token was told",
+        )
     if url:
         if not url.startswith(("http://", "https://")):
             raise CliError(

@@ -105,3 +105,47 @@ def test_the_codes_are_documented() -> None:
         assert f"{code.value} {meaning}" in shown
         assert f"{code.value}    {meaning}" in (turnstile_cli.__doc__ or "")
     assert set(MEANINGS) == set(Exit)
+
+
+@pytest.mark.parametrize("answer", [b"<html>please log in</html>", b"", b"[]", b'"up"', b"{"])
+def test_a_success_that_is_no_json_object_is_nobody_of_ours(answer: bytes) -> None:
+    for arguments, where in ((("tables",), "GET /v1/tables"), (("clients", "create", "x"), "POST /v1/clients")):
+        with service({where: (200, answer)}) as canned:
+            ended = run(*arguments, "--url", canned.url, "-o", "json")
+        assert (ended.exit_code, ended.stdout) == (Exit.FAILURE, "")
+        error = json.loads(ended.stderr)["error"]
+        assert error["type"] == "NotTurnstile"
+        assert canned.url in error["message"] and "--url" in error["remedy"]
+
+
+def test_a_deletion_is_answered_without_a_word() -> None:
+    with service({"DELETE /v1/clients/client-1": (204, b"")}) as canned:
+        assert run("clients", "delete", "client-1", "--url", canned.url).exit_code == 0
+
+
+@pytest.mark.parametrize("token", ["té", "t\n", "t\r", "\u200bt"])
+def test_a_token_that_no_header_can_carry_is_told_before_anything_is_sent(token: str) -> None:
+    with service({}) as canned:
+        ended = run("status", "--url", canned.url, "--token", token, "-o", "json")
+        assert run("status", "--url", canned.url, TURNSTILE_TOKEN=token).exit_code == Exit.USAGE
+    assert (ended.exit_code, canned.seen) == (Exit.USAGE, [])
+    error = json.loads(ended.stderr)["error"]
+    assert "token" in error["message"] and token not in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "remedy"),
+    [
+        (("create", "etl"), "/v1/clients", "turnstile clients list"),
+        (("rotate", "client-1"), "/v1/clients/client-1/rotate", "rotate again"),
+    ],
+)
+def test_i12_a_secret_that_nobody_was_told_is_not_asked_for_twice(
+    arguments: tuple[str, ...], path: str, remedy: str
+) -> None:
+    """The answer is lost: the same command again would leave a client behind whose secret nobody has."""
+    with service({f"POST {path}": (0, None)}) as canned:
+        ended = run("clients", *arguments, "--url", canned.url, "-o", "json")
+    error = json.loads(ended.stderr)["error"]
+    assert (ended.exit_code, len(canned.seen)) == (Exit.UNKNOWN, 1)
+    assert remedy in error["remedy"]
