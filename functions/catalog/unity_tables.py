@@ -31,7 +31,7 @@ from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile.services.load import Loader, Registered
 from turnstile_http.bodies import body
 from turnstile_http.request import current
-from turnstile_unity import columns, legacy, naming
+from turnstile_unity import columns, external, legacy, naming
 from turnstile_unity.clones import require_no_clone
 from turnstile_unity.derived import is_derived
 from turnstile_unity.errors import PREFIX, NotImplementedHere
@@ -93,7 +93,9 @@ def create_unity_table() -> legacy.TableInfo:
             asked.name,
             location=asked.storage_location,
             format=format.lower(),
-            about=External(columns=fields, partition_columns=partitions, properties=asked.properties or {}),
+            about=external.checked(
+                External(columns=fields, partition_columns=partitions, properties=asked.properties or {})
+            ),
             comment=asked.comment,
             owner=owner_for(current().principal),
         )

@@ -21,6 +21,7 @@ from turnstile_http.params import Query
 from turnstile_http.request import current
 from turnstile_unity import requests
 from turnstile_unity.columns import ColumnInfo, to_fields
+from turnstile_unity.numbers import Count
 from turnstile_unity.plan import Plan, check_published, checked_commit
 
 
@@ -126,9 +127,9 @@ class Iceberg(msgspec.Struct, frozen=True):
     """UniForm's conversion state; the time in ISO 8601."""
 
     metadata_location: str
-    converted_delta_version: int
+    converted_delta_version: Count
     converted_delta_timestamp: str
-    base_converted_delta_version: int | None = None
+    base_converted_delta_version: Count | None = None
 
 
 class Uniform(msgspec.Struct, frozen=True):

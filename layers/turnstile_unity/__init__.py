@@ -6,6 +6,7 @@ call of the older one (snake_case). From typed requests to operations of ``turns
 ``contract``   what new tables must have         ``answers``    a table as the Delta API shows it
 ``schema``     columns, both spellings           ``columns``    columns of the older API
 ``errors``     both error shapes                 ``config``     version negotiation
+``external``   tables that are only registered   ``numbers``    what clients can read again
 
 Source: the API's public OpenAPI documents (Unity Catalog, ``api/delta.yaml`` and ``api/all.yaml``).
 """

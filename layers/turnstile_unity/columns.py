@@ -10,6 +10,7 @@ import msgspec
 
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.schemas import is_field, is_type
+from turnstile_unity.numbers import check_numbers
 
 _TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
@@ -92,11 +93,14 @@ def to_fields(infos: Sequence[ColumnInfo]) -> tuple[tuple[dict[str, Any], ...], 
     """Fields in Delta's JSON, and the partition columns in their order.
 
     Raises:
-        InvalidRequest: ``type_json`` is not JSON, or a column has no type.
+        InvalidRequest: ``type_json`` is not JSON or holds a number that no client could read again, or a column has no
+            type.
     """
     ordered = sorted(infos, key=lambda info: info.position or 0)
     parts = sorted((info.partition_index, info.name) for info in ordered if info.partition_index is not None)
-    return tuple(_field(info) for info in ordered), tuple(name for _, name in parts)
+    fields = tuple(_field(info) for info in ordered)
+    check_numbers(fields, "columns")
+    return fields, tuple(name for _, name in parts)
 
 
 def _field(info: ColumnInfo) -> dict[str, Any]:

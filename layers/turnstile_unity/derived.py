@@ -13,6 +13,9 @@ import msgspec
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import MAX_ROW_ID
 
+CATALOG_MANAGED: Final = ("catalogManaged", "catalogOwned-preview")
+"""Features, present and former name, by which clients know that a table's commits go through its catalog."""
+
 _KEYS: Final = {
     "delta.minReaderVersion",
     "delta.minWriterVersion",

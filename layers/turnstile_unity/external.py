@@ -9,7 +9,9 @@ import msgspec
 from turnstile.core.entities import DELTA, External, Table
 from turnstile.core.errors import InvalidRequest, UnsupportedTable
 from turnstile.services.catalog.external import of_external, touched
+from turnstile.services.catalog.staging import UUID_PROPERTY
 from turnstile_unity import requests
+from turnstile_unity.derived import CATALOG_MANAGED
 from turnstile_unity.errors import RequirementFailed
 from turnstile_unity.plan import Plan, checked_domains
 from turnstile_unity.schema import check_partitions, to_delta
@@ -22,26 +24,48 @@ def require_delta(table: Table) -> Table:
     return table
 
 
+def checked(about: External) -> External:
+    """``about`` without another table's uuid, which a table's log keeps when it is copied or leaves a catalog.
+
+    Raises:
+        InvalidRequest: it claims that commits go through a catalog. Clients would believe that it is this one, which
+            coordinates none of an external table.
+    """
+    protocol = about.protocol or {}
+    named = [*(protocol.get("readerFeatures") or []), *(protocol.get("writerFeatures") or [])]
+    for feature in CATALOG_MANAGED:
+        if feature in named or f"delta.feature.{feature}" in about.properties:
+            raise InvalidRequest(
+                f"feature {feature!r} is of managed tables, and this one is external",
+                field="protocol" if feature in named else f"properties.delta.feature.{feature}",
+                remedy="create it as a managed table, or register a table that does not have the feature",
+            )
+    properties = {key: value for key, value in about.properties.items() if key != UUID_PROPERTY}
+    return msgspec.structs.replace(about, properties=properties)
+
+
 def registered(asked: requests.CreateTable, now: int) -> External:
     """What the Delta API's request says of a new external table.
 
     Raises:
-        InvalidRequest: columns or partition columns that cannot be.
+        InvalidRequest: columns, partition columns or features that cannot be.
     """
     columns = to_delta(asked.columns) if asked.columns.get("fields") else []
     partitions = asked.partition_columns or []
     check_partitions(partitions, columns)
     if asked.uniform is not None:
         raise InvalidRequest("uniform rides with commits of managed tables", field="uniform")
-    return External(
-        columns=tuple(columns),
-        partition_columns=tuple(partitions),
-        properties=asked.properties,
-        protocol=asked.protocol.to_delta(),
-        domains=checked_domains(asked.domain_metadata) if asked.domain_metadata else {},
-        version=0,
-        timestamp=asked.last_commit_timestamp_ms,
-        updated=now,
+    return checked(
+        External(
+            columns=tuple(columns),
+            partition_columns=tuple(partitions),
+            properties=asked.properties,
+            protocol=asked.protocol.to_delta(),
+            domains=checked_domains(asked.domain_metadata) if asked.domain_metadata else {},
+            version=0,
+            timestamp=asked.last_commit_timestamp_ms,
+            updated=now,
+        )
     )
 
 
@@ -57,6 +81,7 @@ def updated(asked: Plan, etag: str, table: Table, now: int) -> Table:
     if asked.commit is not None or asked.published is not None:
         raise InvalidRequest("commits of an external table are not coordinated by the catalog", field="updates")
     about = of_external(table)
+    said = checked(External(properties=asked.set, protocol=asked.protocol))
     changes: dict[str, Any] = {}
     columns = about.columns if asked.columns is None else tuple(asked.columns)
     partitions = about.partition_columns if asked.partitions is None else tuple(asked.partitions)
@@ -64,7 +89,7 @@ def updated(asked: Plan, etag: str, table: Table, now: int) -> Table:
     changes |= {"columns": columns, "partition_columns": partitions}
     if asked.protocol is not None:
         changes["protocol"] = asked.protocol
-    properties = {**about.properties, **asked.set}
+    properties = {**about.properties, **said.properties}
     changes["properties"] = {key: value for key, value in properties.items() if key not in asked.remove}
     domains = {**about.domains, **asked.set_domains}
     changes["domains"] = {key: value for key, value in domains.items() if key not in asked.remove_domains}

@@ -11,6 +11,7 @@ from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.errors import InvalidRequest
 from turnstile.core.names import MAX_VERSION, check_uuid
 from turnstile_unity import requests
+from turnstile_unity.numbers import check_numbers
 from turnstile_unity.schema import check_partitions, to_delta
 
 CLUSTERING: Final = "delta.clustering"
@@ -115,8 +116,10 @@ def plan(asked: requests.Update) -> Plan:
 
 
 def checked_domains(domains: dict[str, dict[str, Any] | None] | None) -> dict[str, dict[str, Any]]:
-    """Domains without nulls; raises InvalidRequest when there are none, though some were to be set."""
+    """Domains without nulls; raises InvalidRequest when there are none, though some were to be set, or for what no
+    client could read again."""
     found = {name: value for name, value in (domains or {}).items() if value is not None}
+    check_numbers(found, "domain-metadata")
     if domains is not None and not found:
         raise InvalidRequest("set-domain-metadata sets no domain", field="updates")
     clustering = found.get(CLUSTERING, {}).get("clusteringColumns", [])

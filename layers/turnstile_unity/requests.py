@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from turnstile_unity.numbers import Count, Feature
+
 Map = dict[str, str]
 
 
@@ -16,8 +18,8 @@ class Body(msgspec.Struct, frozen=True, rename="kebab"):
 class Protocol(Body, frozen=True):
     """A protocol action in the API's spelling."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Feature
+    min_writer_version: Feature
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -38,9 +40,9 @@ class Iceberg(Body, frozen=True, omit_defaults=True):
     """UniForm's conversion state; times in ms."""
 
     metadata_location: str
-    converted_delta_version: int
-    converted_delta_timestamp: int
-    base_converted_delta_version: int | None = None
+    converted_delta_version: Count
+    converted_delta_timestamp: Count
+    base_converted_delta_version: Count | None = None
 
 
 class Uniform(Body, frozen=True):
@@ -74,7 +76,7 @@ class CreateTable(Body, frozen=True):
     columns: dict[str, Any]
     protocol: Protocol
     properties: Map
-    last_commit_timestamp_ms: int
+    last_commit_timestamp_ms: Count
     comment: str | None = None
     partition_columns: list[str] | None = None
     domain_metadata: dict[str, dict[str, Any] | None] | None = None

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile_unity.numbers import check_numbers
 
 _TYPES: Final = {
     "array": {"element-type": "elementType", "contains-null": "containsNull"},
@@ -59,10 +60,12 @@ def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
     """Fields in Delta's JSON of the API's struct.
 
     Raises:
-        InvalidRequest: not a struct, no fields, names that are equal but for case, a type of unknown form.
+        InvalidRequest: not a struct, no fields, names that are equal but for case, a type of unknown form, a number
+            in the metadata that no client could read again.
     """
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
+    check_numbers(struct, field)
     found = _fields(struct, field, 0)
     if not found:
         raise InvalidRequest(f"{field} must have at least one field", field=field)

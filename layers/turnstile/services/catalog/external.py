@@ -15,7 +15,7 @@ import msgspec
 from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import External, Table, encode
-from turnstile.core.errors import NotFound, StateConflict, TooLarge, UnsupportedTable
+from turnstile.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.core.location_rows import claim, conflict, keys_above, release
 from turnstile.core.locations import is_root, normalise
 from turnstile.core.names import check_identifier
@@ -166,7 +166,20 @@ def of_external(table: Table) -> External:
 
 
 def _check_size(table: Table) -> None:
-    size = len(encode(table))
+    """Whether one obj holds the table.
+
+    Raises:
+        TooLarge: it does not.
+        InvalidRequest: a number of it does not fit 64 bits.
+    """
+    try:
+        size = len(encode(table))
+    except OverflowError as error:
+        raise InvalidRequest(
+            f"table '{table.name}' holds a number that does not fit 64 bits",
+            field="columns",
+            remedy="send it as a string",
+        ) from error
     if size > MAX_BYTES:
         raise TooLarge(
             f"table '{table.name}' would take {size} bytes",
