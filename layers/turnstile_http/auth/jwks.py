@@ -2,6 +2,8 @@
 
 * A key that is not known makes them be fetched again, because issuers rotate keys; but not more often than every
   ``PAUSE_S``, whatever strangers write into their tokens.
+* A key that is not known during that pause may be one that the issuer made since: it is not refused, but asked for again
+  when the pause is over. Refused is what the issuer's word of just now does not know.
 * Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
 * Without an answer of the issuer a key that is not known is neither good nor bad: ``AuthenticationUnavailable``, not a
   refusal.
@@ -30,6 +32,9 @@ FRESH_S: Final = 600
 STALE_S: Final = 6 * 3600
 PAUSE_S: Final = 30
 """Least seconds between two fetches."""
+
+JUST_S: Final = 1
+"""Seconds for which a fetch is the issuer's present word."""
 
 RETRY_S: Final = 5
 """Least seconds between a fetch that failed and the next."""
@@ -65,7 +70,7 @@ class IssuerKeys:
 
         Raises:
             NotAuthenticated: the issuer has no such key.
-            AuthenticationUnavailable: the issuer could not be asked.
+            AuthenticationUnavailable: the issuer could not be asked, or not again so soon.
         """
         if kid is not None and not isinstance(kid, str):
             raise invalid("its kid is not a text")
@@ -78,6 +83,11 @@ class IssuerKeys:
         if self._failed or self._fetched is None:
             raise AuthenticationUnavailable(
                 "the issuer's keys cannot be got at the moment", retry_after_ms=RETRY_S * 1000
+            )
+        if not self._younger(JUST_S):
+            raise AuthenticationUnavailable(
+                "the issuer's keys were fetched shortly before, and this one was not among them",
+                retry_after_ms=max(1, round((self._next - self._now()) * 1000)),
             )
         raise invalid("its issuer has no such key")
 
