@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.metadata import TableMetadataUtil
@@ -468,6 +468,7 @@ def comparable(said: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=8))
 def test_pyiceberg_makes_the_same_metadata_of_the_same_updates(steps: list[Any]) -> None:
     ours = base()
