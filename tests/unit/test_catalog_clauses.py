@@ -128,6 +128,19 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         head_row(state="pinned"),
         {"droppable": head_row(state="dropped")},
     ),
+    "restore": (
+        catalog_heads.restore_head(HEAD.key, "n", 2),
+        head_row(state="dropped"),
+        {"dropped": head_row(state="stuck"), "unpurged": head_row(state="dropped", reason="purging")},
+    ),
+    "restore what was stuck": (
+        catalog_heads.restore_head(HEAD.key, "n", 2, reason="version 5: gone"),
+        head_row(state="dropped", reason="version 5: gone"),
+        {
+            "dropped": head_row(state="stuck", reason="version 5: gone"),
+            "unpurged": head_row(state="dropped", reason="exported"),
+        },
+    ),
     "leave": (catalog_heads.leave_head(HEAD, "export", 2), head_row(), {"active": head_row(state="dropped")}),
     "stay": (
         catalog_heads.stay_head(LEAVING, "export", 2),

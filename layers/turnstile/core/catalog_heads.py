@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from turnstile.core.gc_rows import PURGED, PURGING
 from turnstile.core.head import ACTIVE, PINNED, State, TableHead
 from turnstile.core.plan import Absent, Action, Below, Change, Clause, Drop, Either, Equals, Set
 
 DROPPED: Final = "dropped"
 LEAVING: Final = "leaving"
 STUCK: Final = "stuck"
+EXPORTED: Final = "exported"
+"""``reason`` of a table that left with its files."""
 
+_GONE: Final = (PURGING, PURGED, EXPORTED)
 _ACTIVE: Final = Clause("active", "I10", "the table is in ordinary use", Equals(("state",), ACTIVE))
 _SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
 
@@ -26,21 +30,28 @@ def drop_head(key: str, now: int) -> Change:
     )
 
 
-def restore_head(key: str, name: str, now: int, state: State = ACTIVE) -> Change:
-    """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10)."""
+def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
+    """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10).
+
+    Args:
+        reason: of the table that was stuck when it was dropped, as its HEAD still has it: it is stuck again, for nothing
+            has been published since. Empty where the HEAD has none.
+    """
+    same = Equals(("reason",), reason) if reason else Absent(("reason",))
     return Change(
         key,
         (
             Clause("dropped", "I10", "the table was dropped, and is not in use", Equals(("state",), DROPPED)),
-            Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", Absent(("reason",))),
+            Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", same),
         ),
-        (Set(("state",), state), Set(("name",), name), Set(("changed_at",), now)),
+        (Set(("state",), STUCK if reason else state), Set(("name",), name), Set(("changed_at",), now)),
     )
 
 
 def gone_for_good(head: TableHead) -> bool:
-    """Whether a table was dropped and can never be ``restore_head``'s again: a dropped table's reason stays."""
-    return head.state == DROPPED and bool(head.reason)
+    """Whether a table was dropped and can never be ``restore_head``'s again: its files are another's, or being removed. Any
+    other reason is that of a table which was stuck when it was dropped."""
+    return head.state == DROPPED and head.reason in _GONE
 
 
 def drop_published_head(head: TableHead, now: int) -> Change:

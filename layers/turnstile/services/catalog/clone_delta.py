@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
 
 import msgspec
 
+from turnstile.core.catalog_heads import DROPPED, STUCK, gone_for_good
 from turnstile.core.clones import Pin, new_pinned
 from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.entities import CloneOf, Entity, Table
@@ -21,6 +21,7 @@ from turnstile.core.errors import StateConflict, StorageFault, TurnstileError
 from turnstile.core.head import ACTIVE, PINNED, TableHead
 from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.plan import Row
+from turnstile.core.positions import positioned
 from turnstile.services.catalog.clone_copies import Copy, Past, Wanted
 from turnstile.services.catalog.clone_versions import timestamp_of, version_at
 from turnstile.services.catalog.heads import not_active
@@ -28,9 +29,6 @@ from turnstile.services.metadata import Snapshots
 from turnstile.services.publish import Publisher
 from turnstile.services.transfer.reading import read_state
 from turnstile.world import World
-
-_STUCK: Final = "stuck"
-_DROPPED: Final = "dropped"
 
 
 class DeltaCopier:
@@ -62,7 +60,7 @@ class DeltaCopier:
             UnsupportedTable: its log cannot be read here.
             StorageFault: storage could not be read or written; try again.
             StateConflict: ``TableNotActive``: it cannot be read or published now; ``CannotClone``: the version or the
-                files are gone.
+                files are gone, or it was dropped before that was published.
         """
         source = wanted.source
         assert isinstance(source, Table)
@@ -108,11 +106,11 @@ class DeltaCopier:
         """The HEAD, of a table that has its files: one that was dropped since the moment has them until gc begins."""
         row = self._rows.get(self._world.space.table(table_id))
         head = TableHead.from_row(row) if row is not None else None
-        if head is not None and head.state in (ACTIVE, PINNED, _STUCK):
+        if head is not None and head.state in (ACTIVE, PINNED, STUCK):
             return head
         if past is None:
             raise not_active(was, row)
-        if head is None or head.state != _DROPPED or head.reason:
+        if head is None or head.state != DROPPED or gone_for_good(head):
             raise StateConflict(
                 "CannotClone",
                 f"table '{was}' is {head.state if head else 'gone'}"
@@ -134,12 +132,15 @@ class DeltaCopier:
             if recorded > head.floor:
                 head = self._publish(head, recorded, was)
             return recorded, timestamp_of(storage, recorded, was)
-        if head.floor < head.latest and head.state != _DROPPED:
-            head = self._publish(head, head.latest, was)
+        then = _latest_at(head, past.time)
+        if then > head.floor:
+            head = self._publish(head, then, was)
         return version_at(storage, head, past.time, was)
 
     def _publish(self, head: TableHead, version: int, was: str) -> TableHead:
-        """The HEAD after everything up to ``version`` is in the log."""
+        """The HEAD after everything up to ``version`` is in the log; of a dropped table nothing is published any more."""
+        if head.state == DROPPED:
+            return _published(head, version, was)
         done = self._publisher.publish(head.table_id)
         if done.floor < version:
             problem = done.problem
@@ -165,3 +166,22 @@ class DeltaCopier:
         then = read_state(self._world.storages.open(head.location), head.location, version)
         domains = {name: said for name, said in then.domains.items() if name != ROW_TRACKING_DOMAIN}
         return MetadataSnapshot(version, then.protocol, then.metadata, domains, ict, beside)
+
+
+def _latest_at(head: TableHead, time: int) -> int:
+    """The newest version above the floor that is not later than ``time`` (ms); the floor if there is none."""
+    return max((one.version for one in positioned(head) if one.ict <= time), default=head.floor)
+
+
+def _published(dropped: TableHead, version: int, was: str) -> TableHead:
+    """``dropped``, if it has published ``version``."""
+    if version <= dropped.floor:
+        return dropped
+    raise StateConflict(
+        "CannotClone",
+        f"table '{was}' was dropped before its version {version} was published"
+        + (f": {dropped.reason}" if dropped.reason else ""),
+        field="of",
+        remedy="bring the table back with a reset of its catalog, have it published, and clone it then",
+        version=version,
+    )

@@ -2,7 +2,7 @@
 
 Names, properties, rights and the current metadata of Iceberg tables are again what they were; Delta tables keep their
 commits. Tables that were created since are dropped, tables that were dropped since come back as long as gc has not begun
-to purge them: HEADs and names change in one transaction (I9). Snapshots stay.
+to purge them, and stuck where they were stuck: HEADs and names change in one transaction (I9). Snapshots stay.
 
 After a loss of objs (a replica that lags behind its refs) the present HEAD may lead nowhere. Then the tree of a recent
 HEAD that is whole is taken as it is, and the log goes on from there.
@@ -17,12 +17,12 @@ from typing import Final
 import msgspec
 
 from turnstile.core.ancestry import parents_after
-from turnstile.core.catalog_heads import drop_head, rename_head, restore_head
+from turnstile.core.catalog_heads import DROPPED, drop_head, gone_for_good, rename_head, restore_head
 from turnstile.core.catalog_paths import dotted, key_of, path_of
 from turnstile.core.catalog_rows import CatalogHead, swap_head
 from turnstile.core.entities import TABLE, Table
 from turnstile.core.errors import StateConflict, TooLarge
-from turnstile.core.head import ACTIVE, PINNED
+from turnstile.core.head import ACTIVE, PINNED, TableHead
 from turnstile.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
@@ -43,6 +43,7 @@ _SAID: Final = "reset to "
 """How the message of a reset's commit begins; the HEAD gone back to follows."""
 
 _Entries = Mapping[str, IndexEntry]
+_NO_REASONS: Final[Mapping[str, str]] = {}
 
 
 class WasReset(msgspec.Struct, frozen=True):
@@ -93,10 +94,11 @@ class Resetter:
         if row is not None and not self._stored(catalog, row["head"]):
             return self._adopt(catalog, CatalogHead.from_row(row), to)
         plans: list[_Plan] = []
+        reasons: dict[str, str] = {}
 
         def change(view: View) -> Edit:
             past = self._moments.kept(view.tree, to)
-            plan = self._plan(view, past.tree)
+            plan = self._plan(view, past.tree, reasons)
             plans[:] = [plan]
             rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))
             return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows), replaced=past.replaced)
@@ -105,6 +107,8 @@ class Resetter:
             for position, found in failed.items():
                 if position >= len(plans[0].names):
                     continue  # a location's clones changed since they were read: the reset is computed anew
+                if position < len(plans[0].restored) and _was_stuck(found, reasons):
+                    continue  # what it was stuck at comes back with it
                 name, state = plans[0].names[position], found["state"] if found else "gone"
                 raise StateConflict(
                     "TableNotActive",
@@ -131,7 +135,8 @@ class Resetter:
         plan = self._plan(View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store), after)
         return WasReset(to, after.head, seq, plan.restored, plan.dropped, plan.renamed)
 
-    def _plan(self, view: View, past: Tree) -> _Plan:
+    def _plan(self, view: View, past: Tree, reasons: Mapping[str, str] = _NO_REASONS) -> _Plan:
+        """What going back to ``past`` takes. ``reasons`` why tables were stuck when they were dropped, by uuid."""
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
         self._require_ours(view, now, then)
         tables, before = _tables(now), _tables(then)
@@ -154,7 +159,13 @@ class Resetter:
             )
         clock, space = self._world.clock.now_ms(), self._world.space
         writes: list[Write] = [
-            restore_head(space.table(one.table_id), name, clock, ACTIVE if one.clone is None else PINNED)
+            restore_head(
+                space.table(one.table_id),
+                name,
+                clock,
+                ACTIVE if one.clone is None else PINNED,
+                reason=reasons.get(one.table_id, ""),
+            )
             for name, one in coming
         ]
         writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
@@ -268,6 +279,15 @@ class Resetter:
 def _tables(index: _Entries) -> dict[str, str]:
     """Key of each table by its uuid."""
     return {entry.table_id: key for key, entry in index.items() if entry.kind == TABLE}
+
+
+def _was_stuck(found: Row | None, reasons: dict[str, str]) -> bool:
+    """Whether a table was not restored only because it was stuck when it was dropped; ``reasons`` says why from now on."""
+    head = TableHead.from_row(found) if found is not None else None
+    if head is None or head.state != DROPPED or gone_for_good(head) or reasons.get(head.table_id, "") == head.reason:
+        return False
+    reasons[head.table_id] = head.reason
+    return True
 
 
 def _not_ours(full: str) -> StateConflict:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.core.catalog_heads import DROPPED, LEAVING, leave_head, left_head, stay_head
+from turnstile.core.catalog_heads import DROPPED, EXPORTED, LEAVING, leave_head, left_head, stay_head
 from turnstile.core.catalog_paths import Path, dotted
 from turnstile.core.entities import Table
 from turnstile.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
@@ -40,7 +40,6 @@ from turnstile.services.transfer.protocols import released
 from turnstile.services.transfer.reports import ExportReport, export_report, problem
 
 EXPORTING: Final = "export"
-EXPORTED: Final = "exported"
 
 _NOTES: Final = (
     "the files stay where they are and are nobody's afterwards: they are never purged",
