@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final, Literal
 
 import msgspec
@@ -43,6 +44,16 @@ APP_BYTES: Final = 32
 """Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and DynamoDB's overhead."""
 
 
+_DIGEST_BYTES: Final = 8
+"""Long enough that no file is overwritten by mistake and has the same digest, and that nobody makes another content for a
+given one; short, because every byte of every entry is paid for with every write."""
+
+
+def digest_of(content: bytes) -> int:
+    """What a row remembers of a staged commit's bytes: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest())
+
+
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """One ratified commit as the row keeps it, packed to a few dozen bytes.
 
@@ -51,7 +62,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
     high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms); ``apps`` how
-    many streaming applications it names.
+    many streaming applications it names; ``digest`` of a staged commit's bytes as they were judged (0: they were not
+    read whole, or are in ``_delta_log``).
     """
 
     txn: str
@@ -71,18 +83,22 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     group: str = ""
     ratified: int = 0
     apps: int = 0
+    digest: int = 0
 
     def pack(self) -> bytes:
-        """The bytes stored in the row's tail."""
-        return _ENCODER.encode(self)
+        """The bytes stored in the row's tail. Without a digest as if there were no such member: most entries have none."""
+        packed = _ENCODER.encode(self)
+        return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]
 
     def stripped(self) -> Entry:
         """The entry after publication: its content is in ``_delta_log``."""
-        return msgspec.structs.replace(self, data=b"", obj="")
+        return msgspec.structs.replace(self, data=b"", obj="", digest=0)
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Entry)
+_UNDIGESTED: Final = b"\xdc" + (len(Entry.__struct_fields__) - 1).to_bytes(2)
+"""How msgpack begins an array of one member less."""
 
 
 def cost(entry: Entry) -> int:

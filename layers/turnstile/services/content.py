@@ -1,6 +1,6 @@
 """The ratified bytes of a commit, wherever they are kept (I2, I4).
 
-    staged, not yet published      the staged file, whole, of the size that was ratified
+    staged, not yet published      the staged file, whole, if its bytes are those that were judged
     inline in the row              the entry's bytes, made final for their position
     inline in an obj               the same, from the obj
     published                      ``_delta_log/<v>.json``
@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.core.errors import StorageFault
-from turnstile.core.head import TableHead
+from turnstile.core.head import TableHead, digest_of
 from turnstile.core.positions import Positioned
 from turnstile.core.ticket import final_bytes
 from turnstile.ports import LogStorage
@@ -28,7 +28,7 @@ class ContentMissing(StorageFault):
 
 
 class ContentChanged(StorageFault):
-    """A staged file does not have the size it was ratified with: somebody wrote to it afterwards."""
+    """A staged file does not hold what was ratified: somebody wrote to it afterwards."""
 
 
 class _Info(msgspec.Struct):
@@ -42,15 +42,19 @@ class _First(msgspec.Struct):
 def transaction_of(raw: bytes) -> str:
     """The txn id on a commit's first line, or "" when there is none."""
     try:
-        first = msgspec.json.decode(raw.split(b"\n", 1)[0], type=_First)
+        first = msgspec.json.decode(raw[: raw.find(b"\n") % (len(raw) + 1)], type=_First)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return first.commitInfo.txnId if first.commitInfo else ""
 
 
 def is_same_commit(place: Positioned, raw: bytes) -> bool:
-    """Whether ``raw`` carries the identity (and, but for a ticket, the size) that was ratified."""
-    return transaction_of(raw) == place.entry.txn and (place.entry.ticket or len(raw) == place.entry.size)
+    """Whether ``raw`` is what was ratified, as far as the row knows: by its transaction; but for a ticket, by its size; and
+    by its digest, if it is a staged commit that was read whole."""
+    entry = place.entry
+    if transaction_of(raw) != entry.txn or not (entry.ticket or len(raw) == entry.size):
+        return False
+    return not entry.digest or digest_of(raw) == entry.digest
 
 
 def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
@@ -77,9 +81,10 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     if found is None:
         return _published(storage, place) or _missing(place, path)
     raw, _ = found
-    if len(raw) != entry.size:
+    if not is_same_commit(place, raw):
+        was = f"was ratified with {entry.size}" if len(raw) != entry.size else "was ratified with other content"
         raise ContentChanged(
-            f"staged file {place.name} has {len(raw)} bytes but was ratified with {entry.size}",
+            f"staged file {place.name} has {len(raw)} bytes but {was}",
             remedy="restore the file as it was ratified, then run 'turnstile repair'",
             version=place.version,
             path=path,

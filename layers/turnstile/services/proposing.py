@@ -72,12 +72,13 @@ def check_request(request: CommitRequest) -> None:
         raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
 
 
-def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int) -> Proposal:
+def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0) -> Proposal:
     """The proposal that ``request`` makes with ``content``.
 
     Args:
         raw: the content's bytes when it came inline, None when it is staged.
         now: server clock (ms), kept with the entry.
+        digest: of a staged file that was read whole.
 
     Raises:
         InvalidCommit: a ticket for something that is not a blind append, or row tracking without statistics.
@@ -131,6 +132,7 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
             hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
             ratified=now,
             apps=len(apps),
+            digest=digest,
         ),
         apps=apps,
         asserts=request.etag,

@@ -30,7 +30,7 @@ from turnstile.core.errors import (
     TurnstileError,
 )
 from turnstile.core.finality import excludes_earlier
-from turnstile.core.head import INLINE_IN_ROW, TableHead
+from turnstile.core.head import INLINE_IN_ROW, TableHead, digest_of
 from turnstile.core.keys import inline_obj
 from turnstile.core.obj_types import INLINE
 from turnstile.core.plan import Change
@@ -91,8 +91,8 @@ class Ratifier:
         found = self._content(request)
         if isinstance(found, Ratified):
             return found
-        content, raw = found
-        proposal = proposal_of(request, content, raw, self._clock.now_ms())
+        content, raw, digest = found
+        proposal = proposal_of(request, content, raw, self._clock.now_ms(), digest=digest)
         proposal = msgspec.structs.replace(proposal, room=self._limits.backlog_bytes)
         ahead = self._ahead(content)
         if ahead is None and content.whole and not content.changes_metadata and not request.always:
@@ -111,7 +111,9 @@ class Ratifier:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    def _content(self, request: CommitRequest) -> tuple[Content, bytes | None] | Ratified:
+    def _content(self, request: CommitRequest) -> tuple[Content, bytes | None, int] | Ratified:
+        """What is judged, with its bytes when it came inline, and their digest when it is a file that was read whole: from
+        here on the file may be written to, and what was judged is what counts (I4)."""
         if request.content is not None:
             if len(request.content) > self._limits.inline_bytes:
                 raise TooLarge(
@@ -121,7 +123,7 @@ class Ratifier:
                     limit=self._limits.inline_bytes,
                     size=len(request.content),
                 )
-            return read_content(request.content), request.content
+            return read_content(request.content), request.content, 0
         storage = self._storages.open(self.about(request.table_id).location)
         path = staged_path(request.staged)
         found = storage.read(path, limit=self._limits.staged_bytes)
@@ -134,7 +136,8 @@ class Ratifier:
                 field="staged.size",
                 remedy="propose the file after it is written completely, with its true size",
             )
-        return read_content(raw, whole=len(raw) == stat.size), None
+        whole = len(raw) == stat.size
+        return read_content(raw, whole=whole), None, digest_of(raw) if whole else 0
 
     def _replayed_content(self, request: CommitRequest) -> Ratified:
         """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
