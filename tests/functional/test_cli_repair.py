@@ -15,6 +15,7 @@ from tests.fakes import delta
 from tests.fakes.refs import clone
 from tests.functional.cli_kit import run, service
 from tests.functional.test_openapi_answers import Site
+from tests.functional.test_template_auth import REPAIR
 from turnstile.services.paths import published_path
 
 
@@ -132,3 +133,20 @@ def test_one_table_that_fails_does_not_keep_the_others_waiting() -> None:
     assert [path for method, path, *_ in canned.seen if method == "POST"] == [
         "/v1/tables/a/repair", "/v1/tables/b/repair",
     ]  # fmt: skip
+
+
+def test_i10_a_repair_of_all_tables_asks_only_what_a_closed_api_lets_through(
+    site: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ApiRateLimit=0`` while rows are restored (docs/operations.md)."""
+    asked: set[str] = set()
+    call = site.http["catalog"].call
+
+    def noted(method: str, path: str, **more: Any) -> Any:
+        asked.add(f"{method} {path.replace(site.table, '{table_id}')}")
+        return call(method, path, **more)
+
+    monkeypatch.setattr(site.http["catalog"], "call", noted)
+    for arguments in (("--all", "--dry-run"), ("--all",)):
+        assert site.command(*arguments).exit_code == 0
+    assert asked == REPAIR

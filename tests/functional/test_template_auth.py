@@ -17,6 +17,7 @@ from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
+REPAIR = {"GET /v1/tables", "GET /v1/tables/{table_id}/repair", "POST /v1/tables/{table_id}/repair"}
 ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
 SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
@@ -126,10 +127,20 @@ def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(res
 
 def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: dict[str, Any]) -> None:
     throttled = resources["ApiStage"]["Properties"]["RouteSettings"]
-    assert set(throttled) == PUBLIC
-    assert all(found["ThrottlingRateLimit"] <= 50 for found in throttled.values())
+    assert set(throttled) == PUBLIC | REPAIR
+    assert all(throttled[route]["ThrottlingRateLimit"] <= 50 for route in PUBLIC)
     keys = {resources[name]["Properties"]["RouteKey"] for name in resources["ApiStage"]["DependsOn"]}
-    assert keys == PUBLIC, "a route must be there before its settings"
+    assert keys == PUBLIC | REPAIR, "a route must be there before its settings"
+
+
+def test_i10_a_closed_api_lets_repairs_through_and_nobody_who_writes(template: dict[str, Any]) -> None:
+    """``ApiRateLimit=0 ApiBurstLimit=0`` while rows are restored: whoever commits then takes a version that is published."""
+    stage = template["Resources"]["ApiStage"]["Properties"]
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "ApiRateLimit"}
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == {"Ref": "ApiBurstLimit"}
+    assert all(template["Parameters"][name]["MinValue"] == 0 for name in ("ApiRateLimit", "ApiBurstLimit"))
+    for route in REPAIR:
+        assert stage["RouteSettings"][route]["ThrottlingRateLimit"] > 0
 
 
 def test_i12_the_tokens_function_may_touch_rows_of_clients_only(resources: dict[str, Any]) -> None:
