@@ -22,14 +22,21 @@ from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
 from turnstile.core.decision import Ratified
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict
+from turnstile.core.entities import External
+from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, UnsupportedTable
 from turnstile.core.keys import Space
+from turnstile.core.stuck import mark_stuck
 from turnstile.services import bootstrap
+from turnstile.services.catalog.history import AsOf
 from turnstile.services.catalog.services import CatalogServices, build
 from turnstile.services.proposing import CommitRequest
 from turnstile.services.ratify import Ratifier
+from turnstile.services.transfer import importing
+from turnstile.services.transfer.claims import Claims
 from turnstile.services.transfer.exporting import Exporter
 from turnstile.services.transfer.importing import Importer
+from turnstile.services.transfer.log_state import broken
+from turnstile.services.transfer.survey import Surveyor
 from turnstile.world import World
 
 MAIN = ("main", ("default",))
@@ -164,6 +171,46 @@ def test_a_table_comes_in_and_goes_out(realm: Realm) -> None:
     assert legacy.actions(5)["commitInfo"]["txnId"].startswith("turnstile-export-")
     assert Importer(services).run(*MAIN, "t", realm.old).version == 6
     assert names(services) == ["t"]
+
+
+def test_i10_a_claim_is_taken_up_given_back_and_told_from_what_is_registered(
+    realm: Realm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = realm.services()
+    legacy = Legacy(services, realm.old).created()
+    services.externals.register(*MAIN, "ext", location=realm.old, format="delta", about=External())
+    with pytest.raises(StateConflict, match="external table"):
+        Importer(services).run(*MAIN, "t", realm.old)
+    services.dropper.drop(*MAIN, "ext")
+    key = services.world.space.location(realm.old)
+
+    def unfit(*_: object) -> None:
+        claimed = services.world.refs.read(key)
+        assert claimed is not None and claimed["importing"]
+        raise broken("a version is missing")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(importing, "read_state", unfit)
+        with pytest.raises(UnsupportedTable):
+            Importer(services).run(*MAIN, "t", realm.old)
+    assert services.world.refs.read(key) is None
+    found = Surveyor(services.world, services.reader, services.limits, realm.lake)
+    claimed = Claims(services.world).make("main", found.survey("main", ("default", "t"), realm.old))
+    assert Importer(services).run(*MAIN, "t", realm.old).table_id == claimed
+    assert "importing" not in (services.world.refs.read(key) or {})
+    assert legacy.actions(1)["commitInfo"]["txnId"].endswith(str(claimed))
+
+
+def test_i10_a_table_that_was_dropped_stuck_comes_back_stuck(realm: Realm) -> None:
+    services = realm.services()
+    table_id = create(services, "t")
+    moment = AsOf(head=services.reader.current("main").head)
+    head = head_of(services.world, table_id)
+    services.world.refs.write(mark_stuck(head, 1, "gone", services.world.clock.now_ms()))
+    services.dropper.drop(*MAIN, "t")
+    assert services.resetter.reset("main", moment).restored == ("main.default.t",)
+    back = head_of(services.world, table_id)
+    assert (back.state, back.reason) == ("stuck", "version 1: gone")
 
 
 def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(realm: Realm) -> None:

@@ -15,7 +15,7 @@ from tests.unit.catalog_faults import CRASHES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names, refused
 from turnstile.core.decision import Ratified
 from turnstile.core.entities import External
-from turnstile.core.errors import StateConflict, UnsupportedTable
+from turnstile.core.errors import OutcomeUnknown, StateConflict, UnsupportedTable
 from turnstile.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.core.location_rows import Location, claim
 from turnstile.services.catalog.change import Edit
@@ -216,6 +216,33 @@ def test_i10_a_claim_that_another_run_took_up_is_not_given_back(monkeypatch: pyt
     complete(fakes(services))
 
 
+def test_i2_i10_a_claim_that_is_given_back_too_late_stands_if_it_was_taken_up_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The write that gives it back is throttled behind a lost answer, and arrives when the same import has begun again."""
+    services, legacy = with_legacy()
+    world, late = fakes(services), list[Callable[[], object]]()
+    plain = world.refs.transact
+
+    def unfit() -> None:
+        world.refs.transact = lost  # type: ignore[method-assign,assignment]
+        raise broken("a version is missing")  # for this once
+
+    def lost(writes: Any, token: str) -> object:
+        world.refs.transact = plain  # type: ignore[method-assign]
+        late.append(lambda: plain(writes, token))
+        raise OutcomeUnknown("no answer")
+
+    monkeypatch.setattr(importing, "read_state", once(importing.read_state, after=unfit))
+    importer = Importer(fresh(world))
+    with pytest.raises(OutcomeUnknown):
+        importer.run(*MAIN, "t", PLACE)
+    monkeypatch.setattr(Claims, "stands", once(Claims.stands, after=late[0]))
+    made = importer.run(*MAIN, "t", PLACE)
+    assert legacy.actions(3)["commitInfo"]["txnId"] == import_txn(made.table_id)
+    complete(world)
+
+
 def test_i10_a_claim_is_not_given_back_once_the_log_names_it() -> None:
     """Somebody writes past the catalog right after the upgrade commit, something that nobody can read."""
     services, legacy = with_legacy()
@@ -308,5 +335,7 @@ def test_a_dropped_import_that_came_back_has_no_mark_either() -> None:
     Legacy(services).created()
     run_import(services)
     services.dropper.drop(*MAIN, "t")
-    run_import(services)
+    faulty = Faulty(fakes(services))
+    run_import(fresh(faulty.world))
+    assert len(faulty.writes) == import_writes(), "it goes on with its own claim at once"
     complete(fakes(services))

@@ -107,6 +107,7 @@ class LocationRow(RefRow):
     created = NumberAttribute()
     clones = Names(null=True)
     purging = BooleanAttribute(null=True)
+    importing = UnicodeAttribute(null=True)
 
 
 class StagingRow(RefRow):

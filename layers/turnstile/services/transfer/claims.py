@@ -18,14 +18,16 @@ ATTEMPTS: Final = 64
 
 
 class Claims:
-    """Makes, takes up and gives back the claims of one run of an import."""
+    """Makes, takes up and gives back claims, for one import. Each claim that is made or taken up is a run of its own: then
+    one that was given back by a write which arrives late is not the one that stands."""
 
     def __init__(self, world: World) -> None:
-        self._world, self._run = world, world.ids.uuid()
+        self._world, self._run = world, ""
 
     def make(self, catalog: str, found: Survey) -> str | None:
         """The uuid that the import is about; None when the rows were changed meanwhile: look again. One write."""
         world, space = self._world, self._world.space
+        self._run = world.ids.uuid()
         if found.begun:
             taken = world.refs.write(take_up(space, found.location, found.owner, found.run, self._run))
             return found.owner if isinstance(taken, Accepted) else None
