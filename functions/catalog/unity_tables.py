@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import allowed
 import msgspec
@@ -64,8 +64,8 @@ def unity_tables() -> legacy.Tables:
         found = legacy.Tables(_infos(*named, page.items), page.next_token)
         if told(found) <= (MOST if size == 1 else PAGE_BYTES):
             return found
-        if size == 1:  # nobody can be told so many columns, and the schema's other tables are to be listed all the same
-            return legacy.Tables([msgspec.structs.replace(one, columns=[]) for one in found.tables], page.next_token)
+        if size == 1:  # stored before there was a limit, and the schema's other tables are to be listed all the same
+            return legacy.Tables([_narrowed(one) for one in found.tables], page.next_token)
         size = max(1, len(page.items) // 2)
 
 
@@ -152,6 +152,16 @@ def _info(named: tuple[str, Path, str], loader: Loader) -> legacy.TableInfo:
     snapshot = services().catalog.snapshots.get(found.catalog, found.metadata)
     catalog, schema, name = naming.split_table(found.name)
     return legacy.managed(catalog, schema, name, found, snapshot, owner=_owner(named))
+
+
+def _narrowed(table: legacy.TableInfo) -> legacy.TableInfo:
+    """``table`` without as much of what describes it as there is no room for: columns, then properties, then comment."""
+    nothing: dict[str, Any] = {"columns": [], "properties": {}, "comment": None}
+    for member, empty in nothing.items():
+        if told(table) <= PAGE_BYTES:
+            break
+        table = msgspec.structs.replace(table, **{member: empty})
+    return table
 
 
 def _owner(named: tuple[str, Path, str]) -> str:

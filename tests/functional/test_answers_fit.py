@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import msgspec
 import pytest
 
-from tests.fakes import delta
+from tests.fakes.world import FakeWorld
 from tests.functional.http import Http, function
 from tests.functional.iceberg_kit import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, stack
@@ -16,11 +17,12 @@ from tests.functional.unity_kit import B, Unity
 from turnstile.core.answer_size import MOST
 from turnstile.core.entities import Entity, External, Namespace
 from turnstile.core.iceberg_entities import IcebergTable
+from turnstile.core.keys import metadata_obj
+from turnstile.core.metadata import MetadataSnapshot
 from turnstile.services.catalog.change import Edit
 from turnstile.services.catalog.external import MAX_BYTES as OF_EXTERNAL
 from turnstile.services.catalog.namespaces import MAX_LEVELS
 from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.paths import published_path
 
 __all__ = ["stack"]
 
@@ -36,6 +38,17 @@ def fill(services: CatalogServices, *things: Entity, below: tuple[str, ...] = ()
 
 def namespaces(count: int) -> list[Namespace]:
     return [Namespace(f"n{n:03d}", UUID.format(n), 1, WORST) for n in range(count)]
+
+
+def stored_before(world: FakeWorld, table_id: str, **said: Any) -> None:
+    """Describe a table of catalog ``main`` as no change may any more: with a metaData action that has these members."""
+    row, partition = world.refs.rows[world.space.table(table_id)], world.space.objs("main")
+    obj = world.objs.get(partition, row["metadata"])
+    assert obj is not None
+    small = msgspec.json.decode(obj.payload, type=MetadataSnapshot)
+    payload = msgspec.json.encode(msgspec.structs.replace(small, metadata={**small.metadata, **said}))
+    row["metadata"] = metadata_obj(table_id, small.version, payload)
+    world.objs.put(msgspec.structs.replace(obj, id=row["metadata"], payload=payload))
 
 
 def pages(http: Http, path: str, members: str, **query: Any) -> list[int]:
@@ -116,12 +129,8 @@ def test_the_comment_of_a_table_has_a_limit(stack: Stack) -> None:
 
 
 def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(stack: Stack) -> None:
-    """Its log decides on schema and properties, and may say more than an answer holds."""
-    services = build(stack.world, lake_root="file:///lake")
-    made = services.staging.create("main", ("default",), "wide")
-    zero = delta.version_zero("create", stack.world.clock.now_ms(), quotes='"' * 1_600_000)
-    stack.world.storages.open(made.location).put_if_absent(published_path(0), zero)
-    services.registrar.register("main", ("default",), "wide", made.table_id)
+    """Stored before there was a limit, as its log has it."""
+    stored_before(stack.world, stack.create("wide")["table_id"], configuration={"quotes": '"' * 1_600_000})
     commit = function("commit")
     commit.use_world(stack.world)
     error = Http(commit.app).get(f"{DEFAULT}/tables/wide").error
@@ -132,17 +141,15 @@ def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(stack:
     assert stack.http.get(f"{DEFAULT}/tables").status == 200
 
 
-def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(stack: Stack) -> None:
-    services = build(stack.world, lake_root="file:///lake")
-    stack.create("a")
-    made = services.staging.create("main", ("default",), "b")
-    fields = [{"name": f"c{n}", "type": "string", "nullable": True, "metadata": {}} for n in range(20_000)]
-    zero = delta.version_zero("create", stack.world.clock.now_ms())
-    wide = zero.replace(
-        json.dumps(delta.SCHEMA).encode(), json.dumps(json.dumps({"type": "struct", "fields": fields})).encode()
-    )
-    stack.world.storages.open(made.location).put_if_absent(published_path(0), wide)
-    services.registrar.register("main", ("default",), "b", made.table_id)
+@pytest.mark.parametrize(("columns", "properties"), [(20_000, {}), (10_000, {"quotes": '"' * 1_300_000})])
+def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(
+    stack: Stack, columns: int, properties: dict[str, str]
+) -> None:
+    for name in ("a", "b"):
+        made = stack.create(name)
+    fields = [{"name": f"c{n}", "type": "string", "nullable": True, "metadata": {}} for n in range(columns)]
+    schema = json.dumps({"type": "struct", "fields": fields})
+    stored_before(stack.world, made["table_id"], schemaString=schema, configuration=properties)
     stack.create("c")
     found: list[dict[str, Any]] = []
     token = ""
@@ -156,6 +163,7 @@ def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(stac
         if not token:
             break
     assert [(one["name"], len(one["columns"])) for one in found] == [("a", 1), ("b", 0), ("c", 1)]
+    assert bool(found[1]["properties"]) == (not properties)
     assert stack.http.get(f"{B}/tables/main.default.b").status == 400
 
 

@@ -10,6 +10,7 @@ import msgspec
 from turnstile.core.errors import TurnstileError
 from turnstile.core.keys import Space, metadata_obj
 from turnstile.core.metadata import MetadataSnapshot
+from turnstile.core.metadata_size import check_shown
 from turnstile.core.obj_types import METADATA
 from turnstile.ports import Obj, Objs
 
@@ -53,7 +54,12 @@ class Snapshots:
         return snapshot
 
     def put(self, catalog: str, table_id: str, snapshot: MetadataSnapshot, now_ms: int) -> str:
-        """Write a snapshot and return its id, the etag; idempotent."""
+        """Write a snapshot and return its id, the etag; idempotent.
+
+        Raises:
+            TooLarge: no answer could tell it; nothing was written.
+        """
+        check_shown(snapshot)
         payload = msgspec.json.encode(snapshot)
         id = metadata_obj(table_id, snapshot.version, payload)
         self._objs.put(Obj(self._space.objs(catalog), id, METADATA.name, payload, created=now_ms * 1000))

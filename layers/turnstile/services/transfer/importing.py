@@ -19,12 +19,10 @@ import msgspec
 
 from turnstile.core.access import Access
 from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.content import ROW_TRACKING_DOMAIN
 from turnstile.core.entities import Table
-from turnstile.core.errors import StateConflict, UnsupportedTable
+from turnstile.core.errors import StateConflict, TooLarge, UnsupportedTable
 from turnstile.core.head import new_head_row
 from turnstile.core.import_claims import finish
-from turnstile.core.metadata import MetadataSnapshot
 from turnstile.core.names import check_identifier
 from turnstile.core.plan import Insert, Row, new_row
 from turnstile.services.catalog.change import Edit, View
@@ -36,7 +34,7 @@ from turnstile.services.transfer.commits import first_timestamp, import_txn, upg
 from turnstile.services.transfer.log_state import LogState
 from turnstile.services.transfer.reading import read_state
 from turnstile.services.transfer.reports import ImportReport, import_report
-from turnstile.services.transfer.survey import Surveyor, check_importable, row_hwm
+from turnstile.services.transfer.survey import Surveyor, check_importable, row_hwm, snapshot_of
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -70,6 +68,7 @@ class Importer:
             InvalidRequest: not a name, not a location.
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
+            TooLarge: metadata that no answer could tell.
             UnsupportedTable: no Delta table, its log cannot be read, or another catalog decides its commits.
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
@@ -88,7 +87,7 @@ class Importer:
                 continue  # somebody claimed something nearby meanwhile, or took this import up: look again
             try:
                 state = self._decide(claims, found.location, table_id)
-            except UnsupportedTable:
+            except (UnsupportedTable, TooLarge):
                 if claims.give_back(found, table_id):
                     raise
                 continue  # it may be another run of this import that was faster
@@ -125,9 +124,7 @@ class Importer:
         world, services = self._world, self._services
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
-        domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
-        snapshot = MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
-        metadata = services.snapshots.put(name, table_id, snapshot, world.clock.now_ms())
+        metadata = services.snapshots.put(name, table_id, snapshot_of(state), world.clock.now_ms())
         made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
         key = world.space.table(table_id)
         taken: list[Row] = []

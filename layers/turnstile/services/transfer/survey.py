@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,8 +12,11 @@ from turnstile.core.errors import InvalidRequest, StateConflict, TurnstileError,
 from turnstile.core.head import TableHead
 from turnstile.core.location_rows import Location, conflict, keys_above
 from turnstile.core.locations import is_root, normalise, overlap
+from turnstile.core.metadata import MetadataSnapshot
+from turnstile.core.metadata_size import check_shown
 from turnstile.core.names import MAX_ROW_ID
 from turnstile.core.plan import Row
+from turnstile.core.schemas import is_struct
 from turnstile.core.tree import Tree
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.namespaces import require_free
@@ -27,6 +30,9 @@ from turnstile.services.transfer.owners import registered
 from turnstile.services.transfer.protocols import as_features, features, is_managed
 from turnstile.services.transfer.reading import read_state
 from turnstile.world import World
+
+_UPGRADE: Final = 10_000
+"""Bytes of an answer that the upgrade commit may add: features and a few properties."""
 
 
 class Survey(msgspec.Struct):
@@ -152,10 +158,14 @@ def check_importable(world: World, state: LogState, owner: str, location: str) -
     not finish, or a table that was imported, dropped and published to its last version.
 
     Raises:
-        UnsupportedTable: a protocol that is not known here, a row-id mark that is none, or a table of another catalog.
+        UnsupportedTable: a protocol that is not known here, a schema or a row-id mark that is none, or a table of another
+            catalog.
+        TooLarge: metadata that no answer could tell.
     """
     as_features(state.protocol)
     row_hwm(state)
+    _check_schema(state.metadata.get("schemaString"))
+    check_shown(snapshot_of(state), room=_UPGRADE)
     if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
     previous = (state.metadata.get("configuration") or {}).get(UUID_PROPERTY)
@@ -170,6 +180,21 @@ def check_importable(world: World, state: LogState, owner: str, location: str) -
         field="location",
         remedy="export it from that catalog first",
     )
+
+
+def _check_schema(said: object) -> None:
+    try:
+        fields = msgspec.json.decode(said) if isinstance(said, str) else None
+    except (msgspec.DecodeError, RecursionError):
+        fields = None
+    if not is_struct(fields):
+        raise broken("its schema is not a Delta schema in JSON")
+
+
+def snapshot_of(state: LogState) -> MetadataSnapshot:
+    """The table's metadata, as the catalog would have it."""
+    domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
+    return MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
 
 
 def row_hwm(state: LogState) -> int | None:
