@@ -58,6 +58,14 @@ def api_protocol(*features: str) -> dict[str, Any]:
     }
 
 
+def external_protocol(*features: str) -> dict[str, Any]:
+    """As ``api_protocol``, of a table whose commits no catalog coordinates."""
+    said = api_protocol(*features)
+    for member in ("reader-features", "writer-features"):
+        said[member] = [feature for feature in said[member] if feature != "catalogManaged"]
+    return said
+
+
 def metadata(columns: dict[str, Any] = COLUMNS, partitions: Any = (), description: Any = None, **config: str) -> Any:
     """A metaData action with the fixed properties and these."""
     made = delta.metadata(**FIXED, **config)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.functional.http import Answer
-from tests.functional.unity_kit import COLUMNS, SCHEMA, Unity, api_protocol, metadata, protocol
+from tests.functional.unity_kit import COLUMNS, SCHEMA, Unity, api_protocol, external_protocol, metadata, protocol
 
 PARTED: dict[str, Any] = {
     "type": "struct",
@@ -112,6 +112,12 @@ WITH_A_COMMIT = sorted({*SAMPLES} - {"update-metadata-snapshot-version", "add-co
 def action(name: str) -> dict[str, Any]:
     """The action as it is sent."""
     return {"action": name, **SAMPLES[name].said}
+
+
+def external_action(name: str) -> dict[str, Any]:
+    """The action as it is sent of an external table."""
+    sent = action(name)
+    return sent | {"protocol": external_protocol(*MORE)} if name == "set-protocol" else sent
 
 
 def managed() -> Unity:

@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.functional.conformance.actions import SAMPLES, WITH_A_COMMIT, action, managed, proposed, send
+from tests.functional.conformance.actions import (
+    SAMPLES,
+    WITH_A_COMMIT,
+    action,
+    external_action,
+    managed,
+    proposed,
+    send,
+)
 from tests.functional.conformance.cases import covers
-from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, B, Unity, api_protocol, refused
+from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, B, Unity, external_protocol, refused
 
 INVALID = "InvalidParameterValueException"
 CONFLICT = "CommitVersionConflictException"
@@ -131,7 +139,7 @@ def external() -> tuple[Unity, dict[str, Any]]:
                                                                  "metadata": {}}]}  # fmt: skip
     asked = {
         "name": "e1", "location": "s3://other/e1", "table-type": "EXTERNAL", "columns": columns,
-        "properties": {"gone": "1"}, "protocol": api_protocol("clustering"), "last-commit-timestamp-ms": 7,
+        "properties": {"gone": "1"}, "protocol": external_protocol("clustering"), "last-commit-timestamp-ms": 7,
         "domain-metadata": domains,
     }  # fmt: skip
     answer = unity.post(f"{SCHEMA}/tables", asked)
@@ -145,7 +153,7 @@ def external() -> tuple[Unity, dict[str, Any]]:
 )
 def test_actions_of_an_external_table_alone_and_in_pairs(names: tuple[str, ...]) -> None:
     unity, before = external()
-    sent = [action(name) for name in reversed(names)]
+    sent = [external_action(name) for name in reversed(names)]
     answer = unity.update(*sent, uuid=before["table-uuid"], etag=before["etag"], path=E1)
     assert answer.status == 200, answer.text
     for name in names:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, api_protocol
+from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, api_protocol, external_protocol
 
 unity = Unity()
 unity.create()
@@ -89,7 +89,7 @@ BODIES = [
     ("POST", f"{T1}/rename", {"new-name": "t1"}),
     ("POST", f"{T1}/metrics", {"table-id": "x", "report": {}}),
     ("POST", f"{SCHEMA}/tables", {"name": "x", "location": "file:///else", "table-type": "EXTERNAL",
-                                  "columns": COLUMNS, "protocol": api_protocol(), "properties": {},
+                                  "columns": COLUMNS, "protocol": external_protocol(), "properties": {},
                                   "last-commit-timestamp-ms": 1, "domain-metadata": None,
                                   "partition-columns": ["id"]}),
     ("POST", f"{B}/catalogs", {"name": "x", "comment": "", "properties": {}}),
