@@ -18,6 +18,10 @@ KINDS: Final[dict[str, str]] = {
     "stall": "the process is held up before the call: a function for minutes, a client for days",
 }
 
+FREEZE: Final = "freeze"
+"""The sandbox is frozen before or after the call, or in a pause, for hours; then it goes on with all that it knows, and its
+function has lived no longer for it. No kind of every scenario: ``frozen`` has it."""
+
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 3_600_000
@@ -44,9 +48,9 @@ class Faults:
     count: int = 0
     drawn: list[tuple[int, str]] = field(default_factory=list)
 
-    def draw(self, fitting: frozenset[str]) -> str:
-        """The name of the fault at this call, or "" for none."""
-        if self.rng.random() >= self.rate or not self.on:
+    def draw(self, fitting: frozenset[str], rate: float | None = None) -> str:
+        """The name of the fault at this call, or "" for none; ``rate`` where it is another."""
+        if self.rng.random() >= (self.rate if rate is None else rate) or not self.on:
             return ""
         kinds = [kind for kind in self.kinds if kind in fitting]
         if not kinds:
@@ -66,6 +70,10 @@ class Faults:
         """How long a process is held up (ms): a function at most for its life, a client for days."""
         longest = (2 * HOUR, 2 * DAY, 9 * DAY) if client else (3 * MINUTE, 10 * MINUTE)
         return int(self.rng.choice((5 * SECOND, 40 * SECOND, *longest)) * (0.5 + self.rng.random()))
+
+    def frozen(self) -> int:
+        """How long a sandbox is frozen (ms)."""
+        return int(self.rng.uniform(HOUR // 2, 6 * HOUR))
 
     def skew(self, *, client: bool) -> int:
         """A clock's new deviation from true time (ms)."""

@@ -41,11 +41,16 @@ class Merges:
 
 
 class PastAuditor:
-    """Listens to the trees' auditor."""
+    """Listens to the trees' auditor.
+
+    Attributes:
+        patient: changes have the time that they have in earnest, so nothing but changes of others can use it up.
+    """
 
     def __init__(self, state: State) -> None:
         self._state, self._trees = state, state.trees
         self.merges = Merges()
+        self.patient = True
         self._metadata: dict[str, str] = {}
         state.trees.listeners.append(self._changed)
         state.file_watchers.append(self._file_deleted)
@@ -150,6 +155,12 @@ class PastAuditor:
         """A page token of a listing that began then (ms) was refused."""
         if self._state.scheduler.now - began < 3_600_000 - SLACK:
             raise Violation("I10", f"a page token was refused although it is young: {message}")
+
+    @audits
+    def told_overtaken(self, began: int) -> None:
+        """A change that began then (ms) was told that others were faster until its deadline."""
+        if self.patient and self._trees.moved < began:
+            raise Violation("I11", "others were faster, a change was told; there were none")
 
     @audits
     def read(self, asked: list[SeenHead], head: str, found: dict[str, Entity]) -> None:

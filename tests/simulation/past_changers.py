@@ -59,7 +59,7 @@ class Counter(PastActor):
         number = self.auditor.begin_merge()
         merge = {COUNTER: Merge("add", 1 << number)}
         try:
-            self.client.ask(lambda box: box.services.namespaces.update(CATALOG, COUNTED, merge=merge))
+            self.send(lambda box: box.services.namespaces.update(CATALOG, COUNTED, merge=merge))
         except Unanswered:
             self.met("merge unanswered")
         except TurnstileError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from tests.simulation.faults import HOUR, MINUTE
 from tests.simulation.past_sandbox import PastActor, PastSandbox
 from tests.simulation.ports import Process
 from tests.simulation.processes import CATALOG, LIFE, world_of
@@ -58,13 +57,13 @@ class Resets(PastActor):
 class Janitor:
     """The scheduled collector, as the coordinated task that it is. There are several."""
 
-    def __init__(self, state: State, name: str, rng: random.Random) -> None:
-        self._state, self._name, self._rng = state, name, rng
+    def __init__(self, state: State, name: str, rng: random.Random, naps: tuple[int, ...]) -> None:
+        self._state, self._name, self._rng, self._naps = state, name, rng, naps
 
     def __call__(self) -> None:
         scheduler, count = self._state.scheduler, 0
         while True:
-            scheduler.sleep(self._rng.choice((5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)))
+            scheduler.sleep(self._rng.choice(self._naps))
             count += 1
             process = Process(self._state, f"{self._name}/{count}")
             process.ends = scheduler.now + LIFE

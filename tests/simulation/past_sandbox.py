@@ -36,7 +36,7 @@ class PastSandbox:
     """A server process that serves catalogs with their past, and Iceberg tables."""
 
     def __init__(self, process: Process) -> None:
-        self.world = world_of(process)
+        self.process, self.world = process, world_of(process)
         limits = Limits(spill=TIGHT, history_ms=process.state.grace.history)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
         self.finder = Finder(self.world, self.services.reader, self.services.moments, self.services.snapshots)
@@ -65,9 +65,14 @@ def _anything(*_: object, past: bool) -> None:
 
 
 class PastActor:
-    """Does one thing after the other: ``times``, or for ever."""
+    """Does one thing after the other: ``times``, or for ever.
+
+    Attributes:
+        grid: long pauses end at multiples of it (ms), so that actors meet; 0 for anywhere.
+    """
 
     times: int | None = None
+    grid = 0
 
     def __init__(
         self, state: State, name: str, rng: random.Random, auditor: PastAuditor, naps: tuple[int, ...] = BUSY
@@ -83,7 +88,10 @@ class PastActor:
                 self.act()
             except TurnstileError as error:
                 self.state.auditor.refused(error)
-            self.state.scheduler.sleep(self.rng.choice(self._naps))
+            nap = self.rng.choice(self._naps)
+            if self.grid and nap > MINUTE:
+                nap += -(self.state.scheduler.now + nap) % self.grid
+            self.state.scheduler.sleep(nap)
 
     def act(self) -> None:
         """One thing; errors are looked at by the auditor."""
@@ -93,10 +101,20 @@ class PastActor:
         """The answer; the question is sent again when none came, as it may be where that is harmless."""
         for _ in range(tries):
             try:
-                return self.client.ask(question)
+                return self.send(question)
             except (*Unanswered, Throttled):
                 self.state.scheduler.sleep(self.rng.choice((100, SECOND, 40 * SECOND)))
         raise StateConflict("GaveUp", "no answer")
+
+    def send(self, question: Callable[[PastSandbox], T]) -> T:
+        """The answer, if one comes."""
+        began = self.state.scheduler.now
+        try:
+            return self.client.ask(question)
+        except StateConflict as error:
+            if error.type == "ConcurrentChange":
+                self.auditor.told_overtaken(began)
+            raise
 
     def met(self, what: str) -> None:
         """Count it, so that a test can tell that it happens."""

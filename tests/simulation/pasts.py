@@ -11,7 +11,7 @@ from unittest.mock import PropertyMock, patch
 from tests.simulation.catalog_actors import TABLE, CatalogUser, create, prepare
 from tests.simulation.clone_auditor import CloneAuditor
 from tests.simulation.clone_user import CloneUser
-from tests.simulation.faults import HOUR
+from tests.simulation.faults import HOUR, MINUTE
 from tests.simulation.faults import KINDS as FAULTS
 from tests.simulation.others import sweep
 from tests.simulation.past_auditor import PastAuditor
@@ -66,10 +66,23 @@ def _hurried(init: Callable[..., None]) -> Callable[..., None]:
 
 
 class Pasts:
-    """One catalog and its past (I8 to I10)."""
+    """One catalog and its past (I8 to I10).
+
+    Attributes:
+        changers, users: actors by the first word of their names.
+        busy, quiet: how long they pause.
+        collects: how long collectors do.
+        times: how much changers do; None for as much as always.
+        grid: as ``PastActor`` has it.
+    """
 
     name = "pasts"
     grace = Grace(history=3 * HOUR, dropped=2 * HOUR)
+    changers, users = CHANGERS, USERS
+    busy, quiet = BUSY, QUIET
+    collects: tuple[int, ...] = (5 * MINUTE, 20 * MINUTE, HOUR, 3 * HOUR)
+    times: int | None = None
+    grid = 0
 
     def plan(self, seed: int) -> Plan:
         """Two or three changers, and some of the others."""
@@ -98,9 +111,14 @@ class Pasts:
             stack.enter_context(patch.object(Backoff, "__init__", _hurried(Backoff.__init__)))
         return stack
 
+    def patient(self, plan: Plan) -> bool:
+        """Whether changes have as much time as in earnest."""
+        return plan.keep != _KEEP[1]
+
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         """A catalog with names, a counter, a Delta table and two Iceberg tables."""
         auditor = PastAuditor(state)
+        auditor.patient = self.patient(plan)
         TaskAuditor(state)
         CloneAuditor(state, auditor)
         prepare(state)
@@ -108,16 +126,20 @@ class Pasts:
         process = Process(state, "prepare", prone=False)
         process.free = True
         fill(PastSandbox(process))
-        naps = QUIET if plan.slow else BUSY
+        naps = self.quiet if plan.slow else self.busy
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = name.split("-", maxsplit=1)[0]
-            if kind in CHANGERS:
-                yield Actor(name, CHANGERS[kind](state, name, rng, auditor, naps), leads=True)
-            elif kind in USERS:
-                yield Actor(name, USERS[kind](state, name, rng, auditor, naps))
+            if kind in self.changers:
+                changer = self.changers[kind](state, name, rng, auditor, naps)
+                changer.times, changer.grid = self.times or changer.times, self.grid
+                yield Actor(name, changer, leads=True)
+            elif kind in self.users:
+                user = self.users[kind](state, name, rng, auditor, naps)
+                user.grid = self.grid
+                yield Actor(name, user)
             elif kind == "gc":
-                yield Actor(name, Janitor(state, name, rng))
+                yield Actor(name, Janitor(state, name, rng, self.collects))
             elif kind == "catalog":
                 yield Actor(name, CatalogUser(state, name, rng, naps=naps))
             else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from tests.fakes.storage import FakeStorage
-from tests.simulation.faults import Faults
+from tests.simulation.faults import FREEZE, Faults
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
@@ -14,7 +14,7 @@ from turnstile.core.plan import Row, Write
 from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
 
 T = TypeVar("T")
-_ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump"})
+_ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE})
 READ: Final = _ANY | {"crash after"}
 WRITE: Final = READ | {"lost", "late", "duplicate"}
 DELETE: Final = READ | {"lost", "duplicate"}
@@ -26,21 +26,26 @@ class Process:
     Attributes:
         free: calls are no steps: preparations, before the run.
         ends: when a function's life is over (ms): whatever it was about to do then, it does not.
+        freezes_at: how a call begins at which the sandbox is frozen once; empty for wherever it happens.
     """
 
     def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
         self.state, self.name, self.client, self.prone = state, name, client, prone
         self.free = self.dead = False
-        self.skew = 0
+        self.skew = 0 if client or not prone else state.skew_of()
         self.ends: int | None = None
+        self.freezes_at: tuple[str, ...] = ()
 
     def now_ms(self) -> int:
         return self.state.scheduler.now + self.skew
 
     def pause(self, seconds: float) -> None:
-        """What a service waits between attempts."""
+        """What a service waits between attempts; perhaps for much longer."""
         if not self.free:
             self.state.scheduler.sleep(int(seconds * 1000))
+            rate = self.state.frozen_pauses
+            if rate and self.state.faults.draw(frozenset({FREEZE}), rate):
+                self._freeze()
 
     def call(
         self,
@@ -59,6 +64,9 @@ class Process:
         scheduler.pause()
         state.deliver()
         self._live()
+        if what.startswith(self.freezes_at):
+            self.freezes_at = ()
+            self._freeze()
         faults: Faults = state.faults
         fault = faults.draw(fitting) if self.prone else ""
         if fault:
@@ -86,10 +94,29 @@ class Process:
                 state.deliver()
                 self._live()
                 return effect()
+            case "freeze":
+                if faults.rng.random() < 0.5:
+                    self._freeze()
+                    return effect()
+                answer = effect()
+                self._freeze()
+                return answer
             case "crash after":
                 effect()
         self.dead = not self.client
         raise Crashed
+
+    def _freeze(self) -> None:
+        """Nothing happens here for hours, and nobody here knows."""
+        state = self.state
+        if self.dead:
+            raise Crashed
+        long = state.faults.frozen()
+        state.scheduler.note(f"{self.name} is frozen for {long // 60_000} min")
+        state.scheduler.sleep(long)
+        state.deliver()
+        if self.ends is not None:
+            self.ends += long
 
     def _live(self) -> None:
         if self.ends is not None and self.state.scheduler.now > self.ends:

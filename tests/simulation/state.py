@@ -52,6 +52,8 @@ class State:
         self.stream: list[str] = []
         self.operations: list[Operation] = []
         self.pumps: list[Task] = []
+        self.skew_of: Callable[[], int] = int  # how far the clock of a server that starts is off (ms)
+        self.frozen_pauses = 0.0  # how often a sandbox is frozen in a pause between attempts
         self.ids = self._ticks = 0
         self._tokens: dict[str, int] = {}
         self._late: list[tuple[int, str, Callable[[], Any]]] = []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tests.simulation.faults import FREEZE
 from tests.simulation.record import Violation, audits
 from turnstile.core.task import Task, unpack
 
 if TYPE_CHECKING:
     from tests.simulation.state import State
 
-APART = 200_000
+APART = 300_000
 """How far clocks are apart at most, in simulations where they are wrong (ms)."""
 
 
@@ -39,7 +40,7 @@ class TaskAuditor:
         self._state.auditor.seen[f"task {'ended' if not new.until else 'begun'}"] += 1
 
     def _begun(self, old: Task, new: Task) -> None:
-        clocks = APART if "jump" in self._state.faults.kinds else 0
+        clocks = APART if {"jump", FREEZE} & {*self._state.faults.kinds} else 0
         if old.until and self._state.scheduler.now < old.until - clocks:
             raise Violation("I10", f"attempt {new.attempt} began while attempt {old.attempt} had its lease")
         if new.abandoned != old.abandoned + bool(old.until):

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from tests.simulation.frozen import Frozen
+from tests.simulation.frozen_mistakes import FROZEN_MISTAKES
 from tests.simulation.known_seeds import KNOWN
 from tests.simulation.owner_mistakes import OWNER_MISTAKES
 from tests.simulation.owners import Owners
@@ -23,6 +25,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 @pytest.mark.parametrize("name", PAST_MISTAKES)
 def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str) -> None:
     assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts(), known=KNOWN.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", FROZEN_MISTAKES)
+def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes_is_found(name: str) -> None:
+    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), known=KNOWN.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", OWNER_MISTAKES)

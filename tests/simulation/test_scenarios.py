@@ -6,7 +6,11 @@ import os
 
 import pytest
 
+from tests.simulation.faults import FREEZE
 from tests.simulation.faults import KINDS as FAULTS
+from tests.simulation.frozen import CHANGERS as FREEZING
+from tests.simulation.frozen import OTHERS as BESIDE
+from tests.simulation.frozen import Frozen
 from tests.simulation.owners import KINDS, Owners
 from tests.simulation.pasts import CHANGERS, OTHERS, Pasts
 from tests.simulation.run import run
@@ -21,6 +25,7 @@ READ = {"listed", "read the past", "walked the log"}
 GONE = {"deleted commit", "deleted entity", "deleted segment", "deleted file", "gc", "gc waits", "task taken over"}
 MERGED = {"merged", "merge unanswered", "iceberg 1", "iceberg 2"}
 OWNED = {"id", "task begun", "task finished", "task lost", "task taken over", "task fenced off", "task busy"}
+FROZEN = {"made", "merged with a key", "reset to what may go", "another name", "row expired", "task taken over"}
 SHARED = {"added", "moved", "ref applied", "ref replayed", "refused RefMoved", "refused ReloadRequired"}
 
 
@@ -29,6 +34,11 @@ def test_i3_i8_i9_i10_a_catalogs_past_is_whole_at_every_step_whatever_fails() ->
     assert {"commit update", "commit reset", "listed", "gc", "merged"} <= seen.keys(), (
         "the simulation must not be vacuous"
     )
+
+
+def test_i3_i8_i9_i10_i11_a_sandbox_that_was_frozen_for_hours_does_no_harm() -> None:
+    seen = run_seeds(0, 10, Frozen())
+    assert {"fault freeze", "made", "merged with a key", "gc"} <= seen.keys(), "the simulation must not be vacuous"
 
 
 def test_i2_i3_i6_i10_owners_and_shared_values_are_as_they_were_told_whatever_fails() -> None:
@@ -46,13 +56,20 @@ def test_i3_i8_i9_i10_a_catalogs_past_is_whole_over_many_seeds_and_everything_is
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+def test_i3_i8_i9_i10_i11_sandboxes_that_were_frozen_do_no_harm_over_many_seeds_and_everything_is_met() -> None:
+    seen = run_seeds(100_000, int(SEEDS or 200), Frozen())
+    assert seen.keys() >= {f"fault {kind}" for kind in (*FAULTS, FREEZE)} | FROZEN
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_i2_i3_i6_i10_owners_and_shared_values_are_right_over_many_seeds_and_everything_is_met() -> None:
     seen = run_seeds(100_000, int(SEEDS or 2_000), Owners())
     assert {f"fault {kind}" for kind in FAULTS} <= seen.keys()
     assert seen.keys() >= OWNED | SHARED
 
 
-@pytest.mark.parametrize("scenario", [Pasts(), Owners()], ids=lambda one: one.name)
+@pytest.mark.parametrize("scenario", [Pasts(), Frozen(), Owners()], ids=lambda one: one.name)
 def test_a_seed_is_the_same_run_every_time(scenario: Pasts | Owners) -> None:
     """Whatever order sets have in this process."""
     for seed in (3, 4):
@@ -65,4 +82,5 @@ def test_every_actor_takes_part_in_some_seed() -> None:
         return {actor.split("-")[0] for seed in range(200) for actor in scenario.plan(seed).actors}
 
     assert kinds(Pasts()) == {*CHANGERS, *(name.split("-")[0] for name in OTHERS)}
+    assert kinds(Frozen()) == {*FREEZING, *(name.split("-")[0] for name in BESIDE)}
     assert kinds(Owners()) == set(KINDS)

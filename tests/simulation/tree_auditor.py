@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.faults import HOUR
 from tests.simulation.record import Violation, audits
 from turnstile.core.entities import Entity, decode
+from turnstile.core.gc_plan import SETTLED_MS
 from turnstile.core.head import PINNED
 from turnstile.core.index import Index, IndexEntry, unpack
 from turnstile.core.snapshots import ALL, SNAPSHOT, Snapshot
@@ -40,7 +41,8 @@ class RowSegments:
 
 @dataclass
 class SeenHead:
-    """A HEAD that a catalog had, as it was the moment it became one; ``until`` when it was replaced (ms)."""
+    """A HEAD that a catalog had, as it was the moment it became one; ``until`` when it was replaced (ms): by the log, if
+    the swap that did it was on its way for longer than gc's margins allow for."""
 
     catalog: str
     id: str
@@ -61,6 +63,7 @@ class TreeAuditor:
     Attributes:
         now: the HEAD of each catalog there is.
         heads: every HEAD there ever was, by id.
+        moved: when a catalog was changed last (ms).
         listeners: told of a catalog's new HEAD, and of the one before.
     """
 
@@ -68,6 +71,7 @@ class TreeAuditor:
         self._state = state
         self.now: dict[str, SeenHead] = {}
         self.heads: dict[str, SeenHead] = {}
+        self.moved = 0
         self.listeners: list[Callable[[SeenHead, SeenHead | None], None]] = []
         self._past: list[SeenHead] = []
         self._entities: dict[str, Entity] = {}
@@ -84,9 +88,9 @@ class TreeAuditor:
             raise Violation("I9", f"catalog {name} went from {before and before.row['seq']} to {row['seq']}")
         if row["head"] in self.heads:
             raise Violation("I9", f"catalog {name} is at {row['head']} again")
-        head = self._seen(row)
+        head, self.moved = self._seen(row), state.scheduler.now
         if before is not None:
-            self._replaced(before)
+            self._replaced(before, head.commit.at // 1000)
         self.now[name] = self.heads[head.id] = head
         for snapshot in self.snapshots(head):
             self._whole(self.heads[snapshot.head], f"snapshot {snapshot.name} of {name}")
@@ -100,7 +104,7 @@ class TreeAuditor:
         """The catalog's row is gone."""
         self._state.scheduler.note(f"CATALOG {row['name']} dropped")
         self._state.auditor.seen["catalog dropped"] += 1
-        self._replaced(self.now.pop(row["name"]))
+        self._replaced(self.now.pop(row["name"]), self._state.scheduler.now)
 
     @audits
     def obj_deleted(self, id: str) -> None:
@@ -152,8 +156,9 @@ class TreeAuditor:
             self.entity(seen, entry.obj)
         return seen
 
-    def _replaced(self, head: SeenHead) -> None:
-        head.until = self._state.scheduler.now
+    def _replaced(self, head: SeenHead, by: int) -> None:
+        now = self._state.scheduler.now
+        head.until = now if now - by < SETTLED_MS else by
         self._past.append(head)
 
     def _whole(self, head: SeenHead, what: str) -> None:
