@@ -244,8 +244,8 @@ def _no_task(self: CollectTask, term_ms: int, *args: Any, **more: Any) -> Any:
 
 
 def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
-    def stays(*args: Any, turn: str = "") -> Any:
-        return swap(*args)
+    def stays(*args: Any, turn: str = "", **more: Any) -> Any:
+        return swap(*args, **more)
 
     return stays
 
