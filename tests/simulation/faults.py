@@ -22,6 +22,10 @@ FREEZE: Final = "freeze"
 """The sandbox is frozen before or after the call, or in a pause, for hours; then it goes on with all that it knows, and its
 function has lived no longer for it. No kind of every scenario: ``frozen`` has it."""
 
+RESENT: Final = "resent"
+"""The answer to a write of a HEAD is lost, and the adapter sends it again by itself: the second copy is answered, as uncertain
+where it is refused, and the first arrives seconds or minutes later. No kind of every scenario: ``crowded`` has it."""
+
 SECOND: Final = 1_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 3_600_000

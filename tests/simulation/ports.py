@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from tests.fakes.storage import FakeStorage
-from tests.simulation.faults import FREEZE, Faults
+from tests.simulation.faults import FREEZE, RESENT, Faults
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.core.plan import Row, Write
+from turnstile.core.plan import Change, Row, Write
 from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
 
 T = TypeVar("T")
@@ -18,6 +20,7 @@ _ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE}
 READ: Final = _ANY | {"crash after"}
 WRITE: Final = READ | {"lost", "late", "duplicate"}
 DELETE: Final = READ | {"lost", "duplicate"}
+SWAP: Final = WRITE | {RESENT}
 
 
 class Process:
@@ -47,15 +50,16 @@ class Process:
             if rate and self.state.faults.draw(frozenset({FREEZE}), rate):
                 self._freeze()
 
-    def call(
+    def call(  # noqa: PLR0917 - what a call is made of
         self,
         what: str,
         effect: Callable[[], T],
         fitting: frozenset[str],
         fail: Callable[[str], Exception],
         lost: Callable[[str], Exception],
+        again: Callable[[T], T] | None = None,
     ) -> T:
-        """One call of a store, perhaps with a fault."""
+        """One call of a store, perhaps with a fault; ``again`` makes an answer that of a call whose first answer was lost."""
         state, scheduler = self.state, self.state.scheduler
         if self.free:
             return effect()
@@ -86,6 +90,10 @@ class Process:
                 effect()
                 scheduler.pause()
                 return effect()
+            case "resent":
+                state.later(faults.soon(), what, effect)
+                scheduler.pause()
+                return again(effect()) if again is not None else effect()
             case "jump":
                 self.skew = faults.skew(client=self.client)
                 return effect()
@@ -132,6 +140,11 @@ def _throttled(what: str) -> Exception:
     return Throttled(f"{what} failed")
 
 
+def _uncertain(answer: Any) -> Any:
+    """As the adapter gives it when an answer before this one was lost."""
+    return msgspec.structs.replace(answer, uncertain=True) if isinstance(answer, Rejected | SomeRejected) else answer
+
+
 def _storage(what: str) -> Exception:
     return StorageFault(f"{what} failed")
 
@@ -149,18 +162,21 @@ class SimRefs:
         return self._call(f"read {', '.join(keys)}", lambda: self._state.refs.read_many(keys), READ)
 
     def write(self, write: Write) -> Accepted | Rejected:
-        return self._call(f"write {write.key}", lambda: self._state.write(write), WRITE)
+        fitting = (
+            SWAP if isinstance(write, Change) else WRITE
+        )  # a row that is inserted late is one too many, and no harm
+        return self._call(f"write {write.key}", lambda: self._state.write(write), fitting)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         what = "transact " + ", ".join(write.key for write in writes)
-        return self._call(what, lambda: self._state.transact(writes, token), WRITE)
+        return self._call(what, lambda: self._state.transact(writes, token), SWAP)
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
         found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind, after=after)), READ)
         yield from found
 
     def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:
-        return self._process.call(what, effect, fitting, _throttled, _unknown)
+        return self._process.call(what, effect, fitting, _throttled, _unknown, _uncertain)
 
 
 class SimObjs:

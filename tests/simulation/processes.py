@@ -95,9 +95,9 @@ def world_of(process: Process) -> World:
 class Sandbox:
     """A server process of the commit function, with the caches it fills over its life."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, limits: Limits | None = None) -> None:
         world = world_of(process)
-        self.ratifier = Ratifier(world)
+        self.ratifier = Ratifier(world, limits)
         self.commits = Commits(world)
         self.outcomes = Outcomes(world)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from functools import partial
+from typing import Final
 
 from tests.fakes import delta
-from tests.simulation.faults import DAY, HOUR, SECOND
+from tests.simulation.faults import DAY, HOUR, RESENT, SECOND
 from tests.simulation.plans import Plan
 from tests.simulation.ports import Process, SimStorages
 from tests.simulation.processes import Client, Sandbox
@@ -15,6 +17,7 @@ from turnstile.core.decision import Conflict, Ratified, Refused
 from turnstile.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
 from turnstile.core.head import TableHead
 from turnstile.core.names import staged_file
+from turnstile.services.limits import Limits
 from turnstile.services.outcome import Outcome
 from turnstile.services.paths import staged_path
 from turnstile.services.proposing import CommitRequest
@@ -22,7 +25,13 @@ from turnstile.services.ratify import TimestampAhead
 
 SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 
+PAUSES = (100, SECOND, 20 * SECOND, HOUR, 2 * DAY)
+
 Retryable = (OutcomeUnknown, Throttled, StorageFault)
+
+
+CROWDED: Final = 1_200
+"""Bytes of a backlog where refusals that pass are to be met often: six commits fill it, even with their content elsewhere."""
 
 
 class Gone(Exception):
@@ -36,7 +45,9 @@ class Writer:
         self._state, self._name, self._table, self._rng = state, name, table_id, rng
         self._kind = name.split("-", maxsplit=1)[0]
         self._transactions, self._slow = plan.transactions, plan.slow
-        self._client = Client(state, name, Sandbox)
+        self._impatient = RESENT in plan.faults
+        limits = Limits(backlog_bytes=CROWDED) if self._impatient else Limits()
+        self._client = Client(state, name, partial(Sandbox, limits=limits))
         self._process = Process(state, name, client=True)
 
     def __call__(self) -> None:
@@ -116,12 +127,15 @@ class Writer:
         return None
 
     def _settle(self, request: CommitRequest, txn: str, attempt: str) -> bool:
-        """Send the same proposal until its answer is final. True when the transaction is over."""
+        """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
+        up. True when the transaction is over."""
         auditor, scheduler = self._state.auditor, self._state.scheduler
+        lost = False  # whether an answer to this very proposal was lost: nothing is certain then but what is final
         while True:
             operation = self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
+            asks = self._rng.random() < 0.15
             try:
-                if self._rng.random() < 0.15:
+                if asks:
                     answer = self._client.ask(lambda sandbox: self._outcome(sandbox, request, txn))
                 else:
                     answer = self._client.ask(lambda sandbox: sandbox.ratifier.commit(request))
@@ -134,8 +148,14 @@ class Writer:
             except InvalidCommit:
                 auditor.told_never(self._table, txn, attempt, "invalid")
                 return True
-            except (*Retryable, StateConflict):
-                scheduler.sleep(self._rng.choice((100, SECOND, 20 * SECOND, HOUR, 2 * DAY)))
+            except OutcomeUnknown:
+                lost = lost or not asks
+                scheduler.sleep(self._rng.choice(PAUSES))
+                continue
+            except (Throttled, StorageFault, StateConflict) as error:
+                if not (asks or lost) and self._gives_up(txn, attempt, error.type):
+                    return False
+                scheduler.sleep(self._rng.choice(PAUSES))
                 continue
             auditor.saw(answer)
             match answer:
@@ -158,9 +178,23 @@ class Writer:
                     auditor.told_never(self._table, txn, attempt, answer.kind)
                     return False
                 case Refused(kind="TableNotActive", details={"state": "dropped"}):
+                    if not lost:
+                        auditor.told_never(self._table, txn, attempt, "dropped")
                     raise Gone
+                case Refused(kind=kind) if not lost and self._gives_up(txn, attempt, kind):
+                    return False
                 case _:
                     scheduler.sleep(self._rng.choice((100, SECOND, 60 * SECOND)))
+
+    def _gives_up(self, txn: str, attempt: str, told: str) -> bool:
+        """A refusal that may pass, but no answer was lost: the statement failed, and its user may run it again later. Then
+        this proposal must never turn up."""
+        if not self._impatient or self._rng.random() < 0.5:
+            return False
+        self._state.auditor.seen["given up"] += 1
+        self._state.auditor.told_never(self._table, txn, attempt, told)
+        self._state.scheduler.sleep(self._rng.choice((SECOND, 60 * SECOND, HOUR)))
+        return True
 
     def _outcome(self, sandbox: Sandbox, request: CommitRequest, txn: str) -> Outcome:
         if request.staged:

@@ -1,0 +1,29 @@
+"""Copies of a write that arrive after the refusal of a later one: no writer is told what is not true then."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.crowded import CROWDED_MISTAKES, Crowded
+from tests.simulation.searching import first_failure, run_seeds
+
+QUICK = int(os.environ.get("TURNSTILE_SEEDS", "12"))
+SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "2000"))
+
+
+def test_i3_a_refused_proposal_never_turns_up_whatever_arrives_late() -> None:
+    seen = run_seeds(0, QUICK, Crowded())
+    assert {"fault resent", "refused BacklogFull", "given up", "ratified"} <= seen.keys(), "it must not be vacuous"
+
+
+@pytest.mark.slow
+def test_i3_a_refused_proposal_never_turns_up_over_two_thousand_seeds() -> None:
+    run_seeds(10_000, SEEDS, Crowded())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CROWDED_MISTAKES)
+def test_i3_a_mistake_planted_in_what_is_uncertain_is_found(name: str) -> None:
+    assert first_failure(CROWDED_MISTAKES[name][0], 800, Crowded()) is not None
