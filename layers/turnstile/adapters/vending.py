@@ -127,7 +127,7 @@ class StsVendor:
 def _too_long(location: str) -> InvalidRequest:
     """The refusal: a policy names the location three times, and STS limits it."""
     return InvalidRequest(
-        f"location {location[:200]!r}... is too long for keys that open it alone",
+        f"location {location[:200]!r} ({len(location)} characters) is too long for keys that open it alone",
         field="location",
         remedy="use a shorter location; of a managed table, shorter names of catalog and namespaces",
     )
