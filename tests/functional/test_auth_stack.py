@@ -123,9 +123,11 @@ def test_an_issuers_token_is_exchanged_at_unitys_path(api: httpx.Client, trusted
 def test_a_key_that_nobody_knows_is_looked_for_but_not_for_every_token(api: httpx.Client, trusted: Issuer) -> None:
     api.get("/v1", headers=bearer(trusted.token(groups=["ops"])))
     asked = len(trusted.asked)
-    for number in range(10):
-        answer = api.get("/v1", headers=bearer(trusted.token(key="ec", alg="ES256", jti=str(number))))
-        assert answer.status_code == 401
+    told = {
+        api.get("/v1", headers=bearer(trusted.token(key="ec", alg="ES256", jti=str(number)))).status_code
+        for number in range(10)
+    }
+    assert told <= {401, 503}, "503: the issuer may have made the key since it was asked"
     processes = 4  # of the authorizer and the function, each with a memory of its own
     assert len(trusted.asked) - asked <= 2 * processes
 
