@@ -11,7 +11,6 @@ from tests.simulation.mistakes import SWAP, swapped, without
 from tests.simulation.past_mistakes import Plant, all_of
 from turnstile.core.plan import Row
 from turnstile.services.catalog.backoff import Backoff
-from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.turns import Turn
 from turnstile.services.gc_fence import Fence
 
@@ -47,22 +46,6 @@ def _kept_for_an_hour() -> Any:
     return swapped("turnstile.core.request_rows.KEPT_S", lambda _: 3_600)
 
 
-def _looks_once() -> Any:
-    """A reset, and who names a HEAD of the past, finds it once, for all attempts."""
-
-    def wrong(kept: Callable[..., Any]) -> Callable[..., Any]:
-        found: dict[int, tuple[object, Any]] = {}
-
-        def first(self: Moments, now: Any, as_of: Any, *more: Any) -> Any:
-            if id(as_of) not in found:
-                found[id(as_of)] = (as_of, kept(self, now, as_of, *more))
-            return found[id(as_of)][1]
-
-        return first
-
-    return patch.object(Moments, "kept", wrong(Moments.kept))
-
-
 def _no_fence() -> Any:
     """gc puts up none."""
 
@@ -87,7 +70,6 @@ FROZEN_MISTAKES: dict[str, tuple[Plant, str]] = {
     "turn: believed for ever": (lambda: patch.object(Turn, "others", _believed_for_ever), "I11"),
     "change: applied however old it is": (all_of(_never_outlived, _no_look_after_the_pause), "I10"),
     "key: kept for an hour": (all_of(_never_outlived, _kept_for_an_hour), "I8"),
-    "reset: looks at its past once": (all_of(_looks_once, _never_outlived, _no_look_after_the_pause), "I9"),
     "gc: no fence": (_no_fence, "I9"),
     "swap: without 'not swept'": (without(SWAP, "not swept"), "I9"),
     "swap: 'not swept' for resets only": (_fence_for_resets_only, "I9"),

@@ -130,6 +130,32 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
     complete(world, past=False)
 
 
+def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_keeps_its_objs() -> None:
+    """They are as old as what gc is about to take, and no marks are on them."""
+    services, least = fresh(), Grace(history=3 * HOUR_MS)
+    world = fakes(services)
+    put(services, "a")
+    days(world, 10)
+    write, landed, places = world.refs.write, [], []
+
+    def frozen(one: Any) -> Any:
+        world.refs.write = write  # type: ignore[method-assign]
+        world.clock.now += 6 * HOUR_MS
+
+        def lands(place: str) -> None:
+            places.append(place)
+            if places == ["collect.marked"] * 2:  # the catalog of catalogs comes first
+                landed.append(write(one))
+
+        report = Collector(world, least, faults=lands, workers=1).collect(("history",), dry_run=False)
+        assert report.items and report.deleted == 0
+        return landed[0]
+
+    world.refs.write = frozen  # type: ignore[method-assign]
+    assert "slow" in whole(world, put(services, "slow"))
+    complete(world, past=False)
+
+
 def once(world: FakeWorld, services: CatalogServices) -> Once:
     return Once(world, services.reader, key=KEY, asked="a", final=lambda _: 0)
 

@@ -4,7 +4,8 @@ A tree that was replaced within the kept history may be brought back without a n
 clock, and may then be held up for hours (a frozen sandbox), while gc takes the tree. So gc writes into the catalog's row
 from when on it leaves things alone, before it removes anything; swaps that bring something back are refused from then on
 if that was replaced before (``core.catalog_rows``). What came back before that is in the row by now: then gc's marks are
-too old, and the next run makes better ones (I9, I10).
+too old, and the next run makes better ones (I9, I10). So are they when a change has landed that was on its way for longer
+than the kept history: what it wrote has no marks and looks old.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from turnstile.core.catalog_rows import CatalogHead, begin_sweep
 from turnstile.core.tree import CatalogCommit
 from turnstile.ports import Accepted
+from turnstile.services.catalog.history import AsOf, History
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_trees import KeptTrees
@@ -45,12 +47,21 @@ class Fence:
         answer = refs.write(begin_sweep(head.key, head.created, self._began))
         if not isinstance(answer, Accepted) or answer.row is None:
             raise NotNow("the catalog was dropped meanwhile, or a later run has begun")
-        now = CatalogHead.from_row(answer.row).head
-        if now != head.head:
-            commit = self._reader.store.find_commit(head.name, now)
-            if commit is None or _restoring(now, commit) != _restoring(head.head, self._kept.current.commit):
-                raise NotNow("something of the past has come back meanwhile")
+        now = CatalogHead.from_row(answer.row)
+        if now.head != head.head:
+            self._require_new(now)
         self._up = True
+
+    def _require_new(self, now: CatalogHead) -> None:
+        """Raise NotNow unless all that has become reachable since the marks were made was written within the kept history:
+        nothing came back, and the first commit since, whose time is the earliest, was not frozen on its way for longer."""
+        head = self._kept.head
+        commit = self._reader.store.find_commit(head.name, now.head)
+        if commit is None or _restoring(now.head, commit) != _restoring(head.head, self._kept.current.commit):
+            raise NotNow("something of the past has come back meanwhile")
+        first = History(self._reader).tree(head.name, AsOf(seq=head.seq + 1))
+        if first.commit.at <= self._began * 1000:
+            raise NotNow("a change of long ago has landed meanwhile")
 
 
 def _restoring(id: str, commit: CatalogCommit) -> str:
