@@ -320,6 +320,19 @@ def test_a_catalog_whose_head_was_lost_goes_on_from_a_recent_one_that_is_whole()
     fresh(world).namespaces.create("main", ("on",))
 
 
+def test_a_lost_answer_of_going_on_from_a_recent_head_is_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the adapter does it: the write is sent again, and refused by what the first one did."""
+    services = fresh()
+    world = fakes(services)
+    services.namespaces.create("main", ("n",))
+    heads = world.refs.rows["test/catalog/main"]["recent"]
+    lose(services, heads[0])
+    write = world.refs.write
+    monkeypatch.setattr(world.refs, "write", lambda one: (write(one), write(one))[1])
+    answer = fresh(world).resetter.reset("main", AsOf(head=heads[1]))
+    assert (answer.to, answer.head) == (heads[1], world.refs.rows["test/catalog/main"]["head"])
+
+
 @pytest.mark.parametrize("warm", [False, True])
 def test_i9_a_recent_head_that_is_not_whole_is_not_gone_back_to(warm: bool) -> None:
     """Whatever the caches of a sandbox still have."""

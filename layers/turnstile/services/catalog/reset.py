@@ -3,9 +3,7 @@
 Names, properties, rights and the current metadata of Iceberg tables are again what they were; Delta tables keep their
 commits. Tables that were created since are dropped, tables that were dropped since come back as long as gc has not begun
 to purge them, and stuck where they were stuck: HEADs and names change in one transaction (I9). Snapshots stay.
-
-After a loss of objs (a replica that lags behind its refs) the present HEAD may lead nowhere. Then the tree of a recent
-HEAD that is whole is taken as it is, and the log goes on from there.
+If the present HEAD leads nowhere, ``lost_head`` goes on from another one.
 """
 
 from __future__ import annotations
@@ -16,10 +14,9 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.ancestry import parents_after
 from turnstile.core.catalog_heads import DROPPED, drop_head, gone_for_good, rename_head, restore_head
 from turnstile.core.catalog_paths import dotted, key_of, path_of
-from turnstile.core.catalog_rows import CatalogHead, swap_head
+from turnstile.core.catalog_rows import CatalogHead
 from turnstile.core.entities import TABLE, Table
 from turnstile.core.errors import StateConflict, TooLarge
 from turnstile.core.head import ACTIVE, PINNED, TableHead
@@ -27,20 +24,17 @@ from turnstile.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.core.index import IndexEntry
 from turnstile.core.plan import Row, Write
 from turnstile.core.tree import Tree
-from turnstile.ports import Accepted
 from turnstile.services.catalog.change import MAX_ROWS, Edit, View
 from turnstile.services.catalog.clone_reset import held_again
 from turnstile.services.catalog.committer import Committer
 from turnstile.services.catalog.history import AsOf, History
+from turnstile.services.catalog.lost_head import SAID, LostHead
 from turnstile.services.catalog.moments import Moments
 from turnstile.services.catalog.reader import CatalogReader
 from turnstile.world import World
 
 AT_ONCE: Final = 90
 """Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
-
-_SAID: Final = "reset to "
-"""How the message of a reset's commit begins; the HEAD gone back to follows."""
 
 _Entries = Mapping[str, IndexEntry]
 _NO_REASONS: Final[Mapping[str, str]] = {}
@@ -79,7 +73,7 @@ class Resetter:
         self, world: World, reader: CatalogReader, committer: Committer, history: History, moments: Moments
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
-        self._history, self._moments = history, moments
+        self._history, self._moments, self._lost = history, moments, LostHead(world, reader)
 
     def reset(self, catalog: str, to: AsOf) -> WasReset:
         """Make the tree what it was.
@@ -91,8 +85,8 @@ class Resetter:
             TooLarge: more than ``AT_ONCE`` tables would come, go or move.
         """
         row = self._world.refs.read(self._reader.key(catalog))
-        if row is not None and not self._stored(catalog, row["head"]):
-            return self._adopt(catalog, CatalogHead.from_row(row), to)
+        if row is not None and not self._lost.stored(catalog, row["head"]):
+            return WasReset(*self._lost.go_on(CatalogHead.from_row(row), to))
         plans: list[_Plan] = []
         reasons: dict[str, str] = {}
 
@@ -129,7 +123,7 @@ class Resetter:
             NotFound: no such catalog, or no such commit any more.
         """
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
-        to = after.commit.message.removeprefix(_SAID).partition(",")[0]
+        to = after.commit.message.removeprefix(SAID).partition(",")[0]
         if seq is None:
             return WasReset(to, after.head, after.commit.seq)
         plan = self._plan(View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store), after)
@@ -171,7 +165,7 @@ class Resetter:
         writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
         writes += [rename_head(space.table(one.table_id), name, clock) for name, one in moving]
         edit = Edit(
-            f"{_SAID}{past.head}",
+            f"{SAID}{past.head}",
             entries={key: entry for key, entry in then.items() if now.get(key) != entry},
             remove=tuple(path_of(key) for key in now if key not in then),
             writes=tuple(writes),
@@ -223,57 +217,6 @@ class Resetter:
         levels = [index[key_of(path[:end])].obj for end in range(1, len(path))]
         found = view.entities(levels)
         return dotted(view.tree.catalog, *(getattr(found[obj], "name", "") for obj in levels), name)
-
-    def _adopt(self, catalog: str, at: CatalogHead, to: AsOf) -> WasReset:
-        """Go on from a whole HEAD among the recent ones, as if nothing had come after it."""
-        if to.head is None or to.head not in at.recent:
-            raise StateConflict(
-                "CannotReset",
-                f"the HEAD of catalog '{at.name}' leads nowhere",
-                field="to",
-                remedy="name a recent HEAD that is whole: the catalog's row lists them",
-                recent=list(at.recent),
-            )
-        store = self._reader.store
-        past = store.tree(at.name, to.head)
-        self._whole(past)
-        id, now = store.new_commit_id(), self._world.clock.now_ms()
-        commit = msgspec.structs.replace(
-            past.commit,
-            seq=past.commit.seq + 1,
-            parents=parents_after(past.commit.seq, past.head, past.commit.parents),
-            message=f"{_SAID}{past.head}, what followed is lost",
-            at=max(now * 1000, past.commit.at + 1),
-            restored_by=past.head if past.commit.restores else past.commit.restored_by,
-            restores=True,
-        )
-        store.write(at.name, id, commit, {})
-        recent = at.recent[at.recent.index(past.head) :]
-        onto = msgspec.structs.replace(at, seq=past.commit.seq, recent=recent)
-        answer = self._world.refs.write(swap_head(onto, id, now, commit.segments))
-        if not isinstance(answer, Accepted):
-            raise StateConflict("ConcurrentChange", f"catalog '{catalog}' changed", remedy="send the request again")
-        return WasReset(past.head, id, commit.seq)
-
-    def _whole(self, tree: Tree) -> None:
-        """Raises StateConflict when something that the tree leads to is missing (I9)."""
-        space = self._world.space.objs(tree.catalog)
-        wanted = {entry.obj for _, entry in tree.index.iterate()}
-        wanted |= {segment.obj for segment in tree.index.directory if segment.obj}
-        for prefix in {id.partition("/")[0] + "/" for id in wanted}:
-            wanted.difference_update(obj.id for obj in self._world.objs.list(space, prefix))
-        if wanted:
-            raise StateConflict(
-                "CannotReset",
-                f"{len(wanted)} objs of HEAD {tree.head} are missing, as {min(wanted)}",
-                field="to",
-                remedy="name an older one of the recent HEADs",
-            )
-
-    def _stored(self, catalog: str, head: str) -> bool:
-        """Whether the commit is in the table, whatever the caches of this sandbox still have (a list is never cached)."""
-        found = self._world.objs.newest(self._world.space.objs(catalog), head)
-        return found is not None and found.id == head
 
 
 def _tables(index: _Entries) -> dict[str, str]:
