@@ -31,7 +31,7 @@ class Seen:
 def fresh() -> tuple[Callable[[str, str], Answer], Seen]:
     """A deployment in which nobody has made a table yet; ann may do with files outside the catalog what she likes."""
     seen, world = Seen(), fake_world()
-    functions()["catalog"].use_world(world, vendor=seen, lake_root="s3://lake/root")
+    functions()["catalog"].use_world(world, vendor=seen, lake_root="s3://lake/base")
     root, ann = (Http(functions()["catalog"].app, user) for user in ("root", "ann"))
     assert root.post("/v1/catalogs", {"name": "main"}).status == 201
     grant = {"principal": "ann", "add": ["READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE"], "remove": []}
@@ -49,11 +49,11 @@ def test_i10_the_lake_root_is_closed_before_the_first_table_claims_it(
     fresh: tuple[Callable[[str, str], Answer], Seen], operation: str
 ) -> None:
     ask, seen = fresh
-    for place in ("s3://lake/root", "s3a://lake//root/", "s3://lake/root/main", "s3://lake/root/main/sales/x"):
+    for place in ("s3://lake/base", "s3a://lake//base/", "s3://lake/base/main", "s3://lake/base/main/sales/x"):
         answer = ask(place, operation)
         assert answer.status == 403 and "belongs to tables of the catalog" in answer.text, (place, answer.text)
     assert seen.places == []
-    assert ask("s3://lake/rootless", operation).status == 200 and seen.places == ["s3://lake/rootless"]
+    assert ask("s3://lake/baseless", operation).status == 200 and seen.places == ["s3://lake/baseless"]
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -5,7 +5,7 @@ import re
 
 from tests.unit.docs_kit import ROOT, tracked
 
-_HOME = re.compile(r"(^|[\s\"'(=:])/(root|home/[a-z]+|Users/[a-z]+)/", re.MULTILINE)
+_HOME = re.compile(r"(^|[\s\"'(=:/])/(root|home/[a-z]+|Users/[a-z]+)/", re.MULTILINE)
 _PATH = re.compile(r"(?:^|[\s\"'(=:])(/[\w.-]+)(/[\w.-]+)", re.MULTILINE)
 _EVERYWHERE = re.compile(r"/(bin|boot|dev|etc|home|lib(32|64)?|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)")
 """Folders that the Filesystem Hierarchy Standard puts at the root, and Linux's own."""
