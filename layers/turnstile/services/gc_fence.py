@@ -12,23 +12,24 @@ from __future__ import annotations
 
 from turnstile.core.catalog_rows import CatalogHead, begin_sweep
 from turnstile.core.tree import CatalogCommit
-from turnstile.ports import Accepted
+from turnstile.ports import Accepted, Refs
 from turnstile.services.catalog.history import AsOf, History
-from turnstile.services.catalog.reader import CatalogReader
 from turnstile.services.gc_files import NotNow
 from turnstile.services.gc_trees import KeptTrees
-from turnstile.world import World
+
+
+def require_same(refs: Refs, head: CatalogHead) -> None:
+    """Raise NotNow unless the catalog is still the one that was looked at. One read."""
+    row = refs.read(head.key)
+    if row is None or row["created"] != head.created:
+        raise NotNow("the catalog was dropped meanwhile")
 
 
 class Fence:
-    """Of one look at one catalog; put up with the first batch that is removed.
+    """Of one look at one catalog; put up with the first batch that is removed."""
 
-    Args:
-        began: where the kept history begins (ms).
-    """
-
-    def __init__(self, world: World, reader: CatalogReader, kept: KeptTrees, began: int) -> None:
-        self._world, self._reader, self._kept, self._began = world, reader, kept, began
+    def __init__(self, refs: Refs, kept: KeptTrees) -> None:
+        self._refs, self._kept = refs, kept
         self._up = False
 
     def require(self) -> None:
@@ -38,13 +39,11 @@ class Fence:
         Raises:
             NotNow: it was dropped, a later run has begun, or something of the past has come back since the marks were made.
         """
-        head, refs = self._kept.head, self._world.refs
+        head = self._kept.head
         if self._up:
-            row = refs.read(head.key)
-            if row is None or row["created"] != head.created:
-                raise NotNow("the catalog was dropped meanwhile")
+            require_same(self._refs, head)
             return
-        answer = refs.write(begin_sweep(head.key, head.created, self._began))
+        answer = self._refs.write(begin_sweep(head.key, head.created, self._kept.began))
         if not isinstance(answer, Accepted) or answer.row is None:
             raise NotNow("the catalog was dropped meanwhile, or a later run has begun")
         now = CatalogHead.from_row(answer.row)
@@ -55,12 +54,12 @@ class Fence:
     def _require_new(self, now: CatalogHead) -> None:
         """Raise NotNow unless all that has become reachable since the marks were made was written within the kept history:
         nothing came back, and the first commit since, whose time is the earliest, was not frozen on its way for longer."""
-        head = self._kept.head
-        commit = self._reader.store.find_commit(head.name, now.head)
+        head, reader = self._kept.head, self._kept.reader
+        commit = reader.store.find_commit(head.name, now.head)
         if commit is None or _restoring(now.head, commit) != _restoring(head.head, self._kept.current.commit):
             raise NotNow("something of the past has come back meanwhile")
-        first = History(self._reader).tree(head.name, AsOf(seq=head.seq + 1))
-        if first.commit.at <= self._began * 1000:
+        first = History(reader).tree(head.name, AsOf(seq=head.seq + 1))
+        if first.commit.at <= self._kept.began * 1000:
             raise NotNow("a change of long ago has landed meanwhile")
 
 

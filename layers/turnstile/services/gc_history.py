@@ -26,8 +26,7 @@ from turnstile.core.plan import Row
 from turnstile.core.tree import Tree
 from turnstile.services.batches import batched
 from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.gc_fence import Fence
-from turnstile.services.gc_files import NotNow
+from turnstile.services.gc_fence import Fence, require_same
 from turnstile.services.gc_kinds import Batch, Means, Trouble
 from turnstile.services.gc_parts import lost_parts
 from turnstile.services.gc_trees import KeptTrees
@@ -53,14 +52,14 @@ class HistoryObjs:
     def look(self, row: Row, now: int) -> Iterator[Batch | Trouble]:
         began = now - self._means.grace.history - SETTLED_MS
         head = CatalogHead.from_row(row)
-        same = partial(self._same, head)
+        same = partial(require_same, self._means.world.refs, head)
         yield from self._batches(head, lost_parts(self._means, "history", head.name, now), same)
         kept = KeptTrees.of(self._reader, head, began)
         if kept is None:  # objs of a dropped catalog of the same name could be among a younger one's
             return
         marked = self._marked(kept, now)
         self._means.faults("collect.marked")
-        fence = Fence(self._means.world, self._reader, kept, began)
+        fence = Fence(self._means.world.refs, kept)
         for prefix in PREFIXES:
             yield from self._batches(head, self._unmarked(kept, prefix, marked, now), fence.require)
 
@@ -101,11 +100,6 @@ class HistoryObjs:
                 marked.add(segment.obj)
                 for _, entry in self._reader.store.segment(tree.catalog, segment.obj).iterate():
                     marked.add(entry.obj)
-
-    def _same(self, head: CatalogHead) -> None:
-        row = self._means.world.refs.read(head.key)
-        if row is None or row["created"] != head.created:
-            raise NotNow("the catalog was dropped meanwhile")
 
     def _remove(self, head: CatalogHead, items: tuple[Item, ...], may_go_on: Callable[[], None]) -> None:
         may_go_on()

@@ -76,7 +76,7 @@ class IcebergFiles:
         kept = KeptTrees.of(self._reader, CatalogHead.from_row(row), began)
         if kept is None:
             return
-        look = _Look(self._means, self._reader, kept, began, now, Fence(self._means.world, self._reader, kept, began))
+        look = _Look(self._means, kept, now, Fence(self._means.world.refs, kept))
         for entities in batched(_entities(self._reader, kept.current), LOOKUP):
             managed = [one for one in entities if one.managed]
             owners = self._means.world.refs.read_many([look.owner_key(one) for one in managed])
@@ -89,9 +89,7 @@ class _Look:
     """One look at one catalog."""
 
     means: Means
-    reader: CatalogReader
     kept: KeptTrees
-    began: int
     now: int
     fence: Fence
     kept_files: BloomFilter | None = None
@@ -102,7 +100,7 @@ class _Look:
 
     def at(self, entity: IcebergEntity, owner: Row | None) -> Iterator[Batch | Trouble]:
         """What is to be removed of one table."""
-        settled = self.began - SETTLED_MS
+        settled = self.kept.began - SETTLED_MS
         if owner is None or not self._owns(entity, owner) or owner["created"] > settled:
             return  # nothing of this life is old enough
         found = [
@@ -128,7 +126,7 @@ class _Look:
         if self.kept_files is None:
             named = BloomFilter(_BITS, self.now)
             for tree in (self.kept.edge, *self.kept.others()):
-                for entity in _entities(self.reader, tree, unlike=self.kept.current):
+                for entity in _entities(self.kept.reader, tree, unlike=self.kept.current):
                     named.add(entity.metadata)
             self.kept_files = named
         return self.kept_files

@@ -22,12 +22,13 @@ from turnstile.services.catalog.reader import CatalogReader
 
 @dataclass(frozen=True, slots=True)
 class KeptTrees:
-    """The trees of one catalog, as of one look at its row."""
+    """The trees of one catalog, as of one look at its row; ``began`` where the kept history begins (ms)."""
 
     head: CatalogHead
     current: Tree
     edge: Tree
-    _reader: CatalogReader
+    began: int
+    reader: CatalogReader
 
     @classmethod
     def of(cls, reader: CatalogReader, head: CatalogHead, began: int) -> KeptTrees | None:
@@ -39,7 +40,7 @@ class KeptTrees:
             edge = History(reader).tree(head.name, AsOf(time=began))
         except NotFound:
             return None
-        return cls(head, reader.store.tree(head.name, head.head), edge, reader)
+        return cls(head, reader.store.tree(head.name, head.head), edge, began, reader)
 
     def others(self) -> Iterator[Tree]:
         """The others; one may come several times."""
@@ -50,7 +51,7 @@ class KeptTrees:
     def _recent(self) -> Iterator[Tree]:
         """The HEADs that the row remembers, for recovery by hand."""
         for id in self.head.recent[1:]:
-            found = self._reader.store.find_tree(self.head.name, id)
+            found = self.reader.store.find_tree(self.head.name, id)
             if found is not None:
                 yield found
 
@@ -58,7 +59,7 @@ class KeptTrees:
         """Commits since the edge that brought in what was not there before them."""
         id = self.current.commit.restored_by
         while id:
-            tree = self._reader.store.find_tree(self.current.catalog, id)
+            tree = self.reader.store.find_tree(self.current.catalog, id)
             if tree is None or tree.commit.seq <= self.edge.commit.seq:
                 return
             yield tree
@@ -66,5 +67,5 @@ class KeptTrees:
 
     def _named(self) -> Iterator[Tree]:
         """HEADs that have a name for as long as it stays."""
-        for snapshot in snapshots_of(self.current, self._reader.store):
-            yield self._reader.store.tree(self.current.catalog, snapshot.head)
+        for snapshot in snapshots_of(self.current, self.reader.store):
+            yield self.reader.store.tree(self.current.catalog, snapshot.head)
