@@ -9,7 +9,7 @@ import re
 from datetime import date, time
 from typing import Any, Final
 
-from turnstile_iceberg.integers import INT_MAX, LONG_MAX
+from turnstile.core.integers import INT_MAX, LONG_MAX
 
 _HIGHEST: Final = {"int": INT_MAX, "long": LONG_MAX}
 _DECIMAL: Final = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)

@@ -8,19 +8,17 @@ Where the specification counts or measures something, less than nothing is refus
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
 from turnstile.core.errors import InvalidRequest
+from turnstile.core.integers import INT_MAX, LONG_MAX
 
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-
-Int32 = Annotated[int, Meta(ge=-(2**31), le=INT_MAX)]
+Int32 = Annotated[int, Meta(ge=-INT_MAX - 1, le=INT_MAX)]
 """``int``: an id. -1 stands for one that was not assigned yet, so the sign says nothing."""
 
-Int64 = Annotated[int, Meta(ge=-(2**63), le=LONG_MAX)]
+Int64 = Annotated[int, Meta(ge=-LONG_MAX - 1, le=LONG_MAX)]
 """``long``: the id of a snapshot."""
 
 NonNegative64 = Annotated[int, Meta(ge=0, le=LONG_MAX)]

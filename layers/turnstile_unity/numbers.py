@@ -6,16 +6,15 @@ columns, domains) is kept as it was sent, so a number that no ``long`` of Java's
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec import Meta
 
 from turnstile.core.errors import InvalidRequest
+from turnstile.core.integers import INT_MAX, LONG_MAX
 from turnstile.core.names import MAX_VERSION
 
-LONG_MAX: Final = 2**63 - 1
-
-Feature = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Feature = Annotated[int, Meta(ge=0, le=INT_MAX)]
 """A reader or writer version of a protocol: ``int``."""
 
 Count = Annotated[int, Meta(ge=0, le=MAX_VERSION)]

@@ -13,8 +13,8 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.core.errors import InvalidRequest
+from turnstile.core.integers import LONG_MAX
 
-_MOST: Final = 2**63 - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 """As path queries read numbers (``path_query.query``): Python's ``int`` takes "1_0", " 1" and other scripts' digits, too."""
 
@@ -55,7 +55,7 @@ def _merged(name: str, stored: str | None, merge: Merge) -> int:
 
 
 def _fitting(name: str, number: int) -> int:
-    if not -_MOST - 1 <= number <= _MOST:
+    if not -LONG_MAX - 1 <= number <= LONG_MAX:
         raise InvalidRequest(
             f"property {name!r} would be {number}", field=f"merge.{name}", remedy="stay within 64 bits"
         )
