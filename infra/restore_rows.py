@@ -14,17 +14,18 @@ what must stand still meanwhile.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import boto3
 from botocore.config import Config
+
+from turnstile.services.batches import batched
 
 Item = dict[str, Any]
 """A row as DynamoDB says it: ``{"key": {"S": "..."}, ...}``."""
@@ -70,10 +71,10 @@ class Table:
         for page in self._client.get_paginator("scan").paginate(**asked):
             yield from page["Items"]
 
-    def find(self, keys: list[Item]) -> dict[str, Item]:
+    def find(self, keys: Sequence[Item]) -> dict[str, Item]:
         """The rows with these keys, at most ``READ``, by ``name_of`` their key."""
         found: dict[str, Item] = {}
-        left: Any = {self.name: {"Keys": keys, "ConsistentRead": True}}
+        left: Any = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
         for _ in _tries():
             answer = self._client.batch_get_item(RequestItems=left)
             for item in answer["Responses"].get(self.name, ()):
@@ -85,8 +86,8 @@ class Table:
 
     def write(self, requests: list[Item]) -> None:
         """Put and delete rows, in no order."""
-        for some in _batched(requests, WRITTEN):
-            left: Any = {self.name: some}
+        for some in batched(requests, WRITTEN):
+            left: Any = {self.name: list(some)}
             for _ in _tries():
                 left = self._client.batch_write_item(RequestItems=left).get("UnprocessedItems")
                 if not left:
@@ -101,26 +102,20 @@ def name_of(key: Item) -> str:
 def restore(source: Table, target: Table, *, keep: bool, apply: bool) -> Counts:
     """Make ``target`` hold the rows of ``source``; with ``keep`` beside those that it has, else instead of them."""
     counts = Counts()
-    for rows in _batched(source.rows(), READ):
+    for rows in batched(source.rows(), READ):
         there = target.find([source.key(row) for row in rows])
         changed = [row for row in rows if there.get(name_of(source.key(row))) != row]
         counts.put += len(changed)
         counts.same += len(rows) - len(changed)
         if apply:
             target.write([{"PutRequest": {"Item": row}} for row in changed])
-    for keys in () if keep else _batched(target.rows(keys_only=True), READ):
+    for keys in () if keep else batched(target.rows(keys_only=True), READ):
         wanted = source.find(keys)
         lost = [key for key in keys if name_of(key) not in wanted]
         counts.removed += len(lost)
         if apply:
             target.write([{"DeleteRequest": {"Key": key}} for key in lost])
     return counts
-
-
-def _batched(items: Iterable[Item], most: int) -> Iterator[list[Item]]:
-    rest = iter(items)
-    while some := list(itertools.islice(rest, most)):
-        yield some
 
 
 def _tries() -> Iterator[None]:

@@ -35,8 +35,8 @@ class LogAnswer(msgspec.Struct, frozen=True):
     next: int | UnsetType = UNSET
 
 
-class SnapshotAnswer(msgspec.Struct, frozen=True):
-    """A snapshot; ``at`` in microseconds, ``created`` in ms, ``versions`` of its Delta tables by uuid."""
+class _Named(msgspec.Struct, frozen=True):
+    """What is told of every snapshot; ``at`` in microseconds, ``created`` in ms."""
 
     name: str
     head: str
@@ -44,18 +44,17 @@ class SnapshotAnswer(msgspec.Struct, frozen=True):
     at: int
     created: int
     comment: str | None
+
+
+class SnapshotAnswer(_Named, frozen=True):
+    """A snapshot; ``versions`` of its Delta tables by uuid."""
+
     versions: dict[str, int]
 
 
-class ListedSnapshot(msgspec.Struct, frozen=True):
+class ListedSnapshot(_Named, frozen=True):
     """A snapshot among others; ``tables`` how many versions it has, which are told of one snapshot at a time."""
 
-    name: str
-    head: str
-    seq: int
-    at: int
-    created: int
-    comment: str | None
     tables: int
 
 
@@ -139,24 +138,12 @@ def reset_catalog(catalog: str) -> WasReset:
 
 
 def _listed(snapshot: Snapshot) -> ListedSnapshot:
-    return ListedSnapshot(
-        snapshot.name,
-        snapshot.head,
-        snapshot.seq,
-        snapshot.at,
-        snapshot.created,
-        snapshot.comment,
-        len(snapshot.versions),
-    )
+    return ListedSnapshot(*_named(snapshot), len(snapshot.versions))
 
 
 def _answer(snapshot: Snapshot) -> SnapshotAnswer:
-    return SnapshotAnswer(
-        snapshot.name,
-        snapshot.head,
-        snapshot.seq,
-        snapshot.at,
-        snapshot.created,
-        snapshot.comment,
-        snapshot.versions,
-    )
+    return SnapshotAnswer(*_named(snapshot), snapshot.versions)
+
+
+def _named(of: Snapshot) -> tuple[str, str, int, int, int, str | None]:
+    return of.name, of.head, of.seq, of.at, of.created, of.comment

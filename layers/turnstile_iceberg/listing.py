@@ -15,6 +15,7 @@ from turnstile.core.answer_size import Room, told
 from turnstile.core.catalog_paths import Path, key_of
 from turnstile.core.entities import NAMESPACE, Entity
 from turnstile.core.errors import InvalidRequest, TooLarge
+from turnstile.services.batches import batched
 from turnstile.services.catalog.change import View
 from turnstile.services.catalog.moments import Moment
 from turnstile.services.catalog.paging import MAX_PAGE
@@ -87,7 +88,7 @@ class Listing:
     def _visible(self, view: View, moment: Moment, parent: Path, kind: str, after: str) -> Iterator[tuple[str, Entity]]:
         """Children with their keys that whoever asks may see, by the rights of the present tree (I12)."""
         children, watch = view.tree.children(parent, kind, after), self._reader.watch
-        while some := list(islice(children, _AT_ONCE)):
+        for some in batched(children, _AT_ONCE):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]
             if watch is None:

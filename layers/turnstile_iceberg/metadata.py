@@ -13,7 +13,7 @@ import msgspec
 
 from turnstile.core.errors import InvalidRequest
 from turnstile_iceberg.integers import Int32, Int64, NonNegative64
-from turnstile_iceberg.nulls import stripped
+from turnstile_iceberg.nulls import without_nulls
 from turnstile_iceberg.partition import FIRST_PARTITION_ID, PartitionSpec, SortOrder
 from turnstile_iceberg.schema import Schema
 from turnstile_iceberg.snapshots import (
@@ -114,7 +114,9 @@ def parse(raw: bytes) -> TableMetadata:
         InvalidRequest: not JSON, not metadata of a version that is served, or metadata that contradicts itself.
     """
     try:
-        said = msgspec.json.decode(stripped(raw), type=dict[str, Any])
+        said = msgspec.json.decode(raw, type=dict[str, Any])
+        if b"null" in raw:
+            said = without_nulls(said)
         version = said.get("format-version")
         if not isinstance(version, int) or not 1 <= version <= NEWEST:
             raise _bad(f"format version {version!r} is not served", f"use versions 1 to {NEWEST}")

@@ -41,8 +41,9 @@ class _First(msgspec.Struct):
 
 def transaction_of(raw: bytes) -> str:
     """The txn id on a commit's first line, or "" when there is none."""
+    end = raw.find(b"\n")
     try:
-        first = msgspec.json.decode(raw[: raw.find(b"\n") % (len(raw) + 1)], type=_First)
+        first = msgspec.json.decode(raw if end < 0 else raw[:end], type=_First)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     return first.commitInfo.txnId if first.commitInfo else ""
