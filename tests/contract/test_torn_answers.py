@@ -94,6 +94,15 @@ def _writes(client: Any) -> None:
     Caller(client, patience=Patience(deadline=0.05, first=0.001)).write("put_item", ASKED)
 
 
+def _require_lost(client: Any, got: Any, kind: type[BotoCoreError]) -> None:
+    """That a request which was received whole fails with ``kind``, and that a writer is told of no certainty."""
+    met = _meets(client)
+    assert isinstance(met, kind) and len(got) == 1
+    assert fault_of(met) is Fault.LOST
+    with pytest.raises(OutcomeUnknown):
+        _writes(client)
+
+
 @pytest.fixture
 def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A server's side of TLS that this process trusts."""
@@ -120,12 +129,7 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
 def test_i3_an_answer_that_breaks_tls_is_lost_for_the_request_was_received(tls: ssl.SSLContext) -> None:
     """botocore has one ``SSLError`` for a handshake that failed and for an answer that could not be decrypted."""
     with _service(_garbles, tls) as (port, got):
-        client = _client(f"https://localhost:{port}")
-        met = _meets(client)
-        assert isinstance(met, SSLError) and len(got) == 1
-        assert fault_of(met) is Fault.LOST
-        with pytest.raises(OutcomeUnknown):
-            _writes(client)
+        _require_lost(_client(f"https://localhost:{port}"), got, SSLError)
 
 
 def test_i3_an_answer_that_a_proxy_cuts_off_is_lost_for_the_request_was_received() -> None:
@@ -133,19 +137,12 @@ def test_i3_an_answer_that_a_proxy_cuts_off_is_lost_for_the_request_was_received
     have been the way to the proxy."""
     with _service(_resets) as (port, got):
         client = _client("http://localhost:1", proxies={"http": f"http://localhost:{port}"})
-        met = _meets(client)
-        assert isinstance(met, ProxyConnectionError) and len(got) == 1
-        assert fault_of(met) is Fault.LOST
-        with pytest.raises(OutcomeUnknown):
-            _writes(client)
+        _require_lost(client, got, ProxyConnectionError)
 
 
 def test_i3_an_answer_that_is_cut_off_is_lost() -> None:
     with _service(_resets) as (port, got):
-        client = _client(f"http://localhost:{port}")
-        assert fault_of(_meets(client)) is Fault.LOST and len(got) == 1
-        with pytest.raises(OutcomeUnknown):
-            _writes(client)
+        _require_lost(_client(f"http://localhost:{port}"), got, BotoCoreError)
 
 
 def test_i3_where_nobody_listens_nothing_was_sent() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.fakes.racing import before_next_write
 from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.gc_kit import days
 from tests.unit.test_gc_history import collect, put, whole
@@ -29,15 +28,13 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
     put(services, "later")
     for number in range(25):
         put(services, f"m{number}")
-    write, other = world.refs.write, fresh(world)
+    other = fresh(world)
 
-    def racing(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
+    def meanwhile() -> None:
         other.named.drop("main", "s")
         collect(world)
-        return write(one)
 
-    world.refs.write = racing  # type: ignore[method-assign]
+    before_next_write(world, meanwhile)
     to = AsOf(snapshot="s")
     with pytest.raises(NotFound):
         if what == "reset":

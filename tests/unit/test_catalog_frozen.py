@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.racing import before_next_write
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
@@ -28,14 +29,7 @@ KEY = "test/request/main/k"
 
 def overtaken(world: FakeWorld, other: CatalogServices) -> None:
     """Another change is faster than the next one."""
-    write = world.refs.write
-
-    def racing(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
-        put(other, "faster")
-        return write(one)
-
-    world.refs.write = racing  # type: ignore[method-assign]
+    before_next_write(world, lambda: put(other, "faster"))
 
 
 def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() -> None:
@@ -89,14 +83,7 @@ def test_i9_a_swap_that_was_frozen_with_its_objs_written_leads_to_what_gc_leaves
     world = fakes(services)
     put(services, "a")
     days(world, 10)
-    write = world.refs.write
-
-    def frozen(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
-        world.clock.now += 3 * HOUR_MS
-        return write(one)
-
-    world.refs.write = frozen  # type: ignore[method-assign]
+    before_next_write(world, lambda: days(world, 3 / 24))
     head = put(services, "slow")
     landed = world.clock.now
     world.clock.now = landed + GRACE.history - 2 * HOUR_MS
@@ -114,15 +101,12 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
     world = fakes(services)
     put(services, "a")
     days(world, 10)
-    write = world.refs.write
 
-    def frozen(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
+    def frozen() -> None:
         world.clock.now += 6 * HOUR_MS
         assert Collector(world, least, workers=1).collect(("history",), dry_run=False).deleted
-        return write(one)
 
-    world.refs.write = frozen  # type: ignore[method-assign]
+    before_next_write(world, frozen)
     with pytest.raises(StateConflict, match="every attempt"):
         put(services, "slow")
     assert "slow" not in whole(world, world.refs.rows["test/catalog/main"]["head"])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
+from tests.fakes.racing import before_next_write
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import LAKE, fakes, fresh
 from tests.unit.gc_kit import DAY, days
@@ -30,18 +28,6 @@ def churn(services: CatalogServices, name: str) -> None:
     """More changes than the row remembers."""
     for number in range(25):
         put(services, f"{name}{number}")
-
-
-def before_the_swap(world: FakeWorld, act: Callable[[], object]) -> None:
-    """Have ``act`` happen before the next write, as if the sandbox stood still there."""
-    write = world.refs.write
-
-    def late(one: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
-        act()
-        return write(one)
-
-    world.refs.write = late  # type: ignore[method-assign]
 
 
 def bring_back(services: CatalogServices, what: str, to: AsOf) -> None:
@@ -77,7 +63,7 @@ def test_i9_what_only_a_name_kept_does_not_come_back_after_it(what: str, how: st
         other.named.drop("main", "s")
         assert collect(world).deleted > 0
 
-    before_the_swap(world, meanwhile)
+    before_next_write(world, meanwhile)
     to = {
         "head": AsOf(head=kept.head),
         "seq": AsOf(seq=kept.seq),
@@ -107,7 +93,7 @@ def test_i9_what_gc_took_while_a_sandbox_stood_still_does_not_come_back(what: st
         world.clock.now += int(hours * HOUR_MS)
         took.append(collect(world).deleted)
 
-    before_the_swap(world, frozen)
+    before_next_write(world, frozen)
     if hours * HOUR_MS < SETTLED_MS:
         bring_back(services, what, AsOf(head=past))
     else:
@@ -128,14 +114,16 @@ def test_i10_gc_that_stood_still_takes_nothing_that_came_back_meanwhile(what: st
     churn(services, "n")
     days(world, 2.2)
     put(services, "later")  # the present tree is young, and so is its edge
-    before_the_swap(world, lambda: bring_back(server(world, GRACE.history + DAY), what, AsOf(head=past)))
+    before_next_write(world, lambda: bring_back(server(world, GRACE.history + DAY), what, AsOf(head=past)))
     report = collect(world)
     assert report.deleted == 0 and "come back meanwhile" in report.problems[0].message
     all_is_whole(world)
     put(services, "after")
 
 
-def test_i10_a_run_that_was_overtaken_by_a_later_one_takes_nothing() -> None:
+@pytest.fixture
+def old() -> FakeWorld:
+    """With something that no HEAD of the kept history leads to."""
     world = fakes(fresh())
     services = server(world)
     put(services, "old")
@@ -143,19 +131,16 @@ def test_i10_a_run_that_was_overtaken_by_a_later_one_takes_nothing() -> None:
     churn(services, "n")
     days(world, 5)
     put(services, "later")
-    created = world.refs.rows[KEY]["created"]
-    before_the_swap(world, lambda: world.refs.write(begin_sweep(KEY, created, world.clock.now)))
-    report = collect(world)
+    return world
+
+
+def test_i10_a_run_that_was_overtaken_by_a_later_one_takes_nothing(old: FakeWorld) -> None:
+    created = old.refs.rows[KEY]["created"]
+    before_next_write(old, lambda: old.refs.write(begin_sweep(KEY, created, old.clock.now)))
+    report = collect(old)
     assert report.deleted == 0 and "a later run has begun" in report.problems[0].message
 
 
-def test_a_dry_run_bars_nothing() -> None:
-    world = fakes(fresh())
-    services = server(world)
-    put(services, "old")
-    services.namespace_dropper.drop("main", ("old",))
-    churn(services, "n")
-    days(world, 5)
-    put(services, "later")
-    assert collect(world, dry_run=True).items and "swept" not in world.refs.rows[KEY]
-    assert collect(world).deleted and world.refs.rows[KEY]["swept"] < world.clock.now - GRACE.history
+def test_a_dry_run_bars_nothing(old: FakeWorld) -> None:
+    assert collect(old, dry_run=True).items and "swept" not in old.refs.rows[KEY]
+    assert collect(old).deleted and old.refs.rows[KEY]["swept"] < old.clock.now - GRACE.history

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.fakes.racing import before_next_write
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import Crash
 from tests.unit.gc_kit import DAY, days, everything
@@ -90,14 +91,7 @@ def test_i10_one_that_was_created_again_meanwhile_stays() -> None:
     refs, world = fresh()
     deleted(refs)
     days(world, 31)
-    write = world.refs.write
-
-    def first_created_again(asked: Any) -> Any:
-        world.refs.write = write  # type: ignore[method-assign]
-        refs.create("r", "again", "other")
-        return write(asked)
-
-    world.refs.write = first_created_again  # type: ignore[method-assign]
+    before_next_write(world, lambda: refs.create("r", "again", "other"))
     report = collect(world)
     assert (report.deleted, report.problems[0].message) == (0, "it was created again")
     assert refs.read("r").current.value == "again"

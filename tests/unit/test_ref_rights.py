@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fakes.racing import before_next_write
 from tests.fakes.refs import holds
 from tests.fakes.world import fake_world
 from turnstile.core.access import Access, Grant, GrantChange, Privilege
@@ -54,14 +55,7 @@ def test_i12_somebody_in_more_roles_than_a_condition_holds_is_judged_by_the_same
     token = member.swap("r", token, "b").entry.token
     assert world.refs.requests == ["read", "write"]
     assert member.read("r").current.token == token
-    write = world.refs.write
-
-    def revoked_before(asked: object) -> object:
-        world.refs.write = write  # type: ignore[method-assign]
-        owner.grant("r", [GrantChange("role149", (), (Privilege.MODIFY,))])
-        return write(asked)  # type: ignore[arg-type]
-
-    world.refs.write = revoked_before  # type: ignore[method-assign, assignment]
+    before_next_write(world, lambda: owner.grant("r", [GrantChange("role149", (), (Privilege.MODIFY,))]))
     with pytest.raises(PermissionDenied):
         member.swap("r", token, "c")
     assert owner.read("r").current.value == "b"
@@ -75,14 +69,7 @@ def test_i12_a_grant_on_what_was_deleted_meanwhile_is_refused() -> None:
     world = fake_world()
     refs = NamedRefs(world, ANN)
     token = refs.create("r", "a").entry.token
-    write = world.refs.write
-
-    def deleted_before(asked: object) -> object:
-        world.refs.write = write  # type: ignore[method-assign]
-        refs.delete("r", token)
-        return write(asked)  # type: ignore[arg-type]
-
-    world.refs.write = deleted_before  # type: ignore[method-assign, assignment]
+    before_next_write(world, lambda: refs.delete("r", token))
     with pytest.raises(NotFound):
         refs.grant("r", [GrantChange("bob", (Privilege.SELECT,))])
     assert not holds(world.refs.rows["test/ref/r"], Present(("rights", "bob")))
@@ -92,14 +79,7 @@ def test_i12_a_change_of_rights_that_meets_another_keeps_both() -> None:
     world = fake_world()
     refs = NamedRefs(world, ANN)
     refs.create("r", "a")
-    write = world.refs.write
-
-    def overtaken(asked: object) -> object:
-        world.refs.write = write  # type: ignore[method-assign]
-        refs.grant("r", [GrantChange("ops", (Privilege.SELECT,))])
-        return write(asked)  # type: ignore[arg-type]
-
-    world.refs.write = overtaken  # type: ignore[method-assign, assignment]
+    before_next_write(world, lambda: refs.grant("r", [GrantChange("ops", (Privilege.SELECT,))]))
     made = refs.grant("r", [GrantChange("bob", (Privilege.MODIFY,))])
     assert made == Access("ann", (Grant("bob", (Privilege.MODIFY,)), Grant("ops", (Privilege.SELECT,))))
     assert refs.rights("r") == made
