@@ -25,7 +25,7 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
-from turnstile.services.batches import batched
+from turnstile.store.batches import batched
 
 Item = dict[str, Any]
 """A row as DynamoDB says it: ``{"key": {"S": "..."}, ...}``."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from benchmarks.catalog_racing.places import CATALOG
 from benchmarks.catalog_racing.writers import Told
-from turnstile.services.catalog.history import Logged
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.history.history import Logged
+from turnstile.catalog.services import CatalogServices
 
 _PAGE = 17  # commits; less than any log here has, so that every walk turns pages
 

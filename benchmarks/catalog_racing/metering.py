@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from tests.unit.catalog_meter import size_of
-from turnstile.core.plan import Row, Write
-from turnstile.ports import Accepted, AllAccepted, Obj, Objs, Refs, Rejected, SomeRejected
+from turnstile.store.core.writes import Row, Write
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Objs, Refs, Rejected, SomeRejected
 
 _KEY_BYTES: Final = 40  # names and numbers of an obj's attributes
 _BATCH: Final = 25  # objs a request writes
@@ -99,7 +99,7 @@ def at_once(median: float) -> None:
 
 
 class MeteredRefs:
-    """``turnstile.ports.Refs``, metered. ``named``: count calls as requests, for stores that send none."""
+    """``turnstile.store.ports.Refs``, metered. ``named``: count calls as requests, for stores that send none."""
 
     def __init__(self, refs: Refs, meter: Meter, *, delay: Delay = at_once, named: bool = False) -> None:
         self._refs, self._meter, self._delay, self._named = refs, meter, delay, named
@@ -134,7 +134,7 @@ class MeteredRefs:
 
 
 class MeteredObjs:
-    """``turnstile.ports.Objs``, metered as ``MeteredRefs`` is."""
+    """``turnstile.store.ports.Objs``, metered as ``MeteredRefs`` is."""
 
     def __init__(self, objs: Objs, meter: Meter, *, delay: Delay = at_once, named: bool = False) -> None:
         self._objs, self._meter, self._delay, self._named = objs, meter, delay, named

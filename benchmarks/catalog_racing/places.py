@@ -13,14 +13,14 @@ from tests.contract.backends import Backend
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity, Namespace
-from turnstile.core.keys import Space
-from turnstile.ports import Clock
-from turnstile.services import bootstrap
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import build
-from turnstile.world import World
+from turnstile.catalog import bootstrap
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, Namespace
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.services import build
+from turnstile.store.core.keys import Space
+from turnstile.store.ports import Clock
+from turnstile.store.world import World
 
 CATALOG: Final = "main"
 _LAKE: Final = "file:///lake"

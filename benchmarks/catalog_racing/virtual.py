@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from turnstile.services.catalog.turns import Line
+from turnstile.catalog.turns import Line
 
 T = TypeVar("T")
 _BEGAN_MS: Final = 1_770_000_000_000
 
 
 class VirtualTime:
-    """A clock, a way to wait, and the threads that do; ``turnstile.ports.Clock`` as well."""
+    """A clock, a way to wait, and the threads that do; ``turnstile.store.ports.Clock`` as well."""
 
     def __init__(self) -> None:
         self._now, self._numbers = 0.0, itertools.count()

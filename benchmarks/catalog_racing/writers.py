@@ -10,11 +10,11 @@ import msgspec
 
 from benchmarks.catalog_racing.metering import Meter
 from benchmarks.catalog_racing.places import CATALOG
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity, Namespace
-from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled
-from turnstile.services.catalog.change import Edit, View
-from turnstile.services.catalog.committer import Committer
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.entities import Entity, Namespace
+from turnstile.catalog.core.paths import Path
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled
 
 Kind = Literal["grow", "update", "large"]
 """``grow``: a new namespace each; ``update``: a property of the writer's own; ``large``: one of each of its hundred."""

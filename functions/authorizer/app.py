@@ -13,9 +13,9 @@ from typing import Any
 import settings
 from aws_lambda_powertools import Logger
 
-from turnstile.core.errors import TurnstileError
-from turnstile_http.auth import verdict
-from turnstile_http.settings import in_lambda
+from turnstile.api.auth import verdict
+from turnstile.api.http.env import in_lambda
+from turnstile.store.core.errors import TurnstileError
 
 logger = Logger(service="authorizer")
 bearer = settings.judge()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from turnstile_http import settings as env
-from turnstile_http.auth.bearer import Bearer
-from turnstile_http.auth.settings import bearer, read
+from turnstile.api.auth.bearer import Bearer
+from turnstile.api.auth.settings import bearer, read
+from turnstile.api.http import env
 
 
 def judge() -> Bearer:

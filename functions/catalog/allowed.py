@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import wiring
 
-from turnstile.core.access_rules import Rule, write_files
-from turnstile.core.catalog_paths import Path, key_of
-from turnstile.core.names import check_identifier, check_namespace, check_uuid
-from turnstile.services.access import METASTORE, Target
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import Rights
-from turnstile_unity import legacy, naming
+from turnstile.access.authorizer import METASTORE, Target
+from turnstile.access.core.rules import Rule, write_files
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import Rights
+from turnstile.api.unity import legacy, naming
+from turnstile.catalog.core.paths import Path, key_of
+from turnstile.store.core.names import check_identifier, check_namespace, check_uuid
 
 rights = Rights(lambda: wiring.opened().judges)
 

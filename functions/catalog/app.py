@@ -24,8 +24,9 @@ from allowed import rights
 from chalice.app import Chalice
 from wiring import once, opened, services, use_world
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import (
+from turnstile.access.authorizer import Target
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import (
     create_catalog,
     create_table,
     edit_table,
@@ -33,24 +34,23 @@ from turnstile.core.access_rules import (
     nobody,
     see_schema,
 )
-from turnstile.core.catalog_paths import Path
-from turnstile.core.names import check_identifier, check_namespace, check_uuid
-from turnstile.services.access import Target
-from turnstile.services.catalog.catalogs import REALM_TREE
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Report
-from turnstile.services.repair import Diagnosis
-from turnstile.services.transfer.reports import ExportReport, ImportReport
-from turnstile_http import wire
-from turnstile_http.answers import Answer, created
-from turnstile_http.auth.settings import authentication
-from turnstile_http.bodies import body
-from turnstile_http.handler import serve
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.routes import COMMIT, TOKENS
-from turnstile_http.settings import in_lambda
-from turnstile_unity.errors import PREFIX, render
+from turnstile.api.auth.settings import authentication
+from turnstile.api.http.answers import Answer, created
+from turnstile.api.http.bodies import body
+from turnstile.api.http.env import in_lambda
+from turnstile.api.http.handler import serve
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.routes import COMMIT, TOKENS
+from turnstile.api.unity.errors import PREFIX, render
+from turnstile.api.v1 import wire
+from turnstile.catalog.catalogs import REALM_TREE
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.repair import Diagnosis
+from turnstile.gc.collect import Report
+from turnstile.store.core.names import check_identifier, check_namespace, check_uuid
+from turnstile.transfer.reports import ExportReport, ImportReport
 
 __all__ = ["app", "rights", "use_world"]
 

@@ -10,20 +10,20 @@ from allowed import rights
 from chalice.app import Blueprint
 from wiring import once, services
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import use_catalog
-from turnstile.core.entities import TABLE
-from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.catalog.clone import Cloned, Cloner
-from turnstile.services.catalog.clone_copies import Copier
-from turnstile.services.catalog.clone_delta import DeltaCopier
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.clone_rights import CloneRights
-from turnstile_http.answers import Answer
-from turnstile_http.bodies import body
-from turnstile_http.request import current
-from turnstile_iceberg.cloning import copiers
-from turnstile_iceberg.files import MetadataFiles
+from turnstile.access.clone_rights import CloneRights
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import use_catalog
+from turnstile.api.http.answers import Answer
+from turnstile.api.http.bodies import body
+from turnstile.api.http.request import current
+from turnstile.catalog.clone.clone_copies import Copier
+from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.catalog.clone.cloner import Cloned, Cloner
+from turnstile.catalog.core.entities import TABLE
+from turnstile.catalog.services import CatalogServices
+from turnstile.iceberg.cloning import copiers
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.names import check_identifier, check_namespace
 
 __all__ = ["routes"]
 

@@ -9,12 +9,12 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from wiring import services
 
-from turnstile.core.access_rules import see_table
-from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.entities import Entity
-from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.find_subjects import whole
-from turnstile_http.params import Query
+from turnstile.access.core.rules import see_table
+from turnstile.api.http.params import Query
+from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.query.find_subjects import whole
+from turnstile.store.core.names import check_identifier, check_namespace
 
 __all__ = ["EntryAnswer", "answer", "routes"]
 

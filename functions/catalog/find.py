@@ -9,13 +9,13 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from wiring import services
 
-from turnstile.core.access_rules import use_catalog
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.path_query.parser import parse
-from turnstile.services.access import Target
-from turnstile.services.catalog.entries import version_in
-from turnstile.services.find import Finder
-from turnstile_http.params import Query
+from turnstile.access.authorizer import Target
+from turnstile.access.core.rules import use_catalog
+from turnstile.api.http.params import Query
+from turnstile.catalog.entries import version_in
+from turnstile.catalog.query.core.parser import parse
+from turnstile.catalog.query.find import Finder
+from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["routes"]
 

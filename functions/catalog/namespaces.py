@@ -12,18 +12,18 @@ from chalice.app import Blueprint
 from msgspec import UNSET
 from wiring import once, services
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import create_schema, edit_schema, see_schema
-from turnstile.core.catalog_paths import Path
-from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.access import Target
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.namespaces import NamedNamespace
-from turnstile.services.catalog.services import CatalogServices
-from turnstile_http.answers import Answer, created
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.request import current
+from turnstile.access.authorizer import Target
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import create_schema, edit_schema, see_schema
+from turnstile.api.http.answers import Answer, created
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.namespaces import NamedNamespace
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.names import check_identifier, check_namespace
 
 __all__ = ["routes"]
 

@@ -7,14 +7,14 @@ import replies
 import shapes
 from wiring import services
 
-from turnstile.core.errors import InvalidRequest, StateConflict
-from turnstile.core.gc_plan import KINDS, Kind
-from turnstile.core.names import check_uuid
-from turnstile.services.catalog.paging import page_size
-from turnstile.services.collect import Report
-from turnstile.services.collect_task import CollectTask
-from turnstile.services.repair import Diagnosis, Repairer
-from turnstile.services.tasks import Busy
+from turnstile.catalog.paging import page_size
+from turnstile.coordination.tasks import Busy
+from turnstile.delta.repair import Diagnosis, Repairer
+from turnstile.gc.collect import Report
+from turnstile.gc.collect_task import CollectTask
+from turnstile.gc.core_gc_plan import KINDS, Kind
+from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.names import check_uuid
 
 TIME_MS = 20_000
 """How long a request may work: less than the function's time limit, which is less than the gateway's."""

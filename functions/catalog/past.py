@@ -10,16 +10,16 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from wiring import once, services
 
-from turnstile.core.access_rules import edit_catalog, nobody
-from turnstile.core.names import check_identifier
-from turnstile.core.snapshots import Snapshot
-from turnstile.services.catalog.history import AsOf, Logged
-from turnstile.services.catalog.named import snapshot_of
-from turnstile.services.catalog.reset import WasReset
-from turnstile.services.catalog.services import CatalogServices
-from turnstile_http.answers import Answer
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
+from turnstile.access.core.rules import edit_catalog, nobody
+from turnstile.api.http.answers import Answer
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.catalog.history.core_snapshots import Snapshot
+from turnstile.catalog.history.history import AsOf, Logged
+from turnstile.catalog.history.named import snapshot_of
+from turnstile.catalog.history.reset import WasReset
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.names import check_identifier
 
 __all__ = ["routes"]
 

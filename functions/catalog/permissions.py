@@ -12,17 +12,17 @@ from chalice.app import Blueprint
 from refs import named_refs
 from wiring import services
 
-from turnstile.core.access import Access, Securable, check_principal
-from turnstile.core.access_rules import edit_catalog, edit_schema, edit_table, nobody
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.ref_rights import check_privileges
-from turnstile.services.access import Target
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import TargetOf, guard
-from turnstile_unity import permissions
-from turnstile_unity.errors import PREFIX
+from turnstile.access.authorizer import Target
+from turnstile.access.core.access import Access, Securable, check_principal
+from turnstile.access.core.rules import edit_catalog, edit_schema, edit_table, nobody
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import TargetOf, guard
+from turnstile.api.unity import permissions
+from turnstile.api.unity.errors import PREFIX
+from turnstile.coordination.core.ref_rights import check_privileges
+from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["routes"]
 

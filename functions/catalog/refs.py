@@ -10,14 +10,14 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 from wiring import services
 
-from turnstile.core.access_rules import create_reference
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.named_ref import Entry, NamedRef
-from turnstile.services.refs_api import NamedRefs, Written
-from turnstile_http.answers import Answer
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.rights import guard
+from turnstile.access.core.rules import create_reference
+from turnstile.api.http.answers import Answer
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.rights import guard
+from turnstile.coordination.core.named_ref import Entry, NamedRef
+from turnstile.coordination.refs import NamedRefs, Written
+from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["named_refs", "routes"]
 

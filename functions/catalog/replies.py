@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.core.catalog_paths import dotted
-from turnstile.core.entities import Catalog, Table
-from turnstile.core.plan import Row
-from turnstile.services.catalog.entries import version_in
-from turnstile.services.catalog.listing import Page
-from turnstile.services.catalog.namespaces import NamedNamespace
-from turnstile.services.publish import Problem, Published
-from turnstile.services.repair import Diagnosis
+from turnstile.catalog.core.entities import Catalog, Table
+from turnstile.catalog.core.paths import dotted
+from turnstile.catalog.entries import version_in
+from turnstile.catalog.listing import Page
+from turnstile.catalog.namespaces import NamedNamespace
+from turnstile.delta.publish import Problem, Published
+from turnstile.delta.repair import Diagnosis
+from turnstile.store.core.writes import Row
 
 
 class CatalogAnswer(msgspec.Struct, frozen=True):

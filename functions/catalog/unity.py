@@ -9,20 +9,20 @@ from allowed import rights
 from chalice.app import Blueprint
 from wiring import services
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import create_external, create_table, edit_table, modify_table
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import DELTA as DELTA_FORMAT
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.locations import normalise
-from turnstile.core.names import check_identifier, check_uuid
-from turnstile.ports import Vended
-from turnstile.services.access import Target
-from turnstile.services.load import Registered
-from turnstile_http.bodies import body
-from turnstile_http.request import current
-from turnstile_unity import answers, contract, external, naming, requests
-from turnstile_unity.errors import DELTA
+from turnstile.access.authorizer import Target
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import create_external, create_table, edit_table, modify_table
+from turnstile.api.http.bodies import body
+from turnstile.api.http.request import current
+from turnstile.api.unity import answers, contract, external, naming, requests
+from turnstile.api.unity.errors import DELTA
+from turnstile.catalog.core.entities import DELTA as DELTA_FORMAT
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.load import Registered
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import check_identifier, check_uuid
+from turnstile.store.ports import Vended
 
 __all__ = ["policy", "routes", "staged"]
 

@@ -12,8 +12,8 @@ from allowed import rights
 from chalice.app import Blueprint
 from wiring import services
 
-from turnstile.core.access import Access, owner_for
-from turnstile.core.access_rules import (
+from turnstile.access.core.access import Access, owner_for
+from turnstile.access.core.rules import (
     create_catalog,
     create_schema,
     edit_catalog,
@@ -21,16 +21,16 @@ from turnstile.core.access_rules import (
     see_schema,
     use_catalog,
 )
-from turnstile.core.answer_size import Room, told
-from turnstile.core.entities import Catalog, Namespace
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import check_identifier, check_namespace
-from turnstile.services.catalog.namespaces import NamedNamespace, fitting
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_unity import legacy, naming
-from turnstile_unity.errors import PREFIX, NotImplementedHere
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.unity import legacy, naming
+from turnstile.api.unity.errors import PREFIX, NotImplementedHere
+from turnstile.catalog.core.entities import Catalog, Namespace
+from turnstile.catalog.namespaces import NamedNamespace, fitting
+from turnstile.store.core.answer_size import Room, told
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import check_identifier, check_namespace
 
 __all__ = ["PAGE", "page_size", "query", "routes"]
 

@@ -9,7 +9,8 @@ from allowed import rights
 from chalice.app import Blueprint
 from wiring import opened, services
 
-from turnstile.core.access_rules import (
+from turnstile.access.authorizer import Need, Target, denied
+from turnstile.access.core.rules import (
     Rule,
     create_external,
     create_table,
@@ -19,23 +20,22 @@ from turnstile.core.access_rules import (
     write_files,
     write_paths,
 )
-from turnstile.core.catalog_rows import OPEN
-from turnstile.core.errors import InvalidRequest, NotFound, PermissionDenied
-from turnstile.core.head import TableHead
-from turnstile.core.location_rows import Location, keys_above
-from turnstile.core.locations import is_root, normalise, overlap
-from turnstile.core.names import check_uuid
-from turnstile.core.plan import Row
-from turnstile.services.access import Need, Target, denied
-from turnstile.services.catalog.register import check_creator
-from turnstile.services.load import Registered
-from turnstile_http.bodies import body
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import guard
-from turnstile_unity import answers, legacy, naming
-from turnstile_unity.clones import require_no_clone
-from turnstile_unity.errors import DELTA, PREFIX
+from turnstile.api.http.bodies import body
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import guard
+from turnstile.api.unity import answers, legacy, naming
+from turnstile.api.unity.clones import require_no_clone
+from turnstile.api.unity.errors import DELTA, PREFIX
+from turnstile.catalog.core.catalog_rows import OPEN
+from turnstile.catalog.core.location_rows import Location, keys_above
+from turnstile.catalog.load import Registered
+from turnstile.catalog.register import check_creator
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
+from turnstile.store.core.locations import is_root, normalise, overlap
+from turnstile.store.core.names import check_uuid
+from turnstile.store.core.writes import Row
 
 __all__ = ["routes"]
 

@@ -14,27 +14,27 @@ from unity import staged
 from unity_catalogs import PAGE, query
 from wiring import services
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import create_external, create_table, edit_table, see_schema, see_table
-from turnstile.core.answer_size import MOST, told
-from turnstile.core.answer_size import PAGE as PAGE_BYTES
-from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.content import Content
-from turnstile.core.entities import External, Table
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.head import TableHead
-from turnstile.core.metadata import Beside, MetadataSnapshot, first_snapshot
-from turnstile.core.names import check_identifier
-from turnstile.services.access import Target, access_of
-from turnstile.services.catalog.change import View
-from turnstile.services.catalog.staging import UUID_PROPERTY
-from turnstile.services.load import Loader, Registered
-from turnstile_http.bodies import body
-from turnstile_http.request import current
-from turnstile_unity import columns, external, legacy, naming
-from turnstile_unity.clones import require_no_clone
-from turnstile_unity.derived import is_derived
-from turnstile_unity.errors import PREFIX, NotImplementedHere
+from turnstile.access.authorizer import Target, access_of
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import create_external, create_table, edit_table, see_schema, see_table
+from turnstile.api.http.bodies import body
+from turnstile.api.http.request import current
+from turnstile.api.unity import columns, external, legacy, naming
+from turnstile.api.unity.clones import require_no_clone
+from turnstile.api.unity.derived import is_derived
+from turnstile.api.unity.errors import PREFIX, NotImplementedHere
+from turnstile.catalog.change import View
+from turnstile.catalog.core.entities import External, Table
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.load import Loader, Registered
+from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.delta.core.content import Content
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot
+from turnstile.store.core.answer_size import MOST, told
+from turnstile.store.core.answer_size import PAGE as PAGE_BYTES
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import check_identifier
 
 __all__ = ["routes"]
 

@@ -9,27 +9,27 @@ from typing import TypeVar
 
 import settings
 
-from turnstile.adapters.vending import FileVendor, Operation, vended
-from turnstile.core.access import Access
-from turnstile.core.access_rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
-from turnstile.core.entities import Catalog
-from turnstile.core.gc_plan import Grace
-from turnstile.ports import Vended, Vendor
-from turnstile.services.access import Need, Target
-from turnstile.services.access_grants import Grants
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.collect import Collector
-from turnstile.services.commits import Commits
-from turnstile.services.limits import Limits
-from turnstile.services.load import Loader
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.world import World
-from turnstile_http.errors import status_of
-from turnstile_http.judging import Judging
-from turnstile_http.once import keyed
-from turnstile_http.once import once as applied_once
-from turnstile_http.rights import guard
+from turnstile.access.authorizer import Need, Target
+from turnstile.access.core.access import Access
+from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
+from turnstile.access.grants import Grants
+from turnstile.adapters.credentials import FileVendor, Operation, vended
+from turnstile.api.http.errors import status_of
+from turnstile.api.http.judging import Judging
+from turnstile.api.http.once import keyed
+from turnstile.api.http.once import once as applied_once
+from turnstile.api.http.rights import guard
+from turnstile.catalog.core.entities import Catalog
+from turnstile.catalog.load import Loader
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.commits import Commits
+from turnstile.delta.limits import Limits
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.ports import Vended, Vendor
+from turnstile.store.world import World
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
 
 T = TypeVar("T")
 

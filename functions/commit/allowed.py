@@ -7,12 +7,12 @@ from typing import Any
 
 import wiring
 
-from turnstile.core.names import check_identifier, check_namespace, check_uuid
-from turnstile.services.access import Target
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import Rights
-from turnstile_unity import naming
+from turnstile.access.authorizer import Target
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import Rights
+from turnstile.api.unity import naming
+from turnstile.store.core.names import check_identifier, check_namespace, check_uuid
 
 __all__ = ["catalog_of_query", "rights", "table_of_path", "unity_table_of_path", "uuid_of_path"]
 

@@ -14,18 +14,18 @@ from allowed import rights, table_of_path, uuid_of_path
 from chalice.app import Chalice
 from wiring import opened, services, use_world
 
-from turnstile.core.access_rules import modify_table, read_table, see_table
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
-from turnstile.core.positions import positioned
-from turnstile_http import wire
-from turnstile_http.auth.settings import authentication
-from turnstile_http.bodies import body
-from turnstile_http.handler import serve
-from turnstile_http.params import Query
-from turnstile_http.request import MAX_BODY
-from turnstile_http.settings import in_lambda
-from turnstile_unity.errors import PREFIX, render
+from turnstile.access.core.rules import modify_table, read_table, see_table
+from turnstile.api.auth.settings import authentication
+from turnstile.api.http.bodies import body
+from turnstile.api.http.env import in_lambda
+from turnstile.api.http.handler import serve
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import MAX_BODY
+from turnstile.api.unity.errors import PREFIX, render
+from turnstile.api.v1 import wire
+from turnstile.delta.core.positions import positioned
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
 
 __all__ = ["app", "rights", "use_world"]
 

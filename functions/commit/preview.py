@@ -10,19 +10,19 @@ from datetime import datetime
 
 import msgspec
 
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.head import TableHead
-from turnstile.core.locations import normalise
-from turnstile.core.names import MAX_VERSION, check_uuid
-from turnstile.services.catalog.staging import UUID_PROPERTY
-from turnstile.services.commits import Listing
-from turnstile_http.bodies import decode
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_unity import requests
-from turnstile_unity.columns import ColumnInfo, to_fields
-from turnstile_unity.numbers import Count
-from turnstile_unity.plan import Plan, check_published, checked_commit
+from turnstile.api.http.bodies import decode
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.unity import requests
+from turnstile.api.unity.columns import ColumnInfo, to_fields
+from turnstile.api.unity.numbers import Count
+from turnstile.api.unity.plan import Plan, check_published, checked_commit
+from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.delta.commits import Listing
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import MAX_VERSION, check_uuid
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from turnstile.core.errors import InvalidRequest
-from turnstile.services.proposing import CommitRequest
+from turnstile.delta.proposals import CommitRequest
+from turnstile.store.core.errors import InvalidRequest
 
 
 class Staged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

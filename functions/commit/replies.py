@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from wiring import Services
 
-from turnstile.core.access_rules import read_table
-from turnstile.core.decision import Conflict, Ratified, Refused
-from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
-from turnstile.core.ticket import final_bytes
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.winners import inline_contents
-from turnstile_http import errors, wire
-from turnstile_http.handler import note
-from turnstile_http.rights import guard
+from turnstile.access.core.rules import read_table
+from turnstile.api.http import errors
+from turnstile.api.http.handler import note
+from turnstile.api.http.rights import guard
+from turnstile.api.v1 import wire
+from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.delta.core.ticket import final_bytes
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.winners import inline_contents
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 
 
 def reply(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> wire.Committed:

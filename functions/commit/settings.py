@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.core.head import ROW_BUDGET
-from turnstile.services.limits import Limits
-from turnstile_http import settings as env
-from turnstile_http import shared_settings as shared
+from turnstile.api.http import env
+from turnstile.api.http import settings as shared
+from turnstile.delta.core.head import ROW_BUDGET
+from turnstile.delta.limits import Limits
 
 
 class Settings(msgspec.Struct, frozen=True):

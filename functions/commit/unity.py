@@ -7,19 +7,19 @@ from allowed import catalog_of_query, rights, unity_table_of_path
 from chalice.app import Blueprint
 from wiring import services
 
-from turnstile.core.access_rules import modify_table, read_table, see_table, use_catalog
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION, check_uuid
-from turnstile.services.load import Registered
-from turnstile_http.bodies import body
-from turnstile_http.handler import note
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_unity import answers, config, external, naming, requests
-from turnstile_unity.clones import require_no_clone
-from turnstile_unity.errors import DELTA, PREFIX
-from turnstile_unity.plan import plan
-from turnstile_unity.update import after
+from turnstile.access.core.rules import modify_table, read_table, see_table, use_catalog
+from turnstile.api.http.bodies import body
+from turnstile.api.http.handler import note
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.unity import answers, config, external, naming, requests
+from turnstile.api.unity.clones import require_no_clone
+from turnstile.api.unity.errors import DELTA, PREFIX
+from turnstile.api.unity.plan import plan
+from turnstile.api.unity.update import after
+from turnstile.catalog.load import Registered
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import MAX_VERSION, check_uuid
 
 __all__ = ["routes"]
 

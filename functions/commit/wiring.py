@@ -7,20 +7,20 @@ import time
 import msgspec
 import settings
 
-from turnstile.services.catalog.committer import Committer
-from turnstile.services.catalog.external import Externals
-from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.store import CatalogStore
-from turnstile.services.commits import Commits
-from turnstile.services.limits import Limits
-from turnstile.services.load import Loader
-from turnstile.services.metadata import Snapshots
-from turnstile.services.outcome import Outcomes
-from turnstile.services.ratify import Ratifier
-from turnstile.world import World
-from turnstile_http.judging import Judging
-from turnstile_http.rights import guard
-from turnstile_unity.update import Updater
+from turnstile.api.http.judging import Judging
+from turnstile.api.http.rights import guard
+from turnstile.api.unity.update import Updater
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.external import Externals
+from turnstile.catalog.load import Loader
+from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.store import CatalogStore
+from turnstile.delta.commits import Commits
+from turnstile.delta.limits import Limits
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.world import World
 
 
 class Services(msgspec.Struct, frozen=True):

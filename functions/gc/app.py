@@ -14,10 +14,10 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
-from turnstile.core.gc_plan import KINDS, Kind
-from turnstile.services.collect_task import totals
-from turnstile.services.tasks import Busy
-from turnstile_http.settings import in_lambda
+from turnstile.api.http.env import in_lambda
+from turnstile.coordination.tasks import Busy
+from turnstile.gc.collect_task import totals
+from turnstile.gc.core_gc_plan import KINDS, Kind
 
 __all__ = ["collect", "sweep", "use_world"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.core.gc_plan import Grace
-from turnstile_http import settings as env
-from turnstile_http import shared_settings as shared
+from turnstile.api.http import env
+from turnstile.api.http import settings as shared
+from turnstile.gc.core_gc_plan import Grace
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import settings
 
-from turnstile.core.gc_plan import Grace
-from turnstile.services.collect import Collector
-from turnstile.services.collect_task import CollectTask
-from turnstile.services.faults import faults_from
-from turnstile.services.publish import Publisher
-from turnstile.services.sweep import Sweeper
-from turnstile.world import World
+from turnstile.delta.publish import Publisher
+from turnstile.delta.sweep import Sweeper
+from turnstile.gc.collect import Collector
+from turnstile.gc.collect_task import CollectTask
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.faults import faults_from
+from turnstile.store.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ import msgspec
 import wiring
 from asked import body
 
-from turnstile.core.access_rules import create_table, modify_table
-from turnstile.services.access import Need, Target
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import Rights
-from turnstile_iceberg import naming, requests
-from turnstile_iceberg.commits import TableChange
-from turnstile_iceberg.requirements import creates
+from turnstile.access.authorizer import Need, Target
+from turnstile.access.core.rules import create_table, modify_table
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import Rights
+from turnstile.iceberg.commits import TableChange
+from turnstile.iceberg.core import naming, requests
+from turnstile.iceberg.core.requirements import creates
 
 rights = Rights(lambda: wiring.opened().judges)
 

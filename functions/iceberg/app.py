@@ -16,23 +16,24 @@ from asked import BODIES, body
 from chalice.app import Chalice
 from wiring import once, opened, services, use_world
 
-from turnstile.core.access import owner_for
-from turnstile.core.access_rules import create_schema, edit_schema, see_schema, use_catalog
-from turnstile.core.as_of import AsOf
-from turnstile.core.errors import InvalidRequest
-from turnstile.services.catalog.drop_namespace import NamespaceDropper
-from turnstile.services.catalog.namespaces import NamedNamespace, Namespaces
-from turnstile_http.auth.settings import authentication
-from turnstile_http.handler import serve
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import guard
-from turnstile_http.settings import in_lambda
-from turnstile_iceberg import answers, naming, requests
-from turnstile_iceberg.commits import Commits, TableChange
-from turnstile_iceberg.context import Context
-from turnstile_iceberg.errors import PREFIX, Unprocessable, render
-from turnstile_iceberg.listing import Listing
+from turnstile.access.core.access import owner_for
+from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
+from turnstile.api.auth.settings import authentication
+from turnstile.api.http.env import in_lambda
+from turnstile.api.http.handler import serve
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import guard
+from turnstile.api.iceberg import answers
+from turnstile.catalog.drop_namespace import NamespaceDropper
+from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.namespaces import NamedNamespace, Namespaces
+from turnstile.iceberg.commits import Commits, TableChange
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.core import naming, requests
+from turnstile.iceberg.core.errors import PREFIX, Unprocessable, render
+from turnstile.iceberg.listing import Listing
+from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["app", "rights", "use_world"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from turnstile_http.bodies import decode
-from turnstile_http.request import BodyLimit, current
-from turnstile_iceberg.nulls import stripped
-from turnstile_iceberg.requests import MAX_BODY
+from turnstile.api.http.bodies import decode
+from turnstile.api.http.request import BodyLimit, current
+from turnstile.iceberg.core.nulls import stripped
+from turnstile.iceberg.core.requests import MAX_BODY
 
 T = TypeVar("T")
 

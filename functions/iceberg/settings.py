@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.services.limits import Limits
-from turnstile_http import shared_settings as shared
+from turnstile.api.http import settings as shared
+from turnstile.delta.limits import Limits
 
 
 class Settings(msgspec.Struct, frozen=True):

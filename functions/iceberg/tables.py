@@ -11,7 +11,7 @@ from asked import body
 from chalice.app import Blueprint
 from wiring import once, services
 
-from turnstile.core.access_rules import (
+from turnstile.access.core.rules import (
     create_table,
     edit_table,
     modify_table,
@@ -20,21 +20,22 @@ from turnstile.core.access_rules import (
     see_table,
     write_files,
 )
-from turnstile.core.catalog_paths import Path
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
-from turnstile_http.answers import Answer
-from turnstile_http.handler import note
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.rights import guard
-from turnstile_iceberg import answers, naming, requests
-from turnstile_iceberg.answers import Keys
-from turnstile_iceberg.commits import Commits, TableChange
-from turnstile_iceberg.context import Context
-from turnstile_iceberg.errors import PREFIX
-from turnstile_iceberg.listing import Listing
-from turnstile_iceberg.tables import Loaded, Tables
+from turnstile.api.http.answers import Answer
+from turnstile.api.http.handler import note
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.http.rights import guard
+from turnstile.api.iceberg import answers
+from turnstile.api.iceberg.answers import Keys
+from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.commits import Commits, TableChange
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.core import naming, requests
+from turnstile.iceberg.core.errors import PREFIX
+from turnstile.iceberg.listing import Listing
+from turnstile.iceberg.tables import Loaded, Tables
+from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["page_token", "routes"]
 

@@ -11,16 +11,17 @@ from chalice.app import Blueprint
 from tables import page_token
 from wiring import once, services
 
-from turnstile.core.access_rules import create_table, edit_table, modify_table, see_schema, see_table
-from turnstile.core.catalog_paths import Path
-from turnstile.core.iceberg_entities import ICEBERG_VIEW
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_iceberg import answers, naming, requests
-from turnstile_iceberg.errors import PREFIX
-from turnstile_iceberg.listing import Listing
-from turnstile_iceberg.tables import Tables
-from turnstile_iceberg.views import Views
+from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.api.iceberg import answers
+from turnstile.catalog.core.iceberg_entities import ICEBERG_VIEW
+from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.core import naming, requests
+from turnstile.iceberg.core.errors import PREFIX
+from turnstile.iceberg.listing import Listing
+from turnstile.iceberg.tables import Tables
+from turnstile.iceberg.views import Views
 
 __all__ = ["routes"]
 

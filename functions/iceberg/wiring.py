@@ -9,23 +9,23 @@ from typing import TypeVar
 
 import settings
 
-from turnstile.adapters.vending import FileVendor, Operation, vended
-from turnstile.core.access_rules import create_external
-from turnstile.ports import Vended, Vendor
-from turnstile.services.access import METASTORE, Guard, Need
-from turnstile.services.catalog.committer import Committer
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.clone_rights import SourceRights
-from turnstile.services.limits import Limits
-from turnstile.world import World
-from turnstile_http.judging import Judging
-from turnstile_http.once import keyed
-from turnstile_http.once import once as applied_once
-from turnstile_http.rights import guard
-from turnstile_iceberg import naming
-from turnstile_iceberg.context import Context
-from turnstile_iceberg.errors import ReadOnly, kind_of
-from turnstile_iceberg.files import MetadataFiles
+from turnstile.access.authorizer import METASTORE, Guard, Need
+from turnstile.access.clone_rights import SourceRights
+from turnstile.access.core.rules import create_external
+from turnstile.adapters.credentials import FileVendor, Operation, vended
+from turnstile.api.http.judging import Judging
+from turnstile.api.http.once import keyed
+from turnstile.api.http.once import once as applied_once
+from turnstile.api.http.rights import guard
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.limits import Limits
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.core import naming
+from turnstile.iceberg.core.errors import ReadOnly, kind_of
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.ports import Vended, Vendor
+from turnstile.store.world import World
 
 T = TypeVar("T")
 

@@ -14,8 +14,8 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
-from turnstile.services.publish_many import Round, StoreUnreachable, publish_hinted
-from turnstile_http.settings import in_lambda
+from turnstile.api.http.env import in_lambda
+from turnstile.delta.publish_many import Round, StoreUnreachable, publish_hinted
 
 __all__ = ["on_refs", "use_world"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import settings
 
-from turnstile.services.faults import faults_from
-from turnstile.services.publish import Publisher
-from turnstile.world import World
+from turnstile.delta.publish import Publisher
+from turnstile.store.faults import faults_from
+from turnstile.store.world import World
 
 
 @dataclass(frozen=True, slots=True)

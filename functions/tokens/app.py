@@ -14,15 +14,15 @@ from forms import form_of
 from oauth_errors import NO_STORE, OAuthError, render
 from wiring import services, use_world
 
-from turnstile.core.errors import PermissionDenied
-from turnstile.services.clients import Registered
-from turnstile_http.answers import Answer
-from turnstile_http.auth.settings import authentication
-from turnstile_http.bodies import body
-from turnstile_http.handler import serve
-from turnstile_http.params import Query
-from turnstile_http.request import current
-from turnstile_http.settings import in_lambda
+from turnstile.access.clients import Registered
+from turnstile.api.auth.settings import authentication
+from turnstile.api.http.answers import Answer
+from turnstile.api.http.bodies import body
+from turnstile.api.http.env import in_lambda
+from turnstile.api.http.handler import serve
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import current
+from turnstile.store.core.errors import PermissionDenied
 
 __all__ = ["app", "use_world"]
 

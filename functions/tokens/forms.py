@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from oauth_errors import OAuthError
 
-from turnstile_http.request import Request
+from turnstile.api.http.request import Request
 
 MAX_BODY: Final = 32 * 1024
 MAX_MEMBERS: Final = 20

@@ -10,12 +10,12 @@ from msgspec import UNSET, UnsetType
 from oauth_errors import OAuthError
 from wiring import services
 
-from turnstile.core.errors import NotAuthenticated
-from turnstile.core.principal import Principal
-from turnstile_http.auth.own import OwnTokens
-from turnstile_http.auth.verifying import LEEWAY_S
-from turnstile_http.handler import note
-from turnstile_http.request import Request
+from turnstile.access.core.principal import Principal
+from turnstile.api.auth.own import OwnTokens
+from turnstile.api.auth.verifying import LEEWAY_S
+from turnstile.api.http.handler import note
+from turnstile.api.http.request import Request
+from turnstile.store.core.errors import NotAuthenticated
 
 CREDENTIALS: Final = "client_credentials"
 EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.core.errors import TurnstileError
-from turnstile_http.errors import status_of
+from turnstile.api.http.errors import status_of
+from turnstile.store.core.errors import TurnstileError
 
 NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 """Of every answer, RFC 6749, 5.1."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile_http import shared_settings as shared
+from turnstile.api.http import settings as shared
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.core.client_rows import Client
+from turnstile.access.core.client_rows import Client
 
 
 class NewClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

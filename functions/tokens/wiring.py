@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import settings
 
-from turnstile.services.clients import Clients
-from turnstile.world import World
-from turnstile_http.auth.settings import read
-from turnstile_http.auth.signed import SignedTokens, from_settings
+from turnstile.access.clients import Clients
+from turnstile.api.auth.settings import read
+from turnstile.api.auth.signed import SignedTokens, from_settings
+from turnstile.store.world import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,16 @@
-"""Turnstile's domain package, deployed as one Lambda layer. It knows nothing of Lambda, Chalice or HTTP.
+"""Turnstile: a commit coordinator for Delta and Iceberg tables, deployed as one Lambda layer.
 
-``core``      pure: values, the decision, the changes as data. No boto3, no clock, no random numbers.
-``ports``     what the core's users need of the world: refs, objs, log storage, clock.
-``services``  one use case a module: ratify, publish, load, sweep, collect, the catalog.
-``adapters``  DynamoDB, S3 and file implementations of the ports.
+One folder for each subject. In each, ``core`` is the pure part: functions of their arguments, without clock, random
+numbers, threads, files or cloud clients. The modules beside ``core`` do the work through the ports of ``store``.
+
+``store``         the two tables and the log storage: conditional writes as data, keys, ports, errors
+``delta``         one Delta table: ratify, publish, recover, repair, read its log
+``catalog``       the versioned tree of names; below it ``history``, ``clone`` and ``query``
+``access``        principals, grants and rules; registered clients
+``iceberg``       Iceberg's tables and views: metadata files, commits
+``transfer``      import of path-based Delta tables, and export back to one
+``coordination``  references, leases, ids and tasks for other systems
+``gc``            what may be removed, and its removal
+``adapters``      the ports on DynamoDB, S3 and files
+``api``           HTTP: the APIs (``v1``, ``unity``, ``iceberg``, tokens), authentication, requests and answers
 """

@@ -16,7 +16,7 @@ from turnstile.adapters.clients import dynamodb
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.ports import Objs, Refs
+from turnstile.store.ports import Objs, Refs
 
 FAKE: Final = "fake"
 MINISTACK: Final = "ministack"

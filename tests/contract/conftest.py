@@ -16,7 +16,7 @@ import pytest
 
 from tests.contract import backends, servers, storages
 from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, Backend
-from turnstile.ports import LogStorage
+from turnstile.store.ports import LogStorage
 
 _NAMES = itertools.count()
 _SKIPPED: list[str] = []

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnstile.core.head import new_head_row
-from turnstile.core.plan import Action, Change, Clause, Insert, Row, Test, new_row
-from turnstile.ports import Accepted, Refs
+from turnstile.delta.core.head import new_head_row
+from turnstile.store.core.writes import Action, Change, Clause, Insert, Row, Test, new_row
+from turnstile.store.ports import Accepted, Refs
 
 
 def head_row(key: str, **more: Any) -> Row:

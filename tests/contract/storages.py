@@ -9,7 +9,7 @@ from tests.contract.backends import Backend
 from tests.fakes.storage import FakeClock, FakeStorages
 from turnstile.adapters import FileStorages
 from turnstile.adapters.clients import s3
-from turnstile.ports import Storages
+from turnstile.store.ports import Storages
 
 BUCKET = "contract-lake"
 _NAMES = itertools.count()

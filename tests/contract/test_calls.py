@@ -29,9 +29,9 @@ from turnstile.adapters.dynamo.models import TableRow
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.dynamo.rows import to_item
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
-from turnstile.core.plan import Equals, Set
-from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.writes import Equals, Set
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
 
 KEY = "contract/table/t"
 ROW = head_row(KEY)

@@ -7,8 +7,8 @@ import pytest
 from tests.contract.backends import Backend, Counter, known_gap
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
-from turnstile.core.plan import Equals, Present, Set
-from turnstile.ports import Obj
+from turnstile.store.core.writes import Equals, Present, Set
+from turnstile.store.ports import Obj
 
 KB = 1024
 

@@ -8,14 +8,14 @@ import uuid
 import pytest
 
 from tests.contract.backends import Backend
+from turnstile.access.clients import Clients
+from turnstile.access.core.client_rows import delete_client, rotate_secret
+from turnstile.access.core.principal import OPERATOR, Principal
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
-from turnstile.core.client_rows import delete_client, rotate_secret
-from turnstile.core.errors import NotFound
-from turnstile.core.keys import Space
-from turnstile.core.principal import OPERATOR, Principal
-from turnstile.ports import Rejected
-from turnstile.services.clients import Clients
-from turnstile.world import World
+from turnstile.store.core.errors import NotFound
+from turnstile.store.core.keys import Space
+from turnstile.store.ports import Rejected
+from turnstile.store.world import World
 
 
 def world(backend: Backend, requests: list[str] | None = None) -> World:

@@ -10,19 +10,19 @@ import pytest
 
 from tests.contract.backends import Backend
 from tests.fakes.storage import FakeClock
+from turnstile.access.core.access import Access, GrantChange, Privilege
+from turnstile.access.core.principal import Principal
 from turnstile.adapters.ids import RandomIds
-from turnstile.core.access import Access, GrantChange, Privilege
-from turnstile.core.errors import PermissionDenied, StateConflict
-from turnstile.core.keys import Space
-from turnstile.core.lease import Lease
-from turnstile.core.named_ref import RECENT
-from turnstile.core.principal import Principal
-from turnstile.services.ids import SnowflakeIds
-from turnstile.services.leases import Held, Leases
-from turnstile.services.refs_api import NamedRefs
-from turnstile.services.tasks import Busy, Running, Tasks
-from turnstile.services.updateables import Moved, Updateable, Updateables
-from turnstile.world import World
+from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.named_ref import RECENT
+from turnstile.coordination.ids import SnowflakeIds
+from turnstile.coordination.leases import Held, Leases
+from turnstile.coordination.refs import NamedRefs
+from turnstile.coordination.tasks import Busy, Running, Tasks
+from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.store.core.errors import PermissionDenied, StateConflict
+from turnstile.store.core.keys import Space
+from turnstile.store.world import World
 
 TERM = 60_000
 

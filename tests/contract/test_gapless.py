@@ -14,12 +14,12 @@ from benchmarks.catalog_racing.places import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.contract.backends import FAKE, Backend
 from tests.contract.unreliable import Faults
-from turnstile.core.catalog_paths import path_of
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.committer import DEADLINE_MS
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.limits import Limits
+from turnstile.catalog.change import Edit
+from turnstile.catalog.committer import DEADLINE_MS
+from turnstile.catalog.core.paths import path_of
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.limits import Limits
 
 SPILLING = Limits(spill=SpillLimits(embedded=200, segment=400))
 """So small that every few commits move a range of the index into a segment, split one or join two."""

@@ -8,9 +8,9 @@ import pytest
 from tests.contract.backends import Backend, Counter, known_gap
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
-from turnstile.core.errors import TooLarge
-from turnstile.core.plan import Append, Equals, Insert, Present, Set, new_row
-from turnstile.ports import Accepted, AllAccepted, Obj
+from turnstile.store.core.errors import TooLarge
+from turnstile.store.core.writes import Append, Equals, Insert, Present, Set, new_row
+from turnstile.store.ports import Accepted, AllAccepted, Obj
 
 KB = 1024
 

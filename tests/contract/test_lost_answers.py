@@ -13,14 +13,14 @@ from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.calls import Patience
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.core.decision import Ratified
-from turnstile.core.errors import OutcomeUnknown
-from turnstile.core.keys import Space
-from turnstile.core.plan import Present, SetSum
-from turnstile.ports import AllAccepted, Obj
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.world import World
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Present, SetSum
+from turnstile.store.ports import AllAccepted, Obj
+from turnstile.store.world import World
 
 
 def _deaf(service: Backend, lost: int, **patience: float) -> DynamoRefs:

@@ -13,10 +13,10 @@ from tests.contract.rows import change, head_row
 from turnstile.adapters.dynamo.models import KINDS, TableRow
 from turnstile.adapters.dynamo.render import request
 from turnstile.adapters.dynamo.rows import from_item, model_of, to_item
-from turnstile.core.errors import StateConflict
-from turnstile.core.keys import Space
-from turnstile.core.plan import Append, Equals, Include, Insert, Set
-from turnstile.core.request_rows import remember
+from turnstile.catalog.core.request_rows import remember
+from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Append, Equals, Include, Insert, Set
 
 KEY = "contract/table/t"
 SOURCES = sorted((Path(turnstile.__file__).parent / "core").glob("*.py"))

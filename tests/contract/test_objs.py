@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.backends import Backend, Counter
 from tests.fakes.storage import FakeClock
-from turnstile.ports import Obj
+from turnstile.store.ports import Obj
 
 A, B, C = "metadata/a", "metadata/b", "metadata/c"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.backends import Backend
 from tests.contract.rows import change, clause, head_row, stored
-from turnstile.core.plan import (
+from turnstile.store.core.writes import (
     Action,
     Append,
     Drop,
@@ -22,7 +22,7 @@ from turnstile.core.plan import (
     SetSum,
     new_row,
 )
-from turnstile.ports import Accepted, Rejected
+from turnstile.store.ports import Accepted, Rejected
 
 STORED = {"tail": [b"zero", b"one"], "ids": {"a", "b"}, "apps": {"one": 1, "two": 2}, "row_hwm": 7, "pending": 5}
 

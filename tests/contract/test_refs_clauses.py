@@ -6,8 +6,8 @@ import pytest
 
 from tests.contract.backends import Backend
 from tests.contract.rows import change, head_row, stored
-from turnstile.core.plan import Absent, AtLeast, AtMost, Below, Either, Equals, Lacks, Present, Set, Test
-from turnstile.ports import Accepted, Rejected
+from turnstile.store.core.writes import Absent, AtLeast, AtMost, Below, Either, Equals, Lacks, Present, Set, Test
+from turnstile.store.ports import Accepted, Rejected
 
 STORED = {
     "latest": 5,

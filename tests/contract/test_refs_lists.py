@@ -11,10 +11,10 @@ from tests.contract.backends import MINISTACK, Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
 from tests.fakes.refs import applied
-from turnstile.core.floor import raise_floor
-from turnstile.core.head import Entry, TableHead
-from turnstile.core.plan import Action, Append, Drop, Equals, Row, Set
-from turnstile.ports import Accepted
+from turnstile.delta.core.floor import raise_floor
+from turnstile.delta.core.head import Entry, TableHead
+from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set
+from turnstile.store.ports import Accepted
 
 SAME = (Equals(("latest",), 5),)
 

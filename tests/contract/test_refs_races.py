@@ -10,8 +10,8 @@ from typing import TypeVar
 from tests.contract.backends import Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
-from turnstile.core.plan import Append, AtMost, Equals, Include, Lacks, Present, Set, SetSum
-from turnstile.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.core.writes import Append, AtMost, Equals, Include, Lacks, Present, Set, SetSum
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 T = TypeVar("T")
 WRITERS = 8

@@ -11,9 +11,9 @@ from tests.contract.backends import Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import clause, head_row, stored
 from tests.fakes.refs import FakeRefs
-from turnstile.core import plan
-from turnstile.core.plan import Action, Change, Check, Erase, Insert, Row, Test, Write
-from turnstile.ports import AllAccepted
+from turnstile.store.core import writes as plan
+from turnstile.store.core.writes import Action, Change, Check, Erase, Insert, Row, Test, Write
+from turnstile.store.ports import AllAccepted
 
 NUMBERS = ("latest", "floor", "row_hwm", "pending")
 TEXTS = ("state", "metadata", "reason")

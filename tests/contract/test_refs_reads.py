@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.contract.backends import REALM, Backend, Counter
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
-from turnstile.core.catalog_rows import new_catalog, new_staging
-from turnstile.core.keys import Space
-from turnstile.core.location_rows import owner_row
-from turnstile.core.plan import Equals, Erase, Set
-from turnstile.ports import Accepted
+from turnstile.catalog.core.catalog_rows import new_catalog, new_staging
+from turnstile.catalog.core.location_rows import owner_row
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Equals, Erase, Set
+from turnstile.store.ports import Accepted
 
 
 def test_i6_a_read_after_a_success_answer_shows_it(backend: Backend, key: str) -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.contract.backends import Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, clause, head_row, stored
-from turnstile.core.plan import Change, Check, Equals, Erase, Insert, Present, Set, SetSum, Write, new_row
-from turnstile.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected
+from turnstile.store.core.writes import Change, Check, Equals, Erase, Insert, Present, Set, SetSum, Write, new_row
+from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected
 
 AT_5 = Equals(("latest",), 5)
 

@@ -22,15 +22,15 @@ from turnstile.adapters.dynamo.models import TableRow
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.dynamo.rows import to_item
-from turnstile.core.decision import Conflict, Decision, Ratified, Refused
-from turnstile.core.floor import raise_floor
-from turnstile.core.head import TableHead, new_head_row
-from turnstile.core.keys import Space
-from turnstile.core.plan import Insert, new_row
-from turnstile.services.paths import staged_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.world import World
+from turnstile.delta.core.decision import Conflict, Decision, Ratified, Refused
+from turnstile.delta.core.floor import raise_floor
+from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.keys import Space
+from turnstile.store.core.paths import staged_path
+from turnstile.store.core.writes import Insert, new_row
+from turnstile.store.world import World
 
 REALM = "default"
 
@@ -211,8 +211,8 @@ def test_i2_racing_tickets_never_conflict(table: Table) -> None:
 
 
 def test_i2_a_commit_that_changes_metadata_reads_the_head_and_writes_a_snapshot_first(table: Table) -> None:
-    from turnstile.core.content import read_content
-    from turnstile.core.metadata import first_snapshot
+    from turnstile.delta.core.content import read_content
+    from turnstile.delta.core.metadata import first_snapshot
 
     snapshots = table.ratifier._snapshots
     first = first_snapshot(read_content(delta.version_zero("zero", 1), first_version=True))

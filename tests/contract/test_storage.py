@@ -7,8 +7,8 @@ import time
 import pytest
 
 from tests.contract.storages import Place
-from turnstile.core.errors import InvalidRequest
-from turnstile.ports import LogStorage
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.ports import LogStorage
 
 LOG = "_delta_log/"
 STAGED = "_delta_log/_staged_commits/"

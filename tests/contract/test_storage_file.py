@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from turnstile.adapters import FileStorages
-from turnstile.core.errors import InvalidRequest, StorageFault
-from turnstile.services.faults import no_faults
-from turnstile.services.gc_files import empty
+from turnstile.gc.gc_files import empty
+from turnstile.store.core.errors import InvalidRequest, StorageFault
+from turnstile.store.faults import no_faults
 
 STORAGES = FileStorages()
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 
 from tests.contract.storages import Place
-from turnstile.ports import LogStorage
+from turnstile.store.ports import LogStorage
 
 WRITERS = 16
 

@@ -15,7 +15,7 @@ from tests.contract.storages import BUCKET, s3_place
 from turnstile.adapters import s3_calls
 from turnstile.adapters.clients import s3
 from turnstile.adapters.storage_s3 import S3Storage
-from turnstile.core.errors import StorageFault
+from turnstile.store.core.errors import StorageFault
 
 EXISTS = error("PreconditionFailed", 412)
 TRANSIENT = [

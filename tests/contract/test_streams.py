@@ -11,7 +11,7 @@ from tests.contract.backends import REFS_TABLE, Backend, known_gap
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, clause, head_row, stored
 from turnstile.adapters.dynamo.rows import ref_from_item
-from turnstile.core.plan import Drop, Equals, Erase, Present, Set
+from turnstile.store.core.writes import Drop, Equals, Erase, Present, Set
 
 
 def _records(service: Backend, *keys: str) -> list[tuple[str, str, dict[str, Any] | None]]:

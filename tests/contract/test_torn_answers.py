@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from turnstile.adapters.dynamo.calls import Caller, Patience
 from turnstile.adapters.dynamo.faults import Fault, fault_of
-from turnstile.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
 
 ASKED = {"TableName": "t", "Item": {"key": {"S": "a"}}}
 Break = Callable[[socket.socket], None]

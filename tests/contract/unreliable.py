@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.world import World
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.world import World
 
 _WRITES: Final = {"write", "transact", "put", "put_many", "delete"}
 _READS: Final = {"read", "read_many", "get", "get_many"}

@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fakes.refs import applied, holds
-from turnstile.core.decide import decide
-from turnstile.core.decision import Ratified
-from turnstile.core.floor import raise_floor
-from turnstile.core.head import ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead, cost, new_head_row
-from turnstile.core.plan import Change, Row
-from turnstile.core.positions import mark_after, positioned
-from turnstile.core.proposal import Proposal
-from turnstile.core.ratify import named_change, ticket_change
+from turnstile.delta.core.decide import decide
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.floor import raise_floor
+from turnstile.delta.core.head import ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead, cost, new_head_row
+from turnstile.delta.core.positions import mark_after, positioned
+from turnstile.delta.core.proposal import Proposal
+from turnstile.delta.core.ratify import named_change, ticket_change
+from turnstile.store.core.writes import Change, Row
 
 START_ICT = 1_000
 STATES = ("active", "leaving", "dropped", "stuck", "recovering")

@@ -9,16 +9,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from turnstile.adapters.parts import LargeObj, joined, part_ids
-from turnstile.adapters.stored_objs import Seconds, StoredObjs
-from turnstile.ports import Clock, Obj
+from turnstile.store.parts import LargeObj, joined, part_ids
+from turnstile.store.ports import Clock, Obj
+from turnstile.store.stored_objs import Seconds, StoredObjs
 
 MOST_OF_A_KEY: Final = 1024
 """Bytes of a sort key of DynamoDB, which cannot be empty either."""
 
 
 class FakeObjs(StoredObjs):
-    """In-memory ``turnstile.ports.Objs``. Without a clock nothing expires; nothing is cached.
+    """In-memory ``turnstile.store.ports.Objs``. Without a clock nothing expires; nothing is cached.
 
     ``rows`` what is stored, parts and the rows of large objs included; ``requests`` what was asked of it, in order;
     ``on_request`` is called after each, and may raise as a crash would.

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from turnstile.core import plan
-from turnstile.core.plan import Row
-from turnstile.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.core import writes as plan
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 _MISSING = object()
 _CONTAINERS = (dict, list, set, frozenset, tuple)
@@ -96,7 +96,7 @@ def applied(row: Row, actions: Sequence[plan.Action]) -> Row:
 
 
 class FakeRefs:
-    """In-memory ``turnstile.ports.Refs``. ``requests`` counts calls the way the service bills them."""
+    """In-memory ``turnstile.store.ports.Refs``. ``requests`` counts calls the way the service bills them."""
 
     def __init__(self, realm: str = "") -> None:
         self.rows: dict[str, Row] = {}

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator
 
 from turnstile.adapters.paths import check_path, check_prefix
-from turnstile.ports import Stat
+from turnstile.store.ports import Stat
 
 
 class FakeStorages:
-    """In-memory ``turnstile.ports.Storages``: one dictionary of files over all locations."""
+    """In-memory ``turnstile.store.ports.Storages``: one dictionary of files over all locations."""
 
     def __init__(self, clock: FakeClock) -> None:
         self.files: dict[str, tuple[bytes, int]] = {}
@@ -23,7 +23,7 @@ class FakeStorages:
 
 
 class FakeStorage:
-    """In-memory ``turnstile.ports.LogStorage`` of one table."""
+    """In-memory ``turnstile.store.ports.LogStorage`` of one table."""
 
     def __init__(self, owner: FakeStorages, root: str) -> None:
         self._owner, self._root = owner, root

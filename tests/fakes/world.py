@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from tests.fakes.objs import FakeObjs
 from tests.fakes.refs import FakeRefs
 from tests.fakes.storage import FakeClock, FakeIds, FakeStorages
-from turnstile.core.keys import Space
-from turnstile.world import World
+from turnstile.store.core.keys import Space
+from turnstile.store.world import World
 
 
 @dataclass(frozen=True, slots=True)

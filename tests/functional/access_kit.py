@@ -21,12 +21,12 @@ from tests.functional.http import Answer, Http, load_function
 from tests.functional.unity_kit import COLUMNS, FIXED, api_protocol
 from tests.functional.unity_kit import metadata as unity_metadata
 from tests.functional.unity_kit import protocol as unity_protocol
-from turnstile.core.head import TableHead
-from turnstile.ports import Vendor
-from turnstile.services.catalog.services import build
-from turnstile.services.paths import published_path, staged_path
-from turnstile_http.routes import COMMIT
-from turnstile_http.routing import Router
+from turnstile.api.http.routes import COMMIT
+from turnstile.api.http.routing import Router
+from turnstile.catalog.services import build
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.ports import Vendor
 
 USERS: dict[str, dict[str, Any]] = {
     "root": {"name": "root", "admin": True},

@@ -9,7 +9,7 @@ from typing import Any
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function, load_function
 from tests.functional.openapi_kit import Document
-from turnstile.ports import Vendor
+from turnstile.store.ports import Vendor
 
 DOCUMENT = Document("iceberg.yaml")
 SEEN: list[tuple[str, int]] = []

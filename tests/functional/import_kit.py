@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from tests.fakes import delta
-from turnstile.ports import LogStorage
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.paths import published_path
+from turnstile.store.ports import LogStorage
 
 PLACE = "s3://old/tables/t"
 Action = dict[str, Any]

@@ -13,14 +13,14 @@ from tests.unit.catalog_kit import head_of
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
-from turnstile.core.decision import Ratified
-from turnstile.services import bootstrap
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.world import World
+from turnstile.catalog import bootstrap
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.world import World
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
 
 RICH = "CLUSTER BY (id) TBLPROPERTIES ('delta.enableRowTracking'='true', 'delta.enableDeletionVectors'='true')"
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from tests.fakes import delta
 from turnstile.adapters import open_world
-from turnstile.core.head import TableHead
-from turnstile.services.paths import published_path
-from turnstile.world import World
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.paths import published_path
+from turnstile.store.world import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

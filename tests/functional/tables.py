@@ -9,18 +9,18 @@ from typing import Any
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function
-from turnstile.core.catalog_paths import key_of
-from turnstile.core.catalog_rows import new_catalog
-from turnstile.core.content import read_content
-from turnstile.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
-from turnstile.core.head import TableHead, new_head_row
-from turnstile.core.index import Index, IndexEntry, pack
-from turnstile.core.metadata import first_snapshot
-from turnstile.core.plan import Insert, new_row
-from turnstile.core.tree import CatalogCommit
-from turnstile.services.catalog.store import CatalogStore
-from turnstile.services.metadata import Snapshots
-from turnstile.services.publish import Publisher
+from turnstile.catalog.core.catalog_rows import new_catalog
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
+from turnstile.catalog.core.index import Index, IndexEntry, pack
+from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.core.tree import CatalogCommit
+from turnstile.catalog.store import CatalogStore
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.writes import Insert, new_row
 
 ORDERS = "11111111-1111-4111-8111-111111111111"
 UNKNOWN = "99999999-9999-4999-8999-999999999999"

@@ -10,10 +10,10 @@ import pytest
 from tests.functional.access_kit import B, Realm, functions
 from tests.functional.access_operations import NS, SALES, SCHEMA
 from tests.functional.http import Answer, Http, load_function
-from turnstile.core.access_rules import see_table, use_catalog
-from turnstile.services.access import Target
-from turnstile_http.handler import _guarded
-from turnstile_http.rights import Rights as Declarations
+from turnstile.access.authorizer import Target
+from turnstile.access.core.rules import see_table, use_catalog
+from turnstile.api.http.handler import _guarded
+from turnstile.api.http.rights import Rights as Declarations
 
 TABLE = "/v1/permissions/table/main.sales"
 

@@ -7,12 +7,12 @@ import pytest
 from tests.functional.access_kit import B, Realm
 from tests.functional.access_operations import SALES, V1
 from tests.functional.http import Answer
-from turnstile.core.access import GrantChange, Privilege
-from turnstile.core.tree import Tree
-from turnstile.services.access import AccessControl, Target
-from turnstile.services.access_grants import Grants
-from turnstile.services.access_tables import STALE_MS
-from turnstile.services.catalog.services import build
+from turnstile.access.authorizer import AccessControl, Target
+from turnstile.access.core.access import GrantChange, Privilege
+from turnstile.access.grants import Grants
+from turnstile.access.tables import STALE_MS
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.services import build
 
 D1 = f"{V1}/catalogs/main/schemas/sales/tables/t1"
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.functional.access_kit import Realm, functions
 from tests.functional.access_operations import OPERATIONS
-from turnstile_http.routes import COMMIT
-from turnstile_http.routing import Router
+from turnstile.api.http.routes import COMMIT
+from turnstile.api.http.routing import Router
 
 Rights = list[tuple[str, str, str]]
 """Securable type, full name, and a privilege or OWNER."""

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from tests.fakes import delta
-from turnstile.services.access_tables import STALE_MS
-from turnstile_http.auth.static import fingerprint
+from turnstile.access.tables import STALE_MS
+from turnstile.api.auth.static import fingerprint
 from turnstile_local import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]

@@ -15,8 +15,8 @@ from tests.functional.test_gc_function import SCHEDULED
 from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE
 from tests.unit.publish_kit import Table, table_id
-from turnstile.core.errors import StorageFault
-from turnstile.services.paths import published_path
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.paths import published_path
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]

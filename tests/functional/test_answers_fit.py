@@ -14,15 +14,15 @@ from tests.functional.http import Http, function
 from tests.functional.iceberg_kit import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, stack
 from tests.functional.unity_kit import B, Unity
-from turnstile.core.answer_size import MOST
-from turnstile.core.entities import Entity, External, Namespace
-from turnstile.core.iceberg_entities import IcebergTable
-from turnstile.core.keys import metadata_obj
-from turnstile.core.metadata import MetadataSnapshot
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.external import MAX_BYTES as OF_EXTERNAL
-from turnstile.services.catalog.namespaces import MAX_LEVELS
-from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, External, Namespace
+from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
+from turnstile.catalog.namespaces import MAX_LEVELS
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.store.core.answer_size import MOST
+from turnstile.store.core.keys import metadata_obj
 
 __all__ = ["stack"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import delta
 from tests.functional.tables import LOCATION, ORDERS, UNKNOWN, Lake, make_lake
-from turnstile.core.errors import StorageFault
+from turnstile.store.core.errors import StorageFault
 
 PREVIEW = "/api/2.1/unity-catalog/delta/preview/commits"
 

@@ -10,11 +10,11 @@ import pytest
 from tests.fakes import delta
 from tests.functional.http import Answer
 from tests.functional.tables import LOCATION, ORDERS, START, Lake, make_lake
-from turnstile.core.catalog_paths import key_of
-from turnstile.core.catalog_rows import CatalogHead, swap_head
-from turnstile.core.index import Index, IndexEntry, pack
-from turnstile.core.tree import CatalogCommit
-from turnstile.services.catalog.store import CatalogStore
+from turnstile.catalog.core.catalog_rows import CatalogHead, swap_head
+from turnstile.catalog.core.index import Index, IndexEntry, pack
+from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.core.tree import CatalogCommit
+from turnstile.catalog.store import CatalogStore
 
 PATH = "/v1/catalogs/main/namespaces/sales/tables/orders"
 OTHER = "33333333-3333-4333-8333-333333333333"

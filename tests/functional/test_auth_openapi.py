@@ -20,11 +20,11 @@ from tests.examples import examples
 from tests.functional.auth_kit import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.functional.http import Answer, Http, event
 from tests.functional.openapi_kit import FOLDER, Document
-from turnstile.core.errors import Throttled
-from turnstile.core.plan import Write
-from turnstile.ports import Rejected
-from turnstile_http.request import MAX_BODY
-from turnstile_http.routes import TOKENS
+from turnstile.api.http.request import MAX_BODY
+from turnstile.api.http.routes import TOKENS
+from turnstile.store.core.errors import Throttled
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Rejected
 
 TOKENS_YAML = Document("tokens.yaml")
 OPERATIONS = TOKENS_YAML.operations

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.functional.auth_kit import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.functional.http import Answer
 from tests.unit.auth_kit import KEY
-from turnstile.core.errors import Throttled
+from turnstile.store.core.errors import Throttled
 
 GRANT = {"grant_type": "client_credentials"}
 UNITY = "/api/1.0/unity-control/auth/tokens"

@@ -17,18 +17,19 @@ from tests.functional.import_kit import PLACE, Legacy
 from tests.functional.test_import_crashes import MAIN, with_legacy
 from tests.unit.catalog_faults import Crash
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, owners_match
-from turnstile.core.decision import Ratified
-from turnstile.core.entities import External
-from turnstile.core.errors import NotFound, StorageFault, TurnstileError
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer import exporting, survey
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.world import World
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import NotFound, StorageFault, TurnstileError
+from turnstile.store.core.paths import published_path
+from turnstile.store.world import World
+from turnstile.transfer import exports as exporting
+from turnstile.transfer import survey
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
 
 SEEDS = 40
 NAMES = ("t", "t", "t", "t", "u")

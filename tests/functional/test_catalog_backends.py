@@ -21,23 +21,23 @@ from tests.unit.test_catalog_races import at_once
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
-from turnstile.core.decision import Ratified
-from turnstile.core.entities import External
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, UnsupportedTable
-from turnstile.core.keys import Space
-from turnstile.core.stuck import mark_stuck
-from turnstile.services import bootstrap
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer import importing
-from turnstile.services.transfer.claims import Claims
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.services.transfer.log_state import broken
-from turnstile.services.transfer.survey import Surveyor
-from turnstile.world import World
+from turnstile.catalog import bootstrap
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.stuck import mark_stuck
+from turnstile.delta.log_state import broken
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, UnsupportedTable
+from turnstile.store.core.keys import Space
+from turnstile.store.world import World
+from turnstile.transfer import importing
+from turnstile.transfer.claims import Claims
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
+from turnstile.transfer.survey import Surveyor
 
 MAIN = ("main", ("default",))
 _REALMS = itertools.count()

@@ -16,8 +16,8 @@ from benchmarks.catalog_racing.heats import Race
 from benchmarks.catalog_racing.metering import Meter, units
 from benchmarks.catalog_racing.places import fresh_realm, world_of
 from tests.contract.backends import FAKE, Backend
-from turnstile.core.plan import Check
-from turnstile.ports import Obj
+from turnstile.store.core.writes import Check
+from turnstile.store.ports import Obj
 
 APP = typer.Typer()
 APP.command()(catalog_commits.run)

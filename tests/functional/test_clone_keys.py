@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.functional.iceberg_kit import MAIN, SALES
 from tests.functional.test_iceberg_rights import ANN, Realm, guarded, realm
 from tests.unit.clone_kit import clone
-from turnstile.adapters.vending import FileVendor, Keys, StaticVendor
-from turnstile.core.access import Privilege as P
-from turnstile.services.access import Target
-from turnstile.services.catalog.services import build
+from turnstile.access.authorizer import Target
+from turnstile.access.core.access import Privilege as P
+from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
+from turnstile.catalog.services import build
 
 __all__ = ["realm"]
 

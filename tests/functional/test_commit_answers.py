@@ -96,7 +96,7 @@ def test_a_conflict_carries_at_most_a_megabyte_of_content_the_newest(lake: Lake)
 
 
 def test_a_conflict_is_a_conflict_also_when_the_winners_content_cannot_be_fetched(lake: Lake) -> None:
-    from turnstile.core.errors import Throttled
+    from turnstile.store.core.errors import Throttled
 
     lake.inline(1, big_append("t1", lake.now()))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes import delta
 from tests.functional.http import Answer
 from tests.functional.tables import LOCATION, ORDERS, START, UNKNOWN, Lake, make_lake
-from turnstile_http.request import MAX_BODY
+from turnstile.api.http.request import MAX_BODY
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 
 from tests.fakes import delta
 from tests.functional.tables import Lake, make_lake
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.core.plan import Write
-from turnstile.ports import Rejected
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Rejected
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from tests.fakes import delta
 from tests.functional.import_kit import Legacy
 from tests.functional.test_import_export import MAIN, managed
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of
-from turnstile.core.catalog_heads import (
+from turnstile.catalog.core.table_heads import (
     describe_head,
     drop_head,
     drop_published_head,
@@ -22,18 +22,18 @@ from turnstile.core.catalog_heads import (
     restore_head,
     stay_head,
 )
-from turnstile.core.decision import Ratified
-from turnstile.core.errors import NotFound, StateConflict
-from turnstile.core.plan import Write
-from turnstile.core.recover import begin_recovery
-from turnstile.core.stuck import mark_stuck
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Published, Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.exporting import EXPORTING, Exporter
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.recover import begin_recovery
+from turnstile.delta.core.stuck import mark_stuck
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Published, Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import NotFound, StateConflict
+from turnstile.store.core.paths import published_path
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, Rejected
+from turnstile.transfer.exports import EXPORTING, Exporter
 
 
 def held_up(services: CatalogServices, *, before: Callable[[], object], after: Callable[[], object]) -> Exporter:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.functional.unity_kit import COLUMNS, SCHEMA, B, Unity, refused, refused_old
-from turnstile.core.entities import External, Table
-from turnstile.core.errors import InvalidRequest
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.external import Externals
-from turnstile.services.catalog.services import build
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import External, Table
+from turnstile.catalog.external import Externals
+from turnstile.catalog.services import build
+from turnstile.store.core.errors import InvalidRequest
 
 INVALID = "InvalidParameterValueException"
 TABLES, E1 = f"{SCHEMA}/tables", f"{SCHEMA}/tables/e1"

@@ -13,7 +13,7 @@ from tests.functional.access_kit import Realm
 from tests.functional.cli_kit import run, service
 from tests.functional.http import Http, function
 from tests.unit.find_kit import Thing, made
-from turnstile.core.path_query.parser import parse
+from turnstile.catalog.query.core.parser import parse
 
 PAGE = (Path(__file__).parents[2] / "docs" / "path-queries.md").read_text()
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, world_of
-from turnstile.core.gc_plan import HOUR_MS, Grace
-from turnstile.services.collect import Collector, Report
-from turnstile.world import World
+from turnstile.gc.collect import Collector, Report
+from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.store.world import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

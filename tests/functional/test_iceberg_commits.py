@@ -24,9 +24,9 @@ from tests.functional.iceberg_kit import (
     set_ref,
 )
 from tests.unit.catalog_faults import Crash, Faulty
-from turnstile.core.errors import OutcomeUnknown
-from turnstile.core.plan import Write
-from turnstile.ports import Rejected
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Rejected
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_metadata_that_no_answer_could_carry_is_refused_until_it_shrinks(
     client: Iceberg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert client.commit(*(add_snapshot(id, None, id) for id in range(1, 50))).status == 200
-    monkeypatch.setattr("turnstile_iceberg.files.MAX_BYTES", 5_000)
+    monkeypatch.setattr("turnstile.iceberg.files.MAX_BYTES", 5_000)
     assert "expire snapshots" in refused(client.commit(add_snapshot(99, None, 99)), 400, "BadRequestException")
     assert client.commit({"action": "remove-snapshots", "snapshot-ids": list(range(1, 20))}).status == 200
     assert client.load()["metadata"]["last-sequence-number"] == 49

@@ -8,8 +8,8 @@ import pytest
 
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, V1, Iceberg
 from tests.unit.clone_kit import clone
-from turnstile.adapters.vending import Keys, StaticVendor
-from turnstile.ports import Vended, Vendor
+from turnstile.adapters.credentials import Keys, StaticVendor
+from turnstile.store.ports import Vended, Vendor
 
 DELEGATED = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}

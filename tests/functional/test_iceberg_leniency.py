@@ -9,8 +9,8 @@ import pytest
 
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, VIEW, Iceberg, add_snapshot, refused, set_ref
 from tests.functional.iceberg_readers import check
-from turnstile_http.request import MAX_BODY as OF_OTHERS
-from turnstile_iceberg.requests import MAX_BODY
+from turnstile.api.http.request import MAX_BODY as OF_OTHERS
+from turnstile.iceberg.core.requests import MAX_BODY
 
 COLUMN = {"id": 1, "name": "id", "type": "long", "required": True, "doc": None}
 

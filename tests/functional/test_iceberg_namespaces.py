@@ -100,7 +100,7 @@ def test_tokens_of_other_listings_damaged_or_expired_ones_are_refused(client: Ic
 
 
 def test_too_many_names_for_one_answer_are_asked_for_in_pages(client: Iceberg, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile_iceberg.listing.MAX_ALL", 2)
+    monkeypatch.setattr("turnstile.iceberg.listing.MAX_ALL", 2)
     for n in range(3):
         client.create(f"t{n}")
     assert "pageToken" in refused(client.get(f"{SALES}/tables"), 400, "BadRequestException")

@@ -6,7 +6,7 @@ from openapi_spec_validator import validate
 
 from tests.functional.http import function
 from tests.functional.iceberg_kit import DOCUMENT, SEEN, T1, Iceberg, set_properties
-from turnstile_iceberg.answers import ENDPOINTS
+from turnstile.api.iceberg.answers import ENDPOINTS
 
 
 def test_the_document_is_one() -> None:

@@ -63,7 +63,7 @@ def test_i10_a_file_that_no_answer_could_carry_is_refused_before_its_location(
 ) -> None:
     client = Iceberg()
     client.create("first")
-    monkeypatch.setattr("turnstile_iceberg.files.MAX_BYTES", 500)
+    monkeypatch.setattr("turnstile.iceberg.files.MAX_BYTES", 500)
     rows, files = client.heads(), client.files()
     for path, body in ((f"{SALES}/tables", {"name": "t", "schema": SCHEMA}), (f"{SALES}/views", VIEW)):
         assert "expire snapshots" in refused(client.post(path, body), 400, "BadRequestException")

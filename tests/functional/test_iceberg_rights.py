@@ -14,11 +14,11 @@ from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.access_kit import USERS
 from tests.functional.http import Answer, Http, load_function
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, V1, VIEW, refused, set_properties
-from turnstile.core.access import Privilege as P
-from turnstile.core.access import Securable
-from turnstile.services.access import AccessControl, Target
-from turnstile.services.access_grants import Grants
-from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.access.authorizer import AccessControl, Target
+from turnstile.access.core.access import Privilege as P
+from turnstile.access.core.access import Securable
+from turnstile.access.grants import Grants
+from turnstile.catalog.services import CatalogServices, build
 
 ANN = "ann"
 OTHER = {"namespace": ["hr"], "name": "t1"}
@@ -52,7 +52,7 @@ class Realm:
         return answer
 
     def grant(self, target: Target, *privileges: P, owner: str | None = None) -> None:
-        from turnstile.core.access import GrantChange
+        from turnstile.access.core.access import GrantChange
 
         grants = Grants(self.services, AccessControl(self.world, self.services.reader))
         grants.change(target, [GrantChange(ANN, privileges)] if privileges else [], owner=owner)

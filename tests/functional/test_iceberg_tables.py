@@ -20,8 +20,8 @@ from tests.functional.iceberg_kit import (
     set_properties,
     set_ref,
 )
-from turnstile.core.gc_plan import Grace
-from turnstile.services.collect import Collector
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
 
 
 @pytest.fixture
@@ -249,7 +249,7 @@ def test_a_table_is_unregistered_with_its_last_metadata(client: Iceberg) -> None
 def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_anybody(client: Iceberg) -> None:
     client.create()
     refused(client.delete(SALES), 409, "NamespaceNotEmptyException")
-    from turnstile.core.errors import StateConflict
+    from turnstile.store.core.errors import StateConflict
 
     with pytest.raises(StateConflict, match="Iceberg table"):
         client.services.open_catalog.namespace_dropper.drop("main", ("sales",), cascade=True)

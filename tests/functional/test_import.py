@@ -9,9 +9,13 @@ import pytest
 from tests.fakes import delta
 from tests.functional.import_kit import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, owners_match
-from turnstile.core.content import read_content
-from turnstile.core.decision import Ratified
-from turnstile.core.errors import (
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Published, Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
     NotFound,
@@ -19,12 +23,8 @@ from turnstile.core.errors import (
     TurnstileError,
     UnsupportedTable,
 )
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Published, Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.importing import Importer
+from turnstile.store.core.paths import published_path
+from turnstile.transfer.importing import Importer
 
 MAIN = ("main", ("default",))
 

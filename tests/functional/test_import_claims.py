@@ -13,23 +13,23 @@ from tests.functional.import_kit import PLACE, Legacy
 from tests.functional.test_import_crashes import MAIN, import_writes, run_import, upgrades, with_legacy
 from tests.unit.catalog_faults import CRASHES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names, refused
-from turnstile.core.decision import Ratified
-from turnstile.core.entities import External
-from turnstile.core.errors import OutcomeUnknown, StateConflict, UnsupportedTable
-from turnstile.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
-from turnstile.core.location_rows import Location, claim
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer import importing
-from turnstile.services.transfer.claims import Claims
-from turnstile.services.transfer.commits import import_txn
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.services.transfer.log_state import LogState, broken
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.location_rows import Location, claim
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.log_state import LogState, broken
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, UnsupportedTable
+from turnstile.store.core.paths import published_path
+from turnstile.transfer import importing
+from turnstile.transfer.claims import Claims
+from turnstile.transfer.commits import import_txn
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
 
 ICE = "11111111-1111-4111-8111-111111111111"
 

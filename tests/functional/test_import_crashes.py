@@ -13,15 +13,15 @@ from tests.functional.import_kit import PLACE, Legacy, legacy_info
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names, owners_match
 from tests.unit.test_catalog_races import at_once, sandbox
-from turnstile.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, TurnstileError
-from turnstile.ports import LogStorage
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.commits import import_txn
-from turnstile.services.transfer.exporting import Exporter
-from turnstile.services.transfer.importing import Importer
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, TurnstileError
+from turnstile.store.core.paths import published_path
+from turnstile.store.ports import LogStorage
+from turnstile.transfer.commits import import_txn
+from turnstile.transfer.exports import Exporter
+from turnstile.transfer.importing import Importer
 
 MAIN = ("main", ("default",))
 

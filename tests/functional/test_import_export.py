@@ -9,21 +9,21 @@ import pytest
 from tests.fakes import delta
 from tests.functional.import_kit import PLACE, Legacy, legacy_info
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
-from turnstile.core.catalog_heads import leave_head, stay_head
-from turnstile.core.decision import Refused
-from turnstile.core.errors import NotFound, StateConflict, StorageFault
-from turnstile.core.gc_plan import Grace
-from turnstile.core.plan import Change, Set
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Collector
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.exporting import EXPORTING, Exporter
-from turnstile.services.transfer.importing import Importer
-from turnstile.services.transfer.reading import read_state
+from turnstile.catalog.core.table_heads import leave_head, stay_head
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Refused
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.reading import read_state
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import NotFound, StateConflict, StorageFault
+from turnstile.store.core.paths import published_path
+from turnstile.store.core.writes import Change, Set
+from turnstile.store.ports import Accepted, Rejected
+from turnstile.transfer.exports import EXPORTING, Exporter
+from turnstile.transfer.importing import Importer
 
 MAIN = ("main", ("default",))
 

@@ -12,9 +12,9 @@ import pytest
 from tests.fakes import delta
 from tests.functional.import_kit import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
 from tests.unit.catalog_kit import fakes, fresh
-from turnstile.core.errors import UnsupportedTable
-from turnstile.services.transfer.log_state import LogState
-from turnstile.services.transfer.reading import read_state
+from turnstile.delta.log_state import LogState
+from turnstile.delta.reading import read_state
+from turnstile.store.core.errors import UnsupportedTable
 
 FEATURES = legacy_protocol(3, 7, readerFeatures=[], writerFeatures=["domainMetadata"])
 OLD = legacy_metadata(p="old")

@@ -10,8 +10,8 @@ import pytest
 
 from tests.fakes.world import fake_world
 from turnstile.adapters import clients
-from turnstile.adapters.vending import session_policy
-from turnstile_http import shared_settings
+from turnstile.adapters.credentials import session_policy
+from turnstile.api.http import settings as shared_settings
 
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ROLE = "arn:aws:iam::123456789012:role/lake"

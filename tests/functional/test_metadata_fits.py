@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from tests.fakes import delta
 from tests.functional.unity_kit import SCHEMA, T1, B, Unity, metadata, refused, refused_old
-from turnstile.core.answer_size import told
-from turnstile.core.metadata import Beside, MetadataSnapshot
-from turnstile.core.metadata_size import MAX_SHOWN, shown
-from turnstile_unity.columns import to_infos
-from turnstile_unity.derived import of_snapshot
-from turnstile_unity.schema import to_api
+from turnstile.api.unity.columns import to_infos
+from turnstile.api.unity.derived import of_snapshot
+from turnstile.api.unity.schema import to_api
+from turnstile.delta.core.metadata import Beside, MetadataSnapshot
+from turnstile.delta.core.metadata_size import MAX_SHOWN, shown
+from turnstile.store.core.answer_size import told
 
 INVALID: Final = "InvalidParameterValueException"
 V1_T1: Final = "/v1/catalogs/main/namespaces/sales/tables/t1"

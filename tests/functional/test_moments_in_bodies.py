@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.functional.test_catalog_http import NAMESPACES, Stack, refused, stack
-from turnstile.services.catalog.paging import Token, to_text
+from turnstile.catalog.paging import Token, to_text
 
 __all__ = ["stack"]
 

@@ -13,10 +13,10 @@ from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function, load_function
 from tests.functional.openapi_kit import Operation, check, operations
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.services.collect_task import TASK
-from turnstile.services.tasks import Tasks
-from turnstile_http.request import MAX_BODY
+from turnstile.api.http.request import MAX_BODY
+from turnstile.coordination.tasks import Tasks
+from turnstile.gc.collect_task import TASK
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 
 NOBODY = "99999999-9999-4999-8999-999999999999"
 PARENT = "/v1/catalogs/main/namespaces/sales"
@@ -219,7 +219,7 @@ def recovering(site: Site, id: str) -> Answer:
 def with_no_room(site: Site) -> Answer:
     """As if its schema took megabytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnstile.core.answer_size.MOST", 1_000)
+        patch.setattr("turnstile.store.core.answer_size.MOST", 1_000)
         return good(site, "loadTable")
 
 

@@ -11,8 +11,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.functional.http import function
 from tests.functional.openapi_kit import FILE, document, operations, resolved
-from turnstile_http.errors import STATUS
-from turnstile_http.routes import COMMIT
+from turnstile.api.http.errors import STATUS
+from turnstile.api.http.routes import COMMIT
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.world import fake_world
 from tests.functional.access_kit import B, Realm, functions
 from tests.functional.http import Answer, Http
-from turnstile.ports import Vended
+from turnstile.store.ports import Vended
 
 V1 = f"{B}/delta/v1"
 OPERATIONS = ("PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE")

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, until, world_of
-from turnstile.services.paths import published_path
-from turnstile.services.publish import Publisher
-from turnstile.world import World
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.paths import published_path
+from turnstile.store.world import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, until, world_of
-from turnstile.services.faults import POINTS
-from turnstile.services.paths import published_path
+from turnstile.store.core.paths import published_path
+from turnstile.store.faults import POINTS
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

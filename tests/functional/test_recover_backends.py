@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.fakes import delta
 from tests.functional.test_catalog_backends import MAIN, Realm, backend, realm
 from tests.unit.catalog_kit import create, head_of
-from turnstile.core.decision import Ratified
-from turnstile.core.plan import Clause, Insert, Present
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.repair import Repairer
-from turnstile.services.sweep import Sweeper
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.repair import Repairer
+from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.writes import Clause, Insert, Present
 
 __all__ = ["backend", "realm"]
 

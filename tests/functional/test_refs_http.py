@@ -16,11 +16,11 @@ from tests.functional.http import Http, function
 from tests.functional.test_catalog_backends import backend
 from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.ids import RandomIds
-from turnstile.core.errors import OutcomeUnknown, StateConflict
-from turnstile.core.keys import Space
-from turnstile.core.named_ref import RECENT
-from turnstile.services.refs_api import NamedRefs
-from turnstile.world import World
+from turnstile.coordination.core.named_ref import RECENT
+from turnstile.coordination.refs import NamedRefs
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict
+from turnstile.store.core.keys import Space
+from turnstile.store.world import World
 
 __all__ = ["backend"]
 

@@ -12,10 +12,10 @@ from tests.functional.http import Http
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, Iceberg
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, stack
 from tests.functional.unity_kit import B
-from turnstile.core.errors import InvalidRequest, StateConflict
-from turnstile_http.errors import MOST, brief, render
-from turnstile_iceberg.errors import render as render_iceberg
-from turnstile_unity.errors import render as render_unity
+from turnstile.api.http.errors import MOST, brief, render
+from turnstile.api.unity.errors import render as render_unity
+from turnstile.iceberg.core.errors import render as render_iceberg
+from turnstile.store.core.errors import InvalidRequest, StateConflict
 
 __all__ = ["stack"]
 

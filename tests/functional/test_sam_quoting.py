@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.docs_kit import snippets
-from turnstile_http.auth.settings import read as auth_settings
+from turnstile.api.auth.settings import read as auth_settings
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.functional.http import load_function
-from turnstile.core.gc_plan import HOUR_MS
-from turnstile.core.spill import SpillLimits
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.gc.core_gc_plan import HOUR_MS
 
 DEPLOYED = {
     "AWS_LAMBDA_FUNCTION_NAME": "function",

@@ -13,8 +13,8 @@ from tests.functional.test_gc_function import SCHEDULED
 from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE, days, everything, stage_table
 from tests.unit.publish_kit import table_id
-from turnstile.services.collect_task import TASK
-from turnstile.services.tasks import Running, Tasks
+from turnstile.coordination.tasks import Running, Tasks
+from turnstile.gc.collect_task import TASK
 
 
 @pytest.fixture

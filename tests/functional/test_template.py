@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from turnstile.core.spill import SpillLimits
-from turnstile_http.shared_settings import spill
+from turnstile.api.http.settings import spill
+from turnstile.catalog.core.spill import SpillLimits
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]

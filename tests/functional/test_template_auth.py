@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.functional.http import function, load_function
-from turnstile_http.routes import TOKENS
+from turnstile.api.http.routes import TOKENS
 from turnstile_local.settings import HOST, child_environment
 from turnstile_local.template import read
 
@@ -87,8 +87,8 @@ def test_the_functions_start_with_what_the_rules_let_through(
 ) -> None:
     """The two judgements of a configuration agree: the template's rules, and what the functions read at their start. So
     does the authorizer, wherever there is one: it would fail every request."""
-    from turnstile_http.auth.settings import read as settings
-    from turnstile_http.settings import BadSetting
+    from turnstile.api.auth.settings import read as settings
+    from turnstile.api.http.env import BadSetting
 
     for mode, token, keys, issuer, audience in itertools.product(
         ("required", "none"), ("", "t"), ("", "k:" + "a" * 43), ("", "https://i"), ("", "a")

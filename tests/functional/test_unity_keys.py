@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.fakes.storage import FakeClock, FakeIds
 from tests.functional.unity_kit import V1, Unity
-from turnstile.adapters.vending import FileVendor, Keys, StaticVendor, StsVendor, session_policy
-from turnstile.core.errors import InvalidRequest, PermissionDenied, StorageFault
+from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor, StsVendor, session_policy
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
 
 PLACE = "s3://lake/main/sales/t1"
 ROLE = "arn:aws:iam::1:role/x"

@@ -10,11 +10,11 @@ from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function
 from tests.functional.openapi_kit import UNITY
-from turnstile.core.head import TableHead
-from turnstile.ports import Vendor
-from turnstile.services.publish import Publisher
-from turnstile_http.routes import COMMIT
-from turnstile_http.routing import Router
+from turnstile.api.http.routes import COMMIT
+from turnstile.api.http.routing import Router
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.publish import Publisher
+from turnstile.store.ports import Vendor
 
 B = "/api/2.1/unity-catalog"
 V1 = f"{B}/delta/v1"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnstile.core.plan import Absent, Clause, Either, Present, Set
+from turnstile.store.core.writes import Absent, Clause, Either, Present, Set
 
 HELD = Clause("removed", "-", "always", Either((Absent(("key",)), Present(("key",)))))
 NOTHING = Set(("mutant",), 0)

@@ -12,7 +12,7 @@ from tests.simulation.ports import Process, SimStorages
 from tests.simulation.processes import CATALOG, NAMESPACE, CatalogSandbox, Client
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import (
+from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
     OutcomeUnknown,

@@ -42,7 +42,7 @@ CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
         "I3",
     ),
     "every refusal is final": (
-        lambda: swapped("turnstile.services.ratify.excludes_earlier", lambda _: lambda answer, proposal: True),
+        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, proposal: True),
         "I3",
     ),
 }

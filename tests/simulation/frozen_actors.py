@@ -12,12 +12,12 @@ from tests.simulation.past_keepers import Resets, SnapshotUser
 from tests.simulation.past_sandbox import PastActor, PastSandbox, Unanswered
 from tests.simulation.processes import CATALOG
 from tests.simulation.state import State
-from turnstile.core.catalog_paths import path_of
-from turnstile.core.entities import NAMESPACE
-from turnstile.core.errors import StateConflict, Throttled
-from turnstile.core.merging import Merge
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.once import Once
+from turnstile.catalog.core.entities import NAMESPACE
+from turnstile.catalog.core.merging import Merge
+from turnstile.catalog.core.paths import path_of
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.once import Once
+from turnstile.store.core.errors import StateConflict, Throttled
 
 
 class Makers(PastActor):

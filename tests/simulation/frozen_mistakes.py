@@ -9,12 +9,12 @@ from unittest.mock import patch
 
 from tests.simulation.mistakes import SWAP, swapped, without
 from tests.simulation.past_mistakes import Plant, all_of
-from turnstile.core.plan import Row
-from turnstile.services.catalog.backoff import Backoff
-from turnstile.services.catalog.turns import Turn
-from turnstile.services.gc_fence import Fence
+from turnstile.catalog.backoff import Backoff
+from turnstile.catalog.turns import Turn
+from turnstile.gc.gc_fence import Fence
+from turnstile.store.core.writes import Row
 
-_CATALOG: Final = "turnstile.services.catalog."
+_CATALOG: Final = "turnstile.catalog."
 
 
 def _believed_for_ever(self: Turn, row: Row | None) -> bool:
@@ -43,7 +43,7 @@ def _no_look_after_the_pause() -> Any:
 
 
 def _kept_for_an_hour() -> Any:
-    return swapped("turnstile.core.request_rows.KEPT_S", lambda _: 3_600)
+    return swapped("turnstile.catalog.core.request_rows.KEPT_S", lambda _: 3_600)
 
 
 def _no_fence() -> Any:

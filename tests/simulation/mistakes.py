@@ -9,10 +9,10 @@ from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
-from turnstile.core.plan import Change
-from turnstile.services.identity import IdentityIndex
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
+from turnstile.delta.identity import IdentityIndex
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.writes import Change
 
 
 @contextmanager
@@ -42,8 +42,8 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
     return lambda: swapped(path, forgetful)
 
 
-NAMED, TICKET = "turnstile.services.ratify.named_change", "turnstile.services.ratify.ticket_change"
-FLOOR, SWAP = "turnstile.services.publish.raise_floor", "turnstile.services.catalog.attempts.swap_head"
+NAMED, TICKET = "turnstile.delta.ratify.named_change", "turnstile.delta.ratify.ticket_change"
+FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.attempts.swap_head"
 
 
 def _refused_means_won() -> Any:
@@ -53,7 +53,7 @@ def _refused_means_won() -> Any:
         def looks_won(self: Ratifier, table_id: str, proposal: Any, only_judge: Any = None) -> Any:
             answer = attempt(self, table_id, proposal, only_judge)
             if type(answer).__name__ == "Conflict" and proposal.version is not None:
-                from turnstile.core.decision import Ratified
+                from turnstile.delta.core.decision import Ratified
 
                 return Ratified(None, proposal.version, answer.latest, "", replayed=True)
             return answer
@@ -92,7 +92,7 @@ def _premature_floor() -> Any:
 @contextmanager
 def _collects_above_the_floor() -> Iterator[None]:
     """Staged files go because they are old."""
-    gc = "turnstile.services.gc_staged."
+    gc = "turnstile.gc.gc_staged."
     with (
         swapped(gc + "staged_candidates", lambda _: lambda files, floor, carried: list(files)),
         swapped(gc + "staged_since", lambda _: lambda file, published, left: file.modified),
@@ -125,18 +125,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "identities are not remembered": (lambda: patch.object(IdentityIndex, "remember", lambda *_: None), "I3"),
     "a refused write looks won": (_refused_means_won, "I3"),
     "tickets are published as proposed": (
-        lambda: swapped("turnstile.services.content.final_bytes", lambda _: lambda place, raw: raw),
+        lambda: swapped("turnstile.delta.content.final_bytes", lambda _: lambda place, raw: raw),
         "I4",
     ),
     "gc: staged files above the floor": (_collects_above_the_floor, "I10"),
     "gc: age counts from creation": (
-        lambda: swapped(
-            "turnstile.services.gc_staged.staged_since", lambda _: lambda file, published, left: file.modified
-        ),
+        lambda: swapped("turnstile.gc.gc_staged.staged_since", lambda _: lambda file, published, left: file.modified),
         "I10",
     ),
     "gc: objs that a HEAD refers to": (
-        lambda: swapped("turnstile.services.gc_objs.InlineObjs._kept", lambda _: lambda self, key: (set(), set())),
+        lambda: swapped("turnstile.gc.gc_objs.InlineObjs._kept", lambda _: lambda self, key: (set(), set())),
         "I10",
     ),
 }

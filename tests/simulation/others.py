@@ -11,13 +11,13 @@ from tests.simulation.processes import Client, Sandbox, world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from tests.simulation.tree_auditor import HISTORY
-from turnstile.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
-from turnstile.core.gc_plan import Grace
-from turnstile.services.collect import Collector
-from turnstile.services.commits import Listing
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.publish import Publisher
-from turnstile.services.sweep import Sweeper
+from turnstile.delta.commits import Listing
+from turnstile.delta.publish import Publisher
+from turnstile.delta.sweep import Sweeper
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
+from turnstile.store.core.paths import published_path, staged_path
 
 Retryable = (OutcomeUnknown, Throttled, StorageFault, StateConflict)
 FOR_EVER = 10**15

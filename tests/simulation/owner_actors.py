@@ -12,7 +12,13 @@ from tests.simulation.ports import Process
 from tests.simulation.processes import world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import (
+from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.snowflake import parts_of
+from turnstile.coordination.ids import SnowflakeIds
+from turnstile.coordination.refs import NamedRefs, Written
+from turnstile.coordination.tasks import Running, Tasks
+from turnstile.coordination.updateables import Updateable, Updateables
+from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
     OutcomeUnknown,
@@ -20,13 +26,7 @@ from turnstile.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile.core.lease import Lease
-from turnstile.core.snowflake import parts_of
-from turnstile.services.ids import SnowflakeIds
-from turnstile.services.refs_api import NamedRefs, Written
-from turnstile.services.tasks import Running, Tasks
-from turnstile.services.updateables import Updateable, Updateables
-from turnstile.world import World
+from turnstile.store.world import World
 
 TERM: Final = 60 * SECOND
 _SKEWS: Final = (0, 0, -2, 1, -3 * SECOND, 70 * SECOND, -130 * SECOND)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.record import Violation, audits
-from turnstile.core import named_ref
-from turnstile.core.lease import Lease
-from turnstile.core.named_ref import NamedRef
-from turnstile.core.snowflake import parts_of
+from turnstile.coordination.core import named_ref
+from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.named_ref import NamedRef
+from turnstile.coordination.core.snowflake import parts_of
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

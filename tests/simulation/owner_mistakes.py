@@ -10,15 +10,15 @@ import msgspec
 
 from tests.simulation.mistakes import swapped, without
 from tests.simulation.past_mistakes import Plant, all_of
-from turnstile.core.lease import Lease
-from turnstile.core.snowflake import Issuer
-from turnstile.core.task import Task
-from turnstile.services.ids import SnowflakeIds
-from turnstile.services.leases import Leases
+from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.snowflake import Issuer
+from turnstile.coordination.core.task import Task
+from turnstile.coordination.ids import SnowflakeIds
+from turnstile.coordination.leases import Leases
 
-_LEASES: Final = "turnstile.services.leases.plans."
-_OBJECTS: Final = "turnstile.services.updateables.plans."
-_REFS: Final = "turnstile.services.refs_api.named_ref."
+_LEASES: Final = "turnstile.coordination.leases.plans."
+_OBJECTS: Final = "turnstile.coordination.updateables.plans."
+_REFS: Final = "turnstile.coordination.refs.named_ref."
 
 
 class _Endless(Issuer, frozen=True):
@@ -40,7 +40,7 @@ def _looks_at_no_end() -> Any:
 
     return all_of(
         lambda: patch.object(SnowflakeIds, "__init__", endless),
-        lambda: swapped("turnstile.services.ids.Issuer", lambda _: _Endless),
+        lambda: swapped("turnstile.coordination.ids.Issuer", lambda _: _Endless),
         lambda: patch.object(SnowflakeIds, "_extended", lambda *_: True),
     )()
 

@@ -15,9 +15,9 @@ from tests.simulation.plans import Plan
 from tests.simulation.scenario import Actor
 from tests.simulation.state import State
 from tests.simulation.task_auditor import TaskAuditor
-from turnstile.core import named_ref
-from turnstile.core.gc_plan import Grace
-from turnstile.services import ids
+from turnstile.coordination import ids
+from turnstile.coordination.core import named_ref
+from turnstile.gc.core_gc_plan import Grace
 
 KINDS: Final[dict[str, type[Owner]]] = {"ids": IdMaker, "task": TaskRunner, "adder": Adder, "ref": RefUser}
 

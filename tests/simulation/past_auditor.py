@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from tests.simulation.faults import MINUTE
 from tests.simulation.record import Violation, audits
 from tests.simulation.tree_auditor import SeenHead
-from turnstile.core.catalog_paths import Path, key_of, path_of
-from turnstile.core.entities import Entity, Namespace
-from turnstile.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
-from turnstile.core.snapshots import SNAPSHOT
-from turnstile_iceberg.metadata import parse
+from turnstile.catalog.core.entities import Entity, Namespace
+from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.paths import Path, key_of, path_of
+from turnstile.catalog.history.core_snapshots import SNAPSHOT
+from turnstile.iceberg.core.metadata import parse
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

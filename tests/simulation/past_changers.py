@@ -8,12 +8,12 @@ from tests.simulation.catalog_actors import NAMES as TABLES
 from tests.simulation.past_auditor import COUNTED, COUNTER, TOGETHER
 from tests.simulation.past_sandbox import PastActor, PastSandbox, Unanswered
 from tests.simulation.processes import CATALOG, NAMESPACE
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
-from turnstile.core.merging import Merge
-from turnstile_iceberg.commits import TableChange
-from turnstile_iceberg.requests import CreateTable
-from turnstile_iceberg.schema import Field, Schema
-from turnstile_iceberg.updates import SetProperties
+from turnstile.catalog.core.merging import Merge
+from turnstile.iceberg.commits import TableChange
+from turnstile.iceberg.core.requests import CreateTable
+from turnstile.iceberg.core.schema import Field, Schema
+from turnstile.iceberg.core.updates import SetProperties
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 
 SIDE: Final = "side"
 ICE: Final = ("ice",)

@@ -10,11 +10,11 @@ from tests.simulation.ports import Process
 from tests.simulation.processes import CATALOG, LIFE, world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import TurnstileError
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.collect import Collector
-from turnstile.services.collect_task import CollectTask
-from turnstile.services.tasks import Busy
+from turnstile.catalog.history.history import AsOf
+from turnstile.coordination.tasks import Busy
+from turnstile.gc.collect import Collector
+from turnstile.gc.collect_task import CollectTask
+from turnstile.store.core.errors import TurnstileError
 
 _NAMES: Final = ("spring", "summer")
 

@@ -9,12 +9,12 @@ from tests.simulation.past_changers import SIDE
 from tests.simulation.past_sandbox import PastActor, PastSandbox
 from tests.simulation.processes import CATALOG
 from tests.simulation.tree_auditor import SeenHead
-from turnstile.core.catalog_paths import key_of
-from turnstile.core.entities import NAMESPACE, Entity
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.snapshots import ALL
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.paging import from_text
+from turnstile.catalog.core.entities import NAMESPACE, Entity
+from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.history.core_snapshots import ALL
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.paging import from_text
+from turnstile.store.core.errors import InvalidRequest, NotFound
 
 _Page = tuple[list[tuple[str, Entity]], str | None, str]
 """Keys and entities, the token of the next page, and the HEAD if the answer tells it."""

@@ -11,19 +11,19 @@ from tests.simulation.past_auditor import PastAuditor
 from tests.simulation.ports import Process
 from tests.simulation.processes import LAKE, LIFE, TIGHT, Client, world_of
 from tests.simulation.state import State
-from turnstile.core.entities import TABLE
-from turnstile.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
-from turnstile.core.principal import OPERATOR
-from turnstile.services.catalog.clone import Cloner
-from turnstile.services.catalog.clone_delta import DeltaCopier
-from turnstile.services.catalog.services import build
-from turnstile.services.find import Finder
-from turnstile.services.limits import Limits
-from turnstile_iceberg.cloning import copiers
-from turnstile_iceberg.commits import Commits
-from turnstile_iceberg.context import Context
-from turnstile_iceberg.files import MetadataFiles
-from turnstile_iceberg.tables import Tables
+from turnstile.access.core.principal import OPERATOR
+from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.catalog.clone.cloner import Cloner
+from turnstile.catalog.core.entities import TABLE
+from turnstile.catalog.query.find import Finder
+from turnstile.catalog.services import build
+from turnstile.delta.limits import Limits
+from turnstile.iceberg.cloning import copiers
+from turnstile.iceberg.commits import Commits
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.iceberg.tables import Tables
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 
 T = TypeVar("T")
 BUSY: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE)

@@ -11,9 +11,9 @@ from tests.fakes.storage import FakeStorage
 from tests.simulation.faults import FREEZE, RESENT, Faults
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.core.plan import Change, Row, Write
-from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.writes import Change, Row, Write
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
 
 T = TypeVar("T")
 _ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE})
@@ -150,7 +150,7 @@ def _storage(what: str) -> Exception:
 
 
 class SimRefs:
-    """``turnstile.ports.Refs`` of one process."""
+    """``turnstile.store.ports.Refs`` of one process."""
 
     def __init__(self, process: Process) -> None:
         self._process, self._state = process, process.state
@@ -180,7 +180,7 @@ class SimRefs:
 
 
 class SimObjs:
-    """``turnstile.ports.Objs`` of one process."""
+    """``turnstile.store.ports.Objs`` of one process."""
 
     def __init__(self, process: Process) -> None:
         self._process, self._state = process, process.state
@@ -221,7 +221,7 @@ class SimObjs:
 
 
 class SimStorages:
-    """``turnstile.ports.Storages`` of one process."""
+    """``turnstile.store.ports.Storages`` of one process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -231,7 +231,7 @@ class SimStorages:
 
 
 class SimStorage:
-    """``turnstile.ports.LogStorage`` of one process."""
+    """``turnstile.store.ports.LogStorage`` of one process."""
 
     def __init__(self, process: Process, location: str) -> None:
         self._process, self._state, self._location = process, process.state, location

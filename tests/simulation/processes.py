@@ -12,27 +12,29 @@ from tests.simulation.faults import MINUTE, SECOND
 from tests.simulation.ports import Process, SimObjs, SimRefs, SimStorages
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.core.errors import OutcomeUnknown, TurnstileError
-from turnstile.core.spill import SpillLimits
-from turnstile.services import gc_files, load, materialise
-from turnstile.services.catalog.catalogs import Catalogs
-from turnstile.services.catalog.committer import Committer
-from turnstile.services.catalog.drop import Dropper
-from turnstile.services.catalog.namespaces import Namespaces
-from turnstile.services.catalog.reader import CatalogReader
-from turnstile.services.catalog.register import Registrar
-from turnstile.services.catalog.rename import Renamer
-from turnstile.services.catalog.staging import Staging
-from turnstile.services.catalog.store import CatalogStore
-from turnstile.services.catalog.zones import Zones
-from turnstile.services.commits import Commits
-from turnstile.services.limits import Limits
-from turnstile.services.load import Loader
-from turnstile.services.metadata import Snapshots
-from turnstile.services.outcome import Outcomes
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.world import World
+from turnstile.catalog import load
+from turnstile.catalog.catalogs import Catalogs
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.drop import Dropper
+from turnstile.catalog.load import Loader
+from turnstile.catalog.namespaces import Namespaces
+from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.register import Registrar
+from turnstile.catalog.rename import Renamer
+from turnstile.catalog.staging import Staging
+from turnstile.catalog.store import CatalogStore
+from turnstile.catalog.zones import Zones
+from turnstile.delta import materialise
+from turnstile.delta.commits import Commits
+from turnstile.delta.limits import Limits
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.gc import gc_files
+from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.store.world import World
 
 T = TypeVar("T")
 TIMEOUT = 30 * SECOND

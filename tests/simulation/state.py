@@ -13,10 +13,10 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler, Task
 from tests.simulation.tree_auditor import HISTORY, TreeAuditor
-from turnstile.core.gc_plan import Grace
-from turnstile.core.keys import Space
-from turnstile.core.plan import Write
-from turnstile.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
 
 Watcher = Callable[[dict[str, Any] | None, dict[str, Any] | None], None]
 """Told of a row before and after a change."""

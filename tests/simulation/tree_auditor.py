@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.faults import HOUR
 from tests.simulation.record import Violation, audits
-from turnstile.core.entities import Entity, decode
-from turnstile.core.gc_plan import SETTLED_MS
-from turnstile.core.head import PINNED
-from turnstile.core.index import Index, IndexEntry, unpack
-from turnstile.core.snapshots import ALL, SNAPSHOT, Snapshot
-from turnstile.core.tree import CatalogCommit, Tree, decode_commit
+from turnstile.catalog.core.entities import Entity, decode
+from turnstile.catalog.core.index import Index, IndexEntry, unpack
+from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit
+from turnstile.catalog.history.core_snapshots import ALL, SNAPSHOT, Snapshot
+from turnstile.delta.core.head import PINNED
+from turnstile.gc.core_gc_plan import SETTLED_MS
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from tests.fakes.world import FakeWorld
-from turnstile.core.errors import OutcomeUnknown, StorageFault
-from turnstile.world import World
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault
+from turnstile.store.world import World
 
 How = Literal["before", "after", "unsent", "lost"]
 CRASHES: tuple[How, ...] = ("before", "after")

@@ -8,22 +8,22 @@ import pytest
 
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
-from turnstile.core.catalog_paths import fold, path_of
-from turnstile.core.catalog_rows import RECENT
-from turnstile.core.entities import TABLE, decode, kind_of
-from turnstile.core.errors import TurnstileError
-from turnstile.core.head import PINNED, TableHead
-from turnstile.core.index import Index, unpack
-from turnstile.core.location_rows import Location
-from turnstile.core.locations import ancestors
-from turnstile.core.plan import Change, Row, Set
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree, decode_commit
-from turnstile.services import bootstrap
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.limits import Limits
-from turnstile.services.paths import published_path
-from turnstile.world import World
+from turnstile.catalog import bootstrap
+from turnstile.catalog.core.catalog_rows import RECENT
+from turnstile.catalog.core.entities import TABLE, decode, kind_of
+from turnstile.catalog.core.index import Index, unpack
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.core.paths import fold, path_of
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree, decode_commit
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.delta.limits import Limits
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.locations import ancestors
+from turnstile.store.core.paths import published_path
+from turnstile.store.core.writes import Change, Row, Set
+from turnstile.store.world import World
 
 LAKE = "file:///lake"
 

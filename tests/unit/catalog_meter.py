@@ -16,16 +16,16 @@ from typing import Any
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_kit import LAKE, staged
 from turnstile.adapters.dynamo.rows import model_of, to_item
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity, Table
-from turnstile.core.obj_types import COMMIT
-from turnstile.core.plan import Check, Row, Write
-from turnstile.ports import Obj
-from turnstile.services import bootstrap
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.commits import Commits
-from turnstile.services.load import Loader
+from turnstile.catalog import bootstrap
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, Table
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.load import Loader
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.commits import Commits
+from turnstile.store.core.obj_types import COMMIT
+from turnstile.store.core.writes import Check, Row, Write
+from turnstile.store.ports import Obj
 
 MAIN = ("main", ("default",))
 SIZES = (10, 1_000, 100_000)

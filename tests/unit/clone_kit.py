@@ -9,25 +9,25 @@ import msgspec
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import head_of
-from turnstile.core.catalog_paths import Path
-from turnstile.core.decision import Ratified
-from turnstile.core.entities import TABLE
-from turnstile.core.head import PINNED
-from turnstile.core.iceberg_entities import IcebergTable
-from turnstile.core.principal import OPERATOR
-from turnstile.core.tree import Tree
-from turnstile.services.catalog.clone import Cloned, Cloner, Judge
-from turnstile.services.catalog.clone_delta import DeltaCopier
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile_iceberg import requests
-from turnstile_iceberg.cloning import copiers
-from turnstile_iceberg.context import Context
-from turnstile_iceberg.files import MetadataFiles
-from turnstile_iceberg.tables import Tables
+from turnstile.access.core.principal import OPERATOR
+from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.catalog.clone.cloner import Cloned, Cloner, Judge
+from turnstile.catalog.core.entities import TABLE
+from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.head import PINNED
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.iceberg.cloning import copiers
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.core import requests
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.iceberg.tables import Tables
+from turnstile.store.core.paths import published_path
 
 SCHEMA = {
     "type": "struct",

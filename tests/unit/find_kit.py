@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tests.unit.catalog_kit import LAKE, fakes, fresh
-from turnstile.core.catalog_paths import Path, fold
-from turnstile.core.entities import Entity, External, Namespace, Table, kind_of
-from turnstile.core.head import new_head_row
-from turnstile.core.metadata import MetadataSnapshot
-from turnstile.core.path_query.query import ATTRIBUTES, Query, Subject, Value, holds
-from turnstile.core.plan import Insert, new_row
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.find import Finder
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, External, Namespace, Table, kind_of
+from turnstile.catalog.core.paths import Path, fold
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.query.core.query import ATTRIBUTES, Query, Subject, Value, holds
+from turnstile.catalog.query.find import Finder
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import new_head_row
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.store.core.writes import Insert, new_row
 
 CREATED = 1_770_000_000_000
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from tests.fakes.world import FakeWorld
 from tests.unit.publish_kit import Table
-from turnstile.core.catalog_rows import new_staging
-from turnstile.core.gc_plan import HOUR_MS, KINDS, Grace
-from turnstile.core.positions import positioned
-from turnstile.services.collect import Collector, Report
-from turnstile.services.content import content_of
-from turnstile.services.faults import Faults, no_faults
+from turnstile.catalog.core.catalog_rows import new_staging
+from turnstile.delta.content import content_of
+from turnstile.delta.core.positions import positioned
+from turnstile.gc.collect import Collector, Report
+from turnstile.gc.core_gc_plan import HOUR_MS, KINDS, Grace
+from turnstile.store.faults import Faults, no_faults
 
 DAY = 24 * HOUR_MS
 GRACE = Grace(staged=DAY, staging=DAY, dropped=7 * DAY, objs=2 * DAY)

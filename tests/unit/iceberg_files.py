@@ -22,7 +22,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
-from turnstile_iceberg.snapshots import Snapshot
+from turnstile.iceberg.core.snapshots import Snapshot
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "region", StringType(), required=False))
 

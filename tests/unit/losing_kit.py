@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.fakes.refs import FakeRefs
-from turnstile.core.errors import OutcomeUnknown
-from turnstile.core.plan import Write
-from turnstile.ports import Accepted, Rejected
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, Rejected
 
 
 class Losing(FakeRefs):

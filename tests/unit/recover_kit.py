@@ -10,15 +10,15 @@ from tests.fakes.heads import recount
 from tests.fakes.refs import clone
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.content import read_content
-from turnstile.core.metadata import first_snapshot
-from turnstile.core.plan import Row
-from turnstile.services.faults import no_faults
-from turnstile.services.metadata import Snapshots
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Published, Publisher
-from turnstile.services.recover import Recoverer
-from turnstile.services.repair import Diagnosis, Repairer
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Published, Publisher
+from turnstile.delta.recover import Recoverer
+from turnstile.delta.repair import Diagnosis, Repairer
+from turnstile.store.core.writes import Row
+from turnstile.store.faults import no_faults
 
 
 def with_metadata() -> Table:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.core import access_rules as rules
-from turnstile.core.access import (
+from turnstile.access.authorizer import allowed
+from turnstile.access.core import rules
+from turnstile.access.core.access import (
     GRANTABLE,
     MAX_PRINCIPALS,
     NOBODY,
@@ -24,10 +25,9 @@ from turnstile.core.access import (
     check_privileges,
     owner_for,
 )
-from turnstile.core.access_rules import Chain, Rule, may_know_missing, padded, permitted
-from turnstile.core.errors import InvalidRequest, TooLarge
-from turnstile.core.principal import OPERATOR, Principal
-from turnstile.services.access import allowed
+from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.access.core.rules import Chain, Rule, may_know_missing, padded, permitted
+from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ANN = Principal("ann", frozenset({"team"}))
 TABLE_RULES = [*rules.TABLE_RULES]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.functional.lambda_kit import LIMIT, payload
-from turnstile.core.answer_size import MOST, PAGE, Room, told, within
+from turnstile.store.core.answer_size import MOST, PAGE, Room, told, within
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('\x00\x01\x1f"\\\n\u2028\u2029\x7f'), max_size=40)
 VALUES = st.recursive(

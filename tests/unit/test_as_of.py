@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.core.as_of import AsOf, parse, to_text
-from turnstile.core.catalog_paths import fold
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.names import MAX_VERSION
-from turnstile_iceberg import naming
+from turnstile.catalog.core.paths import fold
+from turnstile.catalog.history.core_as_of import AsOf, parse, to_text
+from turnstile.iceberg.core import naming
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import MAX_VERSION
 
 NAMES = st.from_regex(r"[A-Za-z0-9_@-]{1,40}", fullmatch=True)
 NUMBERS = st.integers(0, MAX_VERSION)

@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.catalog_kit import LAKE, create, fakes, fresh, head_of
 from tests.unit.gc_kit import collect, days
-from turnstile.core.errors import StateConflict
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.publish import Publisher
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.errors import StateConflict
 
 OTHER = "file:///other/lake"
 

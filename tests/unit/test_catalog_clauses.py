@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from tests.fakes.refs import FakeRefs
-from turnstile.core import catalog_heads, catalog_rows, clone_holds, clones, import_claims, location_rows
-from turnstile.core.catalog_rows import CatalogHead
-from turnstile.core.head import TableHead, new_head_row
-from turnstile.core.keys import Space
-from turnstile.core.plan import Row, Write
-from turnstile.ports import Accepted, Rejected
+from turnstile.catalog.clone import core as clones
+from turnstile.catalog.core import catalog_rows, clone_holds, import_claims, location_rows
+from turnstile.catalog.core import table_heads as catalog_heads
+from turnstile.catalog.core.catalog_rows import CatalogHead
+from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Row, Write
+from turnstile.store.ports import Accepted, Rejected
 
 SPACE = Space("test")
 PLACE = "s3://b/x/t"

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.catalog_kit import create, fakes, fresh
 from tests.unit.clone_kit import clone, commit, iceberg_table
 from tests.unit.test_catalog_costs import counted, filled
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
 
 
 def lake(tables: int, commits: int = 1) -> CatalogServices:

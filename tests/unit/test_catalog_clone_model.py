@@ -14,13 +14,20 @@ from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of
 from tests.unit.clone_kit import check_shown, clone, commit
 from tests.unit.gc_kit import DAY
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict, TurnstileError
-from turnstile.core.gc_plan import Grace
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Collector
-from turnstile.services.paths import published_path
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    TurnstileError,
+)
+from turnstile.store.core.paths import published_path
 
 Path = tuple[str, ...]
 spaces = st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2).map(tuple)

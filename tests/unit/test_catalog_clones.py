@@ -10,21 +10,28 @@ import pytest
 from tests.fakes import delta
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from tests.unit.clone_kit import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
-from turnstile.core.decision import Refused
-from turnstile.core.entities import CloneOf, External, Namespace, Table
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
-from turnstile.core.metadata import Beside, MetadataSnapshot
-from turnstile.services.catalog import clone_plan
-from turnstile.services.catalog.clone import Cloned
-from turnstile.services.catalog.once import Once
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.commits import Commits
-from turnstile.services.describing import Describer
-from turnstile.services.load import Loaded, Loader
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.ratify import Ratifier
-from turnstile.services.repair import Repairer
-from turnstile.services.transfer.exporting import Exporter
+from turnstile.catalog.clone import clone_plan
+from turnstile.catalog.clone.cloner import Cloned
+from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
+from turnstile.catalog.describing import Describer
+from turnstile.catalog.load import Loaded, Loader
+from turnstile.catalog.once import Once
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.commits import Commits
+from turnstile.delta.core.decision import Refused
+from turnstile.delta.core.metadata import Beside, MetadataSnapshot
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.repair import Repairer
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotFound,
+    StateConflict,
+    TooLarge,
+    UnsupportedTable,
+)
+from turnstile.transfer.exports import Exporter
 
 WIDER = delta.SCHEMA.replace('"id"', '"wider"')
 

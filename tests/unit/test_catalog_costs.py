@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, staged
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity, Table
-from turnstile.core.head import new_head_row
-from turnstile.core.metadata import MetadataSnapshot
-from turnstile.core.plan import Insert, new_row
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, Table
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import new_head_row
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.store.core.writes import Insert, new_row
 
 MAIN = ("main", ("default",))
 SIZES = (0, 10, 1000, pytest.param(3000, marks=pytest.mark.slow))

@@ -12,9 +12,9 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names, staged
-from turnstile.core.errors import AlreadyExists, NotFound, OutcomeUnknown
-from turnstile.services import bootstrap
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog import bootstrap
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown
 
 MAIN = ("main", ("default",))
 

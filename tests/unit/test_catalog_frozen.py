@@ -12,16 +12,16 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
 from tests.unit.test_gc_history import GRACE, collect, put, whole
-from turnstile.core.entities import Namespace
-from turnstile.core.errors import StateConflict, Throttled
-from turnstile.core.gc_plan import HOUR_MS, SETTLED_MS, Grace
-from turnstile.core.request_rows import KEPT_S
-from turnstile.services.catalog.attempts import OUTLIVED_MS
-from turnstile.services.catalog.change import Edit, View
-from turnstile.services.catalog.once import Once
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.collect import Collector
-from turnstile.services.limits import Limits
+from turnstile.catalog.attempts import OUTLIVED_MS
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.core.request_rows import KEPT_S
+from turnstile.catalog.once import Once
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.limits import Limits
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import HOUR_MS, SETTLED_MS, Grace
+from turnstile.store.core.errors import StateConflict, Throttled
 
 LIMITS = Limits(history_ms=GRACE.history)
 KEY = "test/request/main/k"

@@ -10,10 +10,10 @@ import pytest
 from tests.functional.import_kit import PLACE, Legacy
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names
-from turnstile.core.entities import External
-from turnstile.core.errors import StateConflict
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.transfer.importing import Importer
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import StateConflict
+from turnstile.transfer.importing import Importer
 
 MAIN = ("main", ("default",))
 

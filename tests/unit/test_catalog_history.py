@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_kit import create, fakes, fresh, names
 from tests.unit.test_catalog_costs import counted
-from turnstile.core.ancestry import ancestors, parents_after
-from turnstile.core.entities import Namespace
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.ancestry import ancestors, parents_after
+from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import InvalidRequest, NotFound
 
 MAIN = ("main", ("default",))
 

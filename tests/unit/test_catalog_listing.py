@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.catalog_kit import create, fakes, fresh, names
-from turnstile.core.entities import Namespace
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.paging import SKEW_MS, TOKEN_MS
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.paging import SKEW_MS, TOKEN_MS
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import InvalidRequest, NotFound
 
 MAIN = ("main", ("default",))
 

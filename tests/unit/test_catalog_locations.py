@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.refs import FakeRefs
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.keys import Space
-from turnstile.core.location_rows import Location, claim, conflict, keys_above, owner_row, release
-from turnstile.core.locations import ancestors, is_root, managed_location, normalise, overlap
-from turnstile.ports import AllAccepted, SomeRejected
+from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above, owner_row, release
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.keys import Space
+from turnstile.store.core.locations import ancestors, is_root, managed_location, normalise, overlap
+from turnstile.store.ports import AllAccepted, SomeRejected
 
 SPACE = Space("test")
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.unit.catalog_kit import LAKE, complete, fakes, fresh
 from tests.unit.test_catalog_races import at_once
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.merging import Merge, merged
-from turnstile.services.catalog.services import build
+from turnstile.catalog.core.merging import Merge, merged
+from turnstile.catalog.services import build
+from turnstile.store.core.errors import InvalidRequest, NotFound
 
 numbers = st.integers(-(2**40), 2**40)
 

@@ -11,9 +11,16 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.examples import examples
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, write_zero
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict, TurnstileError
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    TurnstileError,
+)
 
 levels = st.sampled_from(["a", "A", "b", "c-d"])
 namespaces = st.lists(levels, min_size=1, max_size=2).map(tuple)

@@ -9,18 +9,18 @@ from tests.unit.catalog_kit import LAKE, create, fakes, fresh
 from tests.unit.find_kit import Thing, finder, made
 from tests.unit.gc_kit import DAY, days
 from tests.unit.test_catalog_costs import counted
-from turnstile.core.as_of import AsOf
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Namespace, Table
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.gc_plan import Grace
-from turnstile.core.iceberg_entities import IcebergTable
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.listing import Page
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.limits import Limits
-from turnstile.world import World
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Namespace, Table
+from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.listing import Page
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.limits import Limits
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.world import World
 
 MAIN = ("main", ("default",))
 GRACE = Grace(history=2 * DAY)

@@ -14,22 +14,22 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.examples import examples
 from tests.unit.catalog_kit import LAKE, fakes, fresh
 from tests.unit.gc_kit import DAY
-from turnstile.core.access import Access, Grant, Privilege
-from turnstile.core.access_rules import use_catalog
-from turnstile.core.as_of import AsOf
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Namespace, Table
-from turnstile.core.errors import NotFound
-from turnstile.core.gc_plan import HOUR_MS, Grace
-from turnstile.core.principal import Principal
-from turnstile.core.spill import SpillLimits
-from turnstile.services.access import AccessControl, Need, Target
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.collect import Collector
-from turnstile.services.find import Finder
-from turnstile.services.limits import Limits
-from turnstile.world import World
+from turnstile.access.authorizer import AccessControl, Need, Target
+from turnstile.access.core.access import Access, Grant, Privilege
+from turnstile.access.core.principal import Principal
+from turnstile.access.core.rules import use_catalog
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Namespace, Table
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.query.find import Finder
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.limits import Limits
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.store.core.errors import NotFound
+from turnstile.store.world import World
 
 MAIN = ("main", ("default",))
 GRACE = Grace(history=2 * DAY)

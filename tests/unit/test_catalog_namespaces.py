@@ -6,12 +6,12 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge
-from turnstile.core.plan import Change, Set
-from turnstile.services import bootstrap
-from turnstile.services.catalog.drop_namespace import AT_ONCE
-from turnstile.services.catalog.namespaces import MAX_LEVELS
-from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.catalog import bootstrap
+from turnstile.catalog.drop_namespace import AT_ONCE
+from turnstile.catalog.namespaces import MAX_LEVELS
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge
+from turnstile.store.core.writes import Change, Set
 
 
 def listed(services: CatalogServices, *parent: str) -> list[str]:

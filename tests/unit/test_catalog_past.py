@@ -9,10 +9,16 @@ import pytest
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
-from turnstile.core.catalog_heads import restore_head
-from turnstile.core.catalog_rows import RECENT
-from turnstile.core.entities import External
-from turnstile.core.errors import (
+from turnstile.catalog.core.catalog_rows import RECENT
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.table_heads import restore_head
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.gc.collect import Collector
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
     NotFound,
@@ -21,13 +27,7 @@ from turnstile.core.errors import (
     TooLarge,
     TurnstileError,
 )
-from turnstile.core.gc_plan import Grace
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Collector
+from turnstile.store.ports import Accepted, Rejected
 
 MAIN = ("main", ("default",))
 GRACE = Grace(history=7 * DAY, dropped=7 * DAY)
@@ -130,7 +130,7 @@ def test_snapshots_have_names_of_their_own_and_hide_from_every_listing() -> None
 def test_a_snapshot_of_more_tables_than_fit_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     services = fresh()
     create(services, "t")
-    monkeypatch.setattr("turnstile.services.catalog.snapshots.MAX_BYTES", 100)
+    monkeypatch.setattr("turnstile.catalog.history.snapshots.MAX_BYTES", 100)
     with pytest.raises(TooLarge) as refused:
         services.named.create("main", "a")
     assert refused.value.remedy
@@ -214,7 +214,7 @@ def test_what_has_no_head_of_its_own_is_not_dropped_by_going_back() -> None:
 
 
 def test_more_tables_than_one_transaction_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile.services.catalog.reset.AT_ONCE", 2)
+    monkeypatch.setattr("turnstile.catalog.history.reset.AT_ONCE", 2)
     services = fresh()
     head = now(services)
     for n in range(3):

@@ -13,11 +13,11 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names, staged
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
-from turnstile.core.tree import decode_commit
-from turnstile.services import bootstrap
-from turnstile.services.catalog.register import Registered
-from turnstile.services.catalog.services import CatalogServices, build
+from turnstile.catalog import bootstrap
+from turnstile.catalog.core.tree import decode_commit
+from turnstile.catalog.register import Registered
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 
 THREADS = 8
 MAIN = ("main", ("default",))

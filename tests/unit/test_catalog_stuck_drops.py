@@ -12,17 +12,17 @@ from tests.fakes import delta
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, refused
 from tests.unit.clone_kit import check_shown, clone
-from turnstile.core.decision import Ratified, Refused
-from turnstile.core.errors import OutcomeUnknown, StateConflict
-from turnstile.core.plan import Change, Set
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.outcome import Outcomes
-from turnstile.services.paths import staged_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import PATIENCE_MS, Publisher
-from turnstile.services.ratify import Ratifier
-from turnstile.services.transfer.exporting import Exporter
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decision import Ratified, Refused
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import PATIENCE_MS, Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict
+from turnstile.store.core.paths import staged_path
+from turnstile.store.core.writes import Change, Set
+from turnstile.transfer.exports import Exporter
 
 MAIN = ("main", ("default",))
 STAGED = "00000000000000000003.aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa.json"

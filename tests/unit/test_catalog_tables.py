@@ -16,14 +16,14 @@ from tests.unit.catalog_kit import (
     staged,
     write_zero,
 )
-from turnstile.core.errors import (
+from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
     PermissionDenied,
     StateConflict,
 )
-from turnstile.core.principal import OPERATOR, Principal
-from turnstile.services.catalog.services import CatalogServices
 
 MAIN = ("main", ("default",))
 

@@ -12,16 +12,16 @@ from tests.fakes.storage import FakeClock, FakeIds
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import complete, fakes, fresh
 from tests.unit.test_catalog_races import at_once, widen
-from turnstile.core.catalog_paths import Path
-from turnstile.core.catalog_rows import CatalogHead, take_turn
-from turnstile.core.entities import Entity, Namespace
-from turnstile.core.errors import StateConflict
-from turnstile.core.tree import Tree
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.catalog.backoff import Backoff
-from turnstile.services.catalog.change import Edit, View
-from turnstile.services.catalog.committer import Committer
-from turnstile.services.catalog.turns import HOLD_MS, Line
+from turnstile.catalog.backoff import Backoff
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.catalog_rows import CatalogHead, take_turn
+from turnstile.catalog.core.entities import Entity, Namespace
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.turns import HOLD_MS, Line
+from turnstile.store.core.errors import StateConflict
+from turnstile.store.ports import Accepted, Rejected
 
 KEY = "test/catalog/main"
 

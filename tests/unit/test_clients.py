@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.fakes.world import FakeWorld, fake_world
-from turnstile.core.client_rows import Client, delete_client, rotate_secret
-from turnstile.core.errors import InvalidRequest, NotFound, StateConflict
-from turnstile.core.keys import Space
-from turnstile.core.plan import Write
-from turnstile.core.principal import OPERATOR, Principal
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.clients import MAX_KEEP_S, Clients, Registered
-from turnstile.services.hashing import SALT_BYTES, hashed, matches
+from turnstile.access.clients import MAX_KEEP_S, Clients, Registered
+from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
+from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.access.hashing import SALT_BYTES, hashed, matches
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, Rejected
 
 
 def make() -> tuple[Clients, FakeWorld]:

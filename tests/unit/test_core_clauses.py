@@ -9,7 +9,10 @@ import pytest
 
 from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from tests.fakes.refs import applied, clone, holds
-from turnstile.core.catalog_heads import (
+from turnstile.catalog.core.catalog_rows import CatalogHead, new_catalog, new_staging, swap_head, use_staging
+from turnstile.catalog.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
+from turnstile.catalog.core.location_rows import claim, owner_row, release
+from turnstile.catalog.core.table_heads import (
     describe_head,
     drop_head,
     drop_published_head,
@@ -18,16 +21,13 @@ from turnstile.core.catalog_heads import (
     rename_head,
     stay_head,
 )
-from turnstile.core.catalog_rows import CatalogHead, new_catalog, new_staging, swap_head, use_staging
-from turnstile.core.floor import raise_floor
-from turnstile.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
-from turnstile.core.head import ROW_BUDGET, TableHead
-from turnstile.core.keys import Space
-from turnstile.core.location_rows import claim, owner_row, release
-from turnstile.core.plan import Change, Erase, Insert, Row, Write
-from turnstile.core.ratify import named_change, ticket_change
-from turnstile.core.recover import adopt, begin_recovery, end_recovery, give_up_recovery
-from turnstile.core.stuck import mark_stuck, mark_unstuck
+from turnstile.delta.core.floor import raise_floor
+from turnstile.delta.core.head import ROW_BUDGET, TableHead
+from turnstile.delta.core.ratify import named_change, ticket_change
+from turnstile.delta.core.recover import adopt, begin_recovery, end_recovery, give_up_recovery
+from turnstile.delta.core.stuck import mark_stuck, mark_unstuck
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
 
 SPACE = Space("test")
 MINE: dict[str, Any] = {"table_id": "t", "catalog": "main", "now": 1}

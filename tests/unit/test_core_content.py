@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.fakes import delta
-from turnstile.core.content import read_content
-from turnstile.core.errors import InvalidCommit
-from turnstile.core.names import MAX_ROW_ID
+from turnstile.delta.core.content import read_content
+from turnstile.store.core.errors import InvalidCommit
+from turnstile.store.core.names import MAX_ROW_ID
 
 INFO = delta.info("t", 5)
 MARK = {

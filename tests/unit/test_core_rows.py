@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.refs import FakeRefs, applied
-from turnstile.core.errors import AlreadyExists, StateConflict
-from turnstile.core.named_ref import (
+from turnstile.api.http.errors import MOST
+from turnstile.catalog.core.request_rows import Remembered, remember
+from turnstile.coordination.core.named_ref import (
     DELETED,
     LIVE,
     NamedRef,
@@ -18,11 +19,10 @@ from turnstile.core.named_ref import (
     swap,
     token_of,
 )
-from turnstile.core.plan import Change, Row
-from turnstile.core.ref_rights import OWN, READ
-from turnstile.core.request_rows import Remembered, remember
-from turnstile.ports import Accepted, Rejected
-from turnstile_http.errors import MOST
+from turnstile.coordination.core.ref_rights import OWN, READ
+from turnstile.store.core.errors import AlreadyExists, StateConflict
+from turnstile.store.core.writes import Change, Row
+from turnstile.store.ports import Accepted, Rejected
 
 FIRST = create("k", "r", "v0", "q0", 1).row
 GONE = applied(FIRST, delete("k", FIRST["token"], "q1", 2).actions)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.fakes import delta
 from tests.fakes.heads import START_ICT, empty_row, floored, must, named, ticket
-from turnstile.core.content import read_content
-from turnstile.core.head import TableHead
-from turnstile.core.positions import Positioned, positioned
-from turnstile.core.ticket import final_bytes
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.positions import Positioned, positioned
+from turnstile.delta.core.ticket import final_bytes
 
 MARK = {
     "domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":-1}', "removed": False}

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.unit.docs_kit import ROOT, snippets
-from turnstile.core.errors import NotFound
-from turnstile_http.errors import STATUS
+from turnstile.api.http.errors import STATUS
+from turnstile.store.core.errors import NotFound
 
 DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))

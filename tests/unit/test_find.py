@@ -13,18 +13,18 @@ from tests.examples import examples
 from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.find_kit import Thing, entity, finder, found, made, naive
 from tests.unit.test_catalog_costs import counted
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity
-from turnstile.core.errors import InvalidRequest, NotFound
-from turnstile.core.iceberg_entities import IcebergTable
-from turnstile.core.path_query.parser import parse
-from turnstile.core.path_query.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
-from turnstile.core.path_query.text import to_text
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree
-from turnstile.services import find
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.paging import TOKEN_MS
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.paging import TOKEN_MS
+from turnstile.catalog.query import find
+from turnstile.catalog.query.core.parser import parse
+from turnstile.catalog.query.core.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
+from turnstile.catalog.query.core.text import to_text
+from turnstile.store.core.errors import InvalidRequest, NotFound
 
 # -- the same answers as the obvious way --------------------------------------------------------------------------
 

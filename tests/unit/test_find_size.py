@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.catalog_meter import Metered, filled
 from tests.unit.find_kit import finder
-from turnstile.services.find import LOOKS
+from turnstile.catalog.query.find import LOOKS
 
 pytestmark = pytest.mark.slow
 

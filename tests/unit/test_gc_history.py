@@ -14,19 +14,19 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import RowSegments, create, fakes, fresh
 from tests.unit.gc_kit import DAY, days, everything
-from turnstile.core.bloom import BloomFilter
-from turnstile.core.catalog_rows import RECENT, drop_catalog, forget_catalog
-from turnstile.core.entities import Namespace, decode
-from turnstile.core.errors import NotFound
-from turnstile.core.gc_plan import HOUR_MS, Grace
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree, decode_commit
-from turnstile.ports import AllAccepted, Rejected
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Collector, Report
-from turnstile.world import World
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.catalog_rows import RECENT, drop_catalog, forget_catalog
+from turnstile.catalog.core.entities import Namespace, decode
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree, decode_commit
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.gc.collect import Collector, Report
+from turnstile.gc.core_bloom import BloomFilter
+from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.store.core.errors import NotFound
+from turnstile.store.ports import AllAccepted, Rejected
+from turnstile.store.world import World
 
 GRACE = Grace(history=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)

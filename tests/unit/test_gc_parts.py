@@ -11,16 +11,16 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_faults import Crash
 from tests.unit.catalog_kit import complete, create, fakes, fresh
 from tests.unit.gc_kit import DAY, days, everything
-from turnstile.adapters.parts import is_part, owner_of
-from turnstile.core.entities import Namespace
-from turnstile.core.errors import NotFound
-from turnstile.core.gc_plan import HOUR_MS, Grace
-from turnstile.core.spill import SpillLimits
-from turnstile.core.tree import Tree
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
-from turnstile.services.collect import Collector, Report
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.gc.collect import Collector, Report
+from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.store.core.errors import NotFound
+from turnstile.store.parts import is_part, owner_of
 
 GRACE = Grace(history=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)
@@ -29,7 +29,7 @@ TIGHT = SpillLimits(embedded=150, segment=300)
 @pytest.fixture(autouse=True)
 def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 100 bytes: most commits, segments and entities are in parts."""
-    monkeypatch.setattr("turnstile.adapters.parts.OBJ_BUDGET", 100)
+    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", 100)
 
 
 def collect(world: FakeWorld, *, dry_run: bool = False) -> Report:

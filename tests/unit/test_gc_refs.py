@@ -14,10 +14,10 @@ from tests.fakes.racing import before_next_write
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import Crash
 from tests.unit.gc_kit import DAY, days, everything
-from turnstile.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
-from turnstile.core.gc_plan import Grace
-from turnstile.services.collect import Collector, Report
-from turnstile.services.refs_api import NamedRefs
+from turnstile.coordination.refs import NamedRefs
+from turnstile.gc.collect import Collector, Report
+from turnstile.gc.core_gc_plan import Grace
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 
 GRACE = Grace(refs=30 * DAY)
 

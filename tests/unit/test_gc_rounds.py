@@ -11,15 +11,15 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import GRACE, collect, days, stage_table
 from tests.unit.publish_kit import Table, table_id
-from turnstile.core.gc_plan import KINDS
-from turnstile.core.plan import Row
-from turnstile.services import collect as module
-from turnstile.services.collect import Collector, Place, Report
-from turnstile.services.collect_task import TASK, CollectTask
-from turnstile.services.publish import Publisher
-from turnstile.services.rounds import rows_between
-from turnstile.services.sweep import Sweeper
-from turnstile.services.tasks import Tasks
+from turnstile.coordination.tasks import Tasks
+from turnstile.delta.publish import Publisher
+from turnstile.delta.sweep import Sweeper
+from turnstile.gc import collect as module
+from turnstile.gc.collect import Collector, Place, Report
+from turnstile.gc.collect_task import TASK, CollectTask
+from turnstile.gc.core_gc_plan import KINDS
+from turnstile.store.core.writes import Row
+from turnstile.store.rounds import rows_between
 
 TERM_MS = 900_000
 

@@ -9,9 +9,9 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import stage_table
 from tests.unit.publish_kit import Table, table_id
-from turnstile.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
-from turnstile.core.plan import Row
-from turnstile.ports import Accepted, Rejected
+from turnstile.catalog.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Accepted, Rejected
 
 ID = table_id(7)
 

@@ -15,15 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.auth_kit import KEY, Issuer, judge, jwk, token
-from turnstile.core.errors import NotAuthenticated
-from turnstile.core.principal import OPERATOR, Principal
-from turnstile_http.auth import verdict
-from turnstile_http.auth.bearer import MAX_TOKEN, Bearer, Open
-from turnstile_http.auth.judged import Judge, Judged
-from turnstile_http.auth.own import OwnTokens
-from turnstile_http.auth.settings import AuthSettings, authentication, read
-from turnstile_http.auth.static import StaticTokens, fingerprint
-from turnstile_http.settings import BadSetting
+from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.api.auth import verdict
+from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open
+from turnstile.api.auth.judged import Judge, Judged
+from turnstile.api.auth.own import OwnTokens
+from turnstile.api.auth.settings import AuthSettings, authentication, read
+from turnstile.api.auth.static import StaticTokens, fingerprint
+from turnstile.api.http.env import BadSetting
+from turnstile.store.core.errors import NotAuthenticated
 
 ROOT = Path(__file__).parents[2]
 READER = Principal("reader", frozenset({"analysts"}))

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.auth_kit import ISSUER, Issuer, Ticks, judge, jwk, token
-from turnstile.core.errors import NotAuthenticated
-from turnstile_http.auth import jwks
-from turnstile_http.auth.fetching import MAX_BYTES, Unreachable, fetch_json
-from turnstile_http.auth.jwks import FRESH_S, PAUSE_S, RETRY_S, STALE_S, IssuerKeys
-from turnstile_http.errors import AuthenticationUnavailable
+from turnstile.api.auth import jwks
+from turnstile.api.auth.fetching import MAX_BYTES, Unreachable, fetch_json
+from turnstile.api.auth.jwks import FRESH_S, PAUSE_S, RETRY_S, STALE_S, IssuerKeys
+from turnstile.api.http.errors import AuthenticationUnavailable
+from turnstile.store.core.errors import NotAuthenticated
 
 
 def keys(issuer: Issuer, ticks: Ticks) -> IssuerKeys:

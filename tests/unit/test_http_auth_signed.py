@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.auth_kit import AUDIENCE, ISSUER, KEY, Issuer, claims, judge, jwk, pem, private, raw, token
-from turnstile.core.errors import NotAuthenticated
-from turnstile.core.principal import Principal
-from turnstile_http.auth.own import OwnTokens
-from turnstile_http.auth.settings import SigningKey
+from turnstile.access.core.principal import Principal
+from turnstile.api.auth.own import OwnTokens
+from turnstile.api.auth.settings import SigningKey
+from turnstile.store.core.errors import NotAuthenticated
 
 
 class FromNow(int):
@@ -162,7 +162,7 @@ def test_i12_what_our_key_signed_is_not_yet_an_access_token(missing: str) -> Non
 
 
 def test_i12_each_kind_of_token_is_refused_where_it_is_not_accepted() -> None:
-    from turnstile_http.auth.signed import SignedTokens
+    from turnstile.api.auth.signed import SignedTokens
 
     nothing = SignedTokens(None, None)
     for sent in (token(), OwnTokens((KEY,), "test", 900).issue(Principal("a")).token):

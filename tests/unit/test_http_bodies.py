@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnstile.core.errors import InvalidRequest
-from turnstile_http.bodies import decode
-from turnstile_http.params import Query
-from turnstile_http.request import Request, activate
+from turnstile.api.http.bodies import decode
+from turnstile.api.http.params import Query
+from turnstile.api.http.request import Request, activate
+from turnstile.store.core.errors import InvalidRequest
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):

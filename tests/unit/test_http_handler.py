@@ -10,15 +10,15 @@ import pytest
 from chalice.app import Chalice
 
 from tests.functional.http import Http, event
-from turnstile.core.decision import Refused
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
-from turnstile.core.principal import OPERATOR
-from turnstile_http.answers import Answer, created
-from turnstile_http.auth.bearer import Bearer, Open
-from turnstile_http.auth.static import StaticTokens, fingerprint
-from turnstile_http.errors import STATUS, refusal, render, status_of
-from turnstile_http.handler import note, serve
-from turnstile_http.request import current
+from turnstile.access.core.principal import OPERATOR
+from turnstile.api.auth.bearer import Bearer, Open
+from turnstile.api.auth.static import StaticTokens, fingerprint
+from turnstile.api.http.answers import Answer, created
+from turnstile.api.http.errors import STATUS, refusal, render, status_of
+from turnstile.api.http.handler import note, serve
+from turnstile.api.http.request import current
+from turnstile.delta.core.decision import Refused
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
 
 COUNT = itertools.count()
 

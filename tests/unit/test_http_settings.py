@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turnstile.adapters.vending import Keys
-from turnstile.core.gc_plan import HOUR_MS
-from turnstile.core.spill import SpillLimits
-from turnstile_http import settings, shared_settings
+from turnstile.adapters.credentials import Keys
+from turnstile.api.http import env as settings
+from turnstile.api.http import settings as shared_settings
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.gc.core_gc_plan import HOUR_MS
 
 
 def test_settings_have_types_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import read_manifest_list
 
 from tests.unit.iceberg_files import Lake
-from turnstile_iceberg import avro
-from turnstile_iceberg import manifests as m
+from turnstile.iceberg.core import avro
+from turnstile.iceberg.core import manifests as m
 
 SYNC = bytes(range(16))
 ENTRY: avro.Record = {

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from pyiceberg.schema import Schema as PyIcebergSchema
 
-from turnstile.core.errors import InvalidRequest
-from turnstile_iceberg.defaults import fits
-from turnstile_iceberg.schema import Field, ListType, Schema, StructType, Type, check
+from turnstile.iceberg.core.defaults import fits
+from turnstile.iceberg.core.schema import Field, ListType, Schema, StructType, Type, check
+from turnstile.store.core.errors import InvalidRequest
 
 UUID = "f79c3e09-677c-4bbd-a479-3f349cb785e7"
 FIT: list[tuple[str, list[Any]]] = [

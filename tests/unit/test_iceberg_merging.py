@@ -14,14 +14,14 @@ from tests.fakes.storage import FakeIds
 from tests.functional.iceberg_kit import SCHEMA
 from tests.unit.iceberg_files import Lake
 from turnstile.adapters.storages import FileStorages
-from turnstile_iceberg import updates as u
-from turnstile_iceberg.apply import applied
-from turnstile_iceberg.creating import new_table
-from turnstile_iceberg.merging import MERGE, Merger
-from turnstile_iceberg.metadata import TableMetadata
-from turnstile_iceberg.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
-from turnstile_iceberg.schema import Schema
-from turnstile_iceberg.snapshots import Snapshot
+from turnstile.iceberg.core import updates as u
+from turnstile.iceberg.core.apply import applied
+from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
+from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.core.snapshots import Snapshot
+from turnstile.iceberg.merging import MERGE, Merger
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NOW = 1_780_000_000_000

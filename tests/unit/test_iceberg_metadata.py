@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.functional.iceberg_readers import takes
-from turnstile.core.errors import InvalidRequest
-from turnstile_iceberg import metadata
-from turnstile_iceberg.creating import new_table
-from turnstile_iceberg.partition import PartitionField, PartitionSpec, SortField, SortOrder
-from turnstile_iceberg.schema import Field, ListType, MapType, Schema, StructType
+from turnstile.iceberg.core import metadata
+from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.partition import PartitionField, PartitionSpec, SortField, SortOrder
+from turnstile.iceberg.core.schema import Field, ListType, MapType, Schema, StructType
+from turnstile.store.core.errors import InvalidRequest
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NESTED = Schema(

@@ -16,16 +16,16 @@ from pyiceberg.table.update import TableUpdate as TheirUpdate
 from pyiceberg.table.update import update_table_metadata
 
 from tests.functional.iceberg_kit import SCHEMA, add_snapshot, set_properties, set_ref, snapshot
-from turnstile.core.errors import InvalidRequest
-from turnstile_iceberg import metadata
-from turnstile_iceberg.apply import applied, created
-from turnstile_iceberg.creating import new_table
-from turnstile_iceberg.errors import CommitFailed
-from turnstile_iceberg.metadata import TableMetadata
-from turnstile_iceberg.partition import PartitionSpec
-from turnstile_iceberg.requirements import TableRequirement, check, creates
-from turnstile_iceberg.schema import Schema, same
-from turnstile_iceberg.updates import TableUpdate
+from turnstile.iceberg.core import metadata
+from turnstile.iceberg.core.apply import applied, created
+from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.errors import CommitFailed
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.partition import PartitionSpec
+from turnstile.iceberg.core.requirements import TableRequirement, check, creates
+from turnstile.iceberg.core.schema import Schema, same
+from turnstile.iceberg.core.updates import TableUpdate
+from turnstile.store.core.errors import InvalidRequest
 
 NOW = 1_780_000_000_000
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnstile.core.catalog_paths import below, child_key, fold, key_of, past_subtree, path_of
-from turnstile.core.index import GONE, Index, IndexEntry, pack, unpack
+from turnstile.catalog.core.index import GONE, Index, IndexEntry, pack, unpack
+from turnstile.catalog.core.paths import below, child_key, fold, key_of, past_subtree, path_of
 
 levels = st.text(alphabet="abAB-_@9", min_size=1, max_size=4)
 paths = st.lists(levels, min_size=1, max_size=3).map(tuple)

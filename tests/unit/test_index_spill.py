@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.examples import examples
-from turnstile.core.index import Index, IndexEntry, past_prefix, unpack
-from turnstile.core.layered import LayeredIndex
-from turnstile.core.segments import (
+from turnstile.catalog.core.index import Index, IndexEntry, past_prefix, unpack
+from turnstile.catalog.core.layered import LayeredIndex
+from turnstile.catalog.core.segments import (
     Directory,
     Segment,
     pack_directory,
@@ -24,7 +24,7 @@ from turnstile.core.segments import (
     stop_of,
     unpack_directory,
 )
-from turnstile.core.spill import SpillLimits, spill
+from turnstile.catalog.core.spill import SpillLimits, spill
 
 SMALL = SpillLimits(embedded=120, segment=400)
 keys = st.text(alphabet="ab\x00é", min_size=1, max_size=5)

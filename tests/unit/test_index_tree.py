@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.core.catalog_paths import key_of, path_of
-from turnstile.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
-from turnstile.core.errors import NotFound
-from turnstile.core.index import GONE, Index, IndexEntry, pack
-from turnstile.core.segments import Segment, pack_directory
-from turnstile.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
+from turnstile.catalog.core.index import GONE, Index, IndexEntry, pack
+from turnstile.catalog.core.paths import key_of, path_of
+from turnstile.catalog.core.segments import Segment, pack_directory
+from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
+from turnstile.store.core.errors import NotFound
 
 NAMES = {
     ("a",): NAMESPACE,

@@ -10,21 +10,21 @@ from tests.examples import examples
 from tests.fakes import delta
 from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
-from turnstile.core.content import read_content
-from turnstile.core.decision import Conflict, Ratified, Refused
-from turnstile.core.errors import NotFound
-from turnstile.core.head import TableHead, new_head_row
-from turnstile.core.metadata import first_snapshot
-from turnstile.core.names import staged_file
-from turnstile.core.plan import Change as Write
-from turnstile.core.plan import Insert, Set, new_row
-from turnstile.services.collect import Collector
-from turnstile.services.commits import Commits
-from turnstile.services.metadata import Snapshots
-from turnstile.services.outcome import Outcomes
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import CommitRequest, Ratifier
+from turnstile.delta.commits import Commits
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import CommitRequest, Ratifier
+from turnstile.gc.collect import Collector
+from turnstile.store.core.errors import NotFound
+from turnstile.store.core.names import staged_file
+from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.writes import Change as Write
+from turnstile.store.core.writes import Insert, Set, new_row
 
 T = "11111111-1111-4111-8111-111111111111"
 DAY = 86_400_000

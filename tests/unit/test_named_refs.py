@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
-from turnstile.core.errors import (
+from turnstile.catalog import bootstrap
+from turnstile.coordination.core.named_ref import MAX_VALUE, RECENT, first_token, token_of, version_of
+from turnstile.coordination.refs import NamedRefs
+from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
     NotFound,
@@ -22,9 +25,6 @@ from turnstile.core.errors import (
     TooLarge,
     TurnstileError,
 )  # fmt: skip
-from turnstile.core.named_ref import MAX_VALUE, RECENT, first_token, token_of, version_of
-from turnstile.services import bootstrap
-from turnstile.services.refs_api import NamedRefs
 
 
 def fresh() -> tuple[NamedRefs, FakeWorld]:

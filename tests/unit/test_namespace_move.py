@@ -10,15 +10,15 @@ import pytest
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
 from tests.unit.clone_kit import check_shown, clone
 from tests.unit.test_catalog_costs import counted
-from turnstile.core.access import Access
-from turnstile.core.catalog_paths import Path, dotted
-from turnstile.core.entities import Entity, External, Namespace
-from turnstile.core.errors import NotFound
-from turnstile.core.iceberg_entities import IcebergTable, IcebergView
-from turnstile.core.spill import SpillLimits
-from turnstile.services.catalog.change import Edit
-from turnstile.services.catalog.history import AsOf
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.access.core.access import Access
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, External, Namespace
+from turnstile.catalog.core.iceberg_entities import IcebergTable, IcebergView
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import NotFound
 
 EVENTS = IcebergTable("Events", "11111111-1111-4111-8111-111111111111", "s3://b/e", "s3://b/e/1.json", 5)
 DAILY = IcebergView("daily", "22222222-2222-4222-8222-222222222222", "s3://b/d", "s3://b/d/1.json", 5)

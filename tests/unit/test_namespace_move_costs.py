@@ -9,8 +9,8 @@ from tests.unit.catalog_kit import create, fresh
 from tests.unit.catalog_meter import filled
 from tests.unit.test_catalog_costs import counted
 from tests.unit.test_namespace_move import EVENTS, put, sales
-from turnstile.core.catalog_paths import Path
-from turnstile.core.entities import Entity
+from turnstile.catalog.core.entities import Entity
+from turnstile.catalog.core.paths import Path
 
 
 def test_three_requests_when_warm_and_a_read_for_each_level_of_entities_when_cold() -> None:

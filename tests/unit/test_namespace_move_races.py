@@ -12,9 +12,9 @@ import pytest
 
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
 from tests.unit.test_catalog_races import at_once, sandbox, widen
-from turnstile.core.errors import AlreadyExists, NotFound, TurnstileError
-from turnstile.core.tree import Tree
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import AlreadyExists, NotFound, TurnstileError
 
 A = ("main", ("a",))
 Act = Callable[[CatalogServices], object]

@@ -8,11 +8,11 @@ import pytest
 
 from tests.unit.catalog_kit import create, fresh, head_of, refused, set_state
 from tests.unit.test_namespace_move import EVENTS, put, sales
-from turnstile.core.entities import External
-from turnstile.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError
-from turnstile.services.catalog.move import AT_ONCE
-from turnstile.services.catalog.namespaces import MAX_LEVELS
-from turnstile.services.catalog.services import CatalogServices
+from turnstile.catalog.core.entities import External
+from turnstile.catalog.move import AT_ONCE
+from turnstile.catalog.namespaces import MAX_LEVELS
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError
 
 Refusal = tuple[Callable[[CatalogServices], object], type[TurnstileError], str]
 

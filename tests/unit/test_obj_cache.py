@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.storage import FakeClock
-from turnstile.adapters.obj_cache import ObjCache
-from turnstile.core.obj_types import TYPES, Caching
-from turnstile.ports import Obj
+from turnstile.store.core.obj_types import TYPES, Caching
+from turnstile.store.obj_cache import ObjCache
+from turnstile.store.ports import Obj
 
 LIMIT = 20_000
 ids = st.builds("{}/{}".format, st.sampled_from(["commit", "inline", "identity", "metadata", "new"]), st.integers(0, 9))

@@ -7,10 +7,12 @@ from typing import get_args
 import pytest
 
 from tests.unit.catalog_kit import create, fresh
-from turnstile.core.entities import Entity
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.gc_plan import KINDS
-from turnstile.core.obj_types import (
+from turnstile.catalog.core.entities import Entity
+from turnstile.coordination.core.updateable import check_name
+from turnstile.gc.collect import _LOOKERS
+from turnstile.gc.core_gc_plan import KINDS
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.obj_types import (
     COMMIT,
     ENTITIES,
     IDENTITY,
@@ -22,8 +24,6 @@ from turnstile.core.obj_types import (
     prefixes,
     registered,
 )
-from turnstile.core.updateable import check_name
-from turnstile.services.collect import _LOOKERS
 
 
 def test_every_entity_has_a_type_of_its_name() -> None:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.test_path_query_parser import predicates
-from turnstile.core.path_query.like import fixed_start, like
-from turnstile.core.path_query.parser import parse
-from turnstile.core.path_query.query import Predicate, Step, Subject, holds
-from turnstile.core.path_query.reach import reach_of
+from turnstile.catalog.query.core.like import fixed_start, like
+from turnstile.catalog.query.core.parser import parse
+from turnstile.catalog.query.core.query import Predicate, Step, Subject, holds
+from turnstile.catalog.query.core.reach import reach_of
 
 TABLE = {"name": "Orders", "id": "ab-1", "kind": "table", "format": "delta", "created": 1_000, "managed": True}
 KNOWN = Subject("table", TABLE, whole=True, properties={"region": "eu", "days": "30", "ratio": "0.5", "on": "TRUE"})

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.core.errors import InvalidRequest
-from turnstile.core.path_query.parser import KEYWORDS, MAX_CHARACTERS, MAX_DEPTH, MAX_STEPS, MAX_VALUES, parse
-from turnstile.core.path_query.query import (
+from turnstile.catalog.query.core.parser import KEYWORDS, MAX_CHARACTERS, MAX_DEPTH, MAX_STEPS, MAX_VALUES, parse
+from turnstile.catalog.query.core.query import (
     TYPES,
     All,
     Compare,
@@ -23,7 +22,8 @@ from turnstile.core.path_query.query import (
     Some,
     Step,
 )  # fmt: skip
-from turnstile.core.path_query.text import to_text
+from turnstile.catalog.query.core.text import to_text
+from turnstile.store.core.errors import InvalidRequest
 
 # -- queries at random --------------------------------------------------------------------------------------------
 

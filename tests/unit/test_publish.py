@@ -8,14 +8,14 @@ from tests.fakes import delta
 from tests.fakes.heads import recount
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.decision import Ratified
-from turnstile.core.errors import NotFound, StorageFault
-from turnstile.core.head import KEEP_PUBLISHED
-from turnstile.core.positions import positioned
-from turnstile.services.content import content_of
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher, TableUnread
+from turnstile.delta.content import content_of
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.head import KEEP_PUBLISHED
+from turnstile.delta.core.positions import positioned
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher, TableUnread
+from turnstile.store.core.errors import NotFound, StorageFault
+from turnstile.store.core.paths import published_path, staged_path
 
 
 @pytest.fixture

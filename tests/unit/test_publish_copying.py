@@ -10,9 +10,9 @@ import pytest
 from tests.fakes.storage import FakeStorage
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.errors import StorageFault
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.publish import Publisher
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.paths import published_path, staged_path
 
 Hook = Callable[[str], None]
 

@@ -11,14 +11,14 @@ from tests.fakes import delta
 from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at
-from turnstile.core.decision import Ratified
-from turnstile.core.positions import positioned
-from turnstile.services.faults import POINTS, faults_from, no_faults
-from turnstile.services.identity import IdentityIndex
-from turnstile.services.paths import published_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.sweep import Sweeper
+from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.positions import positioned
+from turnstile.delta.identity import IdentityIndex
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.paths import published_path
+from turnstile.store.faults import POINTS, faults_from, no_faults
 
 PUBLISH_POINTS = [point for point in POINTS if point.startswith("publish.")]
 COMMITS = 9
@@ -111,7 +111,7 @@ def test_the_fault_variable_is_off_unless_it_names_a_known_point() -> None:
 
 def test_the_fault_variable_ends_the_process_at_the_visit_it_names() -> None:
     program = (
-        "from turnstile.services.faults import faults_from\n"
+        "from turnstile.store.faults import faults_from\n"
         "faults = faults_from({'TURNSTILE_FAULT_POINT': 'publish.floor:2'})\n"
         "for point in ('publish.floor', 'publish.read', 'publish.floor'):\n"
         "    print(point, flush=True); faults(point)\n"

@@ -6,12 +6,12 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.errors import StorageFault
-from turnstile.core.positions import positioned
-from turnstile.services.content import ContentMissing
-from turnstile.services.materialise import Materialised, materialise
-from turnstile.services.paths import staged_path
-from turnstile.services.publish import Publisher
+from turnstile.delta.content import ContentMissing
+from turnstile.delta.core.positions import positioned
+from turnstile.delta.materialise import Materialised, materialise
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.core.paths import staged_path
 
 
 @pytest.mark.parametrize("workers", [1, 8])

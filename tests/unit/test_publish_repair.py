@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.errors import NotFound, StorageFault
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.publish import Publisher
-from turnstile.services.repair import Repairer
+from turnstile.delta.publish import Publisher
+from turnstile.delta.repair import Repairer
+from turnstile.store.core.errors import NotFound, StorageFault
+from turnstile.store.core.paths import published_path, staged_path
 
 
 def repairer(table: Table) -> Repairer:

@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.errors import NotFound, OutcomeUnknown, Throttled, TurnstileError
-from turnstile.services.publish import Publisher, TableUnread
+from turnstile.delta.publish import Publisher, TableUnread
+from turnstile.store.core.errors import NotFound, OutcomeUnknown, Throttled, TurnstileError
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_head_that_lost_part_of_its_tail_is_told_and_left_alone(table: Table) 
 def test_a_row_that_changes_under_every_attempt_is_given_up_for_now(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turnstile.ports import Rejected
+    from turnstile.store.ports import Rejected
 
     monkeypatch.setattr(table.world.refs, "write", lambda _: Rejected(table.row))
     answer = Publisher(table.world).publish(TABLE)

@@ -6,10 +6,10 @@ import pytest
 
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.core.head import TableHead
-from turnstile.core.stuck import mark_stuck, mark_unstuck, stuck_at
-from turnstile.ports import Accepted, Rejected
-from turnstile.services.publish import Publisher
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.stuck import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.publish import Publisher
+from turnstile.store.ports import Accepted, Rejected
 
 
 @pytest.fixture

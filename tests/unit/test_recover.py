@@ -14,19 +14,19 @@ from tests.fakes.world import fake_world
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at
 from tests.unit.recover_kit import adopted, diagnosis, publish, repair, restored, with_metadata
-from turnstile.core.decision import Ratified, Refused
-from turnstile.core.errors import OutcomeUnknown
-from turnstile.core.head import ROWS_UNREAD
-from turnstile.services.faults import POINTS
-from turnstile.services.limits import Limits
-from turnstile.services.metadata import Snapshots
-from turnstile.services.outcome import Outcomes
-from turnstile.services.paths import published_path, staged_path
-from turnstile.services.proposing import CommitRequest
-from turnstile.services.publish import Publisher
-from turnstile.services.recover import AT_ONCE, Recoverer
-from turnstile.services.repair import Repairer
-from turnstile.services.sweep import Sweeper
+from turnstile.delta.core.decision import Ratified, Refused
+from turnstile.delta.core.head import ROWS_UNREAD
+from turnstile.delta.limits import Limits
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.recover import AT_ONCE, Recoverer
+from turnstile.delta.repair import Repairer
+from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.faults import POINTS
 
 
 @pytest.fixture

@@ -9,12 +9,21 @@ from hypothesis import strategies as st
 from tests.fakes.racing import before_next_write
 from tests.fakes.refs import holds
 from tests.fakes.world import fake_world
-from turnstile.core.access import Access, Grant, GrantChange, Privilege
-from turnstile.core.errors import NotFound, PermissionDenied
-from turnstile.core.plan import Present
-from turnstile.core.principal import Principal
-from turnstile.core.ref_rights import MAX_NAMES, OWN, READ, SWAP, access_of, permits, permitted, rights_after
-from turnstile.services.refs_api import NamedRefs
+from turnstile.access.core.access import Access, Grant, GrantChange, Privilege
+from turnstile.access.core.principal import Principal
+from turnstile.coordination.core.ref_rights import (
+    MAX_NAMES,
+    OWN,
+    READ,
+    SWAP,
+    access_of,
+    permits,
+    permitted,
+    rights_after,
+)
+from turnstile.coordination.refs import NamedRefs
+from turnstile.store.core.errors import NotFound, PermissionDenied
+from turnstile.store.core.writes import Present
 
 NAMES = ("ann", "bob", "team", "ops")
 RIGHTS = st.dictionaries(st.sampled_from(NAMES), st.integers(1, 3), max_size=4)

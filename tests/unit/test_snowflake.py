@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
-from turnstile.core.errors import OutcomeUnknown, StateConflict, Throttled
-from turnstile.core.snowflake import (
+from turnstile.coordination.core.snowflake import (
     EPOCH_MS,
     NODES,
     PER_MS,
@@ -23,7 +22,8 @@ from turnstile.core.snowflake import (
     parts_of,
     random_id,
 )  # fmt: skip
-from turnstile.services.ids import CLAIMS, MARGIN_MS, TERM_MS, ClaimedIds, SnowflakeIds
+from turnstile.coordination.ids import CLAIMS, MARGIN_MS, TERM_MS, ClaimedIds, SnowflakeIds
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 
 FIRST = EPOCH_MS + RESERVED_MS
 LAST = EPOCH_MS + 2**41 - 1

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
-from turnstile.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
-from turnstile.core.task import Task, begun, pack, unpack
-from turnstile.core.updateable import MAX_PAYLOAD
-from turnstile.services.tasks import Busy, Running, Tasks
-from turnstile.services.updateables import Moved, Updateable, Updateables
+from turnstile.coordination.core.task import Task, begun, pack, unpack
+from turnstile.coordination.core.updateable import MAX_PAYLOAD
+from turnstile.coordination.tasks import Busy, Running, Tasks
+from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
 
 TERM = 1_000
 

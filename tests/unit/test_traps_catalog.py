@@ -10,11 +10,11 @@ import pytest
 
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, staged
-from turnstile.core.errors import NotFound, OutcomeUnknown
-from turnstile.core.plan import Write
-from turnstile.services.catalog.services import CatalogServices, build
-from turnstile.services.commits import Commits
-from turnstile.services.load import Loader
+from turnstile.catalog.load import Loader
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.commits import Commits
+from turnstile.store.core.errors import NotFound, OutcomeUnknown
+from turnstile.store.core.writes import Write
 
 NS = ("default",)
 

@@ -10,15 +10,15 @@ from tests.fakes import delta
 from tests.fakes.heads import named, recount
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import Table
-from turnstile.core.decision import Conflict, Ratified, Refused
-from turnstile.core.errors import InvalidCommit, NotFound
-from turnstile.core.floor import FORGOTTEN_AT_ONCE
-from turnstile.core.head import MAX_APPS
-from turnstile.core.ratify import named_change
-from turnstile.services.limits import Limits
-from turnstile.services.publish import STEP, Publisher
-from turnstile.services.ratify import CommitRequest, Ratifier, TimestampAhead
-from turnstile.services.winners import inline_contents
+from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.delta.core.floor import FORGOTTEN_AT_ONCE
+from turnstile.delta.core.head import MAX_APPS
+from turnstile.delta.core.ratify import named_change
+from turnstile.delta.limits import Limits
+from turnstile.delta.publish import STEP, Publisher
+from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
+from turnstile.delta.winners import inline_contents
+from turnstile.store.core.errors import InvalidCommit, NotFound
 
 DAY = 86_400_000
 BUDGET = 32_768

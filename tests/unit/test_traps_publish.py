@@ -12,17 +12,17 @@ from tests.fakes.refs import applied, clone
 from tests.fakes.world import fake_world
 from tests.unit.gc_kit import check_reachable, collect, days
 from tests.unit.publish_kit import Table, table_id
-from turnstile.core.decision import Conflict, Ratified
-from turnstile.core.floor import raise_floor
-from turnstile.core.head import TableHead
-from turnstile.core.positions import positioned
-from turnstile.services.content import ContentMissing, content_of
-from turnstile.services.copying import publish_version
-from turnstile.services.paths import LOG, published_path, staged_path
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import CommitRequest
-from turnstile.services.repair import Repairer
-from turnstile.services.sweep import Sweeper
+from turnstile.delta.content import ContentMissing, content_of
+from turnstile.delta.copying import publish_version
+from turnstile.delta.core.decision import Conflict, Ratified
+from turnstile.delta.core.floor import raise_floor
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.positions import positioned
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import CommitRequest
+from turnstile.delta.repair import Repairer
+from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.paths import LOG, published_path, staged_path
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from turnstile.adapters.dynamo.calls import Patience
 from turnstile.adapters.dynamo.models import TableRow
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.dynamo.rows import to_item
-from turnstile.core.decision import Conflict, Ratified
-from turnstile.core.errors import OutcomeUnknown, Throttled
-from turnstile.services.outcome import Outcomes
-from turnstile.services.publish import Publisher
-from turnstile.services.ratify import CommitRequest, Ratifier
+from turnstile.delta.core.decision import Conflict, Ratified
+from turnstile.delta.outcome import Outcomes
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import CommitRequest, Ratifier
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
 
 DAY = 86_400_000
 

@@ -6,7 +6,7 @@ import time
 
 
 class SystemClock:
-    """``turnstile.ports.Clock`` on the wall clock. Nothing's correctness rests on it (design, I7): the HEAD orders
+    """``turnstile.store.ports.Clock`` on the wall clock. Nothing's correctness rests on it (design, I7): the HEAD orders
     versions, and a proposal from too far in the future is refused."""
 
     def now_ms(self) -> int:

@@ -11,7 +11,7 @@ _RANDOM_BITS = 80
 
 
 class RandomIds:
-    """``turnstile.ports.Ids`` from the operating system's random numbers."""
+    """``turnstile.store.ports.Ids`` from the operating system's random numbers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

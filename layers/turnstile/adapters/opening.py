@@ -8,8 +8,8 @@ from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.ids import RandomIds
 from turnstile.adapters.storages import FileStorages
-from turnstile.core.keys import Space
-from turnstile.world import World
+from turnstile.store.core.keys import Space
+from turnstile.store.world import World
 
 
 def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnstile.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest
 
 
 def check_path(path: str) -> str:

@@ -15,7 +15,7 @@ from botocore.exceptions import (
     ResponseStreamingError,
 )
 
-from turnstile.core.errors import StorageFault
+from turnstile.store.core.errors import StorageFault
 
 T = TypeVar("T")
 

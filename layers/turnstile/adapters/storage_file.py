@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import BinaryIO, Final
 
 from turnstile.adapters.paths import check_path, check_prefix
-from turnstile.core.errors import StorageFault
-from turnstile.ports import Stat
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.ports import Stat
 
 _TEMPORARY: Final = ".turnstile-"
 _TRIES: Final = 20
@@ -27,7 +27,7 @@ _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class FileStorage:
-    """``turnstile.ports.LogStorage`` below one directory.
+    """``turnstile.store.ports.LogStorage`` below one directory.
 
     Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 
 from turnstile.adapters.paths import check_path, check_prefix
 from turnstile.adapters.s3_calls import code_of, patiently, status_of
-from turnstile.core.errors import StorageFault
-from turnstile.ports import Stat
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.ports import Stat
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -20,7 +20,7 @@ _ABSENT = ("NoSuchKey", "404", "NotFound")
 
 
 class S3Storage:
-    """``turnstile.ports.LogStorage`` below one prefix of a bucket.
+    """``turnstile.store.ports.LogStorage`` below one prefix of a bucket.
 
     Args:
         client: without retries of its own.

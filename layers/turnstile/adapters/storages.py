@@ -6,15 +6,15 @@ import re
 from typing import Final
 
 from turnstile.adapters.storage_file import FileStorage
-from turnstile.core.errors import InvalidRequest
-from turnstile.ports import LogStorage
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.ports import LogStorage
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _S3_SCHEMES: Final = ("s3", "s3a", "s3n")
 
 
 class FileStorages:
-    """``turnstile.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same).
+    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same).
 
     Paths are taken as they are: percent signs are not decoded, as Hadoop's ``Path`` does not.
 

@@ -11,7 +11,7 @@ from tests.functional.access_kit import functions as guarded
 from tests.functional.http import Answer, Http
 from tests.functional.openapi_kit import UNITY
 from tests.functional.unity_kit import SCHEMA, T1, V1, B, Unity, judged
-from turnstile.core.errors import StorageFault, Throttled
+from turnstile.store.core.errors import StorageFault, Throttled
 
 NOBODY = "99999999-9999-4999-8999-999999999999"
 PREVIEW = f"{B}/delta/preview/commits"

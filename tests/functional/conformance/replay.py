@@ -13,8 +13,8 @@ from tests.fakes.storage import FakeClock
 from tests.functional.conformance import engine
 from tests.functional.http import Answer
 from tests.functional.unity_kit import B, Unity
-from turnstile.adapters.vending import FileVendor, Keys, StaticVendor
-from turnstile.services.publish import Publisher
+from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
+from turnstile.delta.publish import Publisher
 
 FOLDER = Path(__file__).parent / "recording"
 FILE = ("file-name", "file-size", "file-modification-timestamp")

@@ -227,7 +227,7 @@ def test_a_full_backlog_is_429_with_a_time_to_wait(unity: Unity) -> None:
 
 @covers(updateTable=(200, 500))
 def test_a_lost_answer_is_unknown_and_a_repetition_finds_out(unity: Unity, monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnstile.core.errors import OutcomeUnknown
+    from turnstile.store.core.errors import OutcomeUnknown
 
     proposed, write = unity.commit(1), unity.world.refs.write
 

@@ -8,7 +8,7 @@ from tests.fakes.storage import FakeClock
 from tests.functional.conformance.cases import covers
 from tests.functional.conformance.drive import NOBODY
 from tests.functional.unity_kit import COLUMNS, SCHEMA, T1, V1, B, Unity, refused, refused_old
-from turnstile.adapters.vending import FileVendor, Keys, StaticVendor
+from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.examples import examples
 from tests.fakes import delta
 from tests.functional.http import Answer
 from tests.functional.unity_kit import SCHEMA, B, Unity, published, refused
-from turnstile.services.publish import Publisher
+from turnstile.delta.publish import Publisher
 
 CONFLICT = "CommitVersionConflictException"
 NAMES = st.sampled_from(["a", "b", "c"])

@@ -232,7 +232,7 @@ def test_a_managed_table_is_made_through_the_older_api_too(unity: Unity) -> None
 
 
 def test_columns_of_all_types_come_back_from_the_older_api() -> None:
-    from turnstile_unity.columns import to_fields, to_infos
+    from turnstile.api.unity.columns import to_fields, to_infos
 
     types: list[Any] = [
         "boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz",
@@ -258,7 +258,7 @@ def test_columns_of_all_types_come_back_from_the_older_api() -> None:
 )  # fmt: skip
 def test_types_have_names_that_clients_know(type: Any, name: str) -> None:
     """Clients are generated from the list of names, and fail on another one."""
-    from turnstile_unity.columns import to_infos
+    from turnstile.api.unity.columns import to_infos
 
     (found,) = to_infos([{"name": "a", "type": type, "nullable": True, "metadata": {}}], [])
     assert found.type_name == name

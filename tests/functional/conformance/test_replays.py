@@ -12,7 +12,7 @@ from tests.fakes.storage import FakeStorage
 from tests.functional.conformance.cases import covers
 from tests.functional.conformance.words import CONFLICT, INVALID, config, etag, properties, sets
 from tests.functional.unity_kit import T1, Unity, metadata, published, refused
-from turnstile.core.errors import StorageFault, Throttled
+from turnstile.store.core.errors import StorageFault, Throttled
 
 
 @pytest.fixture

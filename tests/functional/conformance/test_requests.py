@@ -13,7 +13,7 @@ from tests.functional.conformance.cases import covers
 from tests.functional.conformance.drive import GOOD, stocked
 from tests.functional.openapi_kit import UNITY
 from tests.functional.unity_kit import SCHEMA, T1, V1, B, Unity, refused, refused_old
-from turnstile_http.request import MAX_BODY
+from turnstile.api.http.request import MAX_BODY
 
 WITH_BODY = sorted(one.id for one in UNITY.operations.values() if one.body)
 POSTED = [id for id in WITH_BODY if UNITY.operations[id].method != "GET"]

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from turnstile.adapters.dynamo.faults import Fault, fault_of
-from turnstile.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
 
 OnRequest = Callable[[str, float | None], None]
 """Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""

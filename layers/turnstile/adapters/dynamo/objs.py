@@ -8,11 +8,11 @@ from typing import Any, Final
 from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
 from turnstile.adapters.dynamo.models import ObjRow
 from turnstile.adapters.dynamo.rows import Item, from_item, to_item
-from turnstile.adapters.obj_cache import ObjCache
-from turnstile.adapters.parts import LargeObj
-from turnstile.adapters.stored_objs import Seconds, StoredObjs
-from turnstile.core.errors import Throttled
-from turnstile.ports import Clock, Obj
+from turnstile.store.core.errors import Throttled
+from turnstile.store.obj_cache import ObjCache
+from turnstile.store.parts import LargeObj
+from turnstile.store.ports import Clock, Obj
+from turnstile.store.stored_objs import Seconds, StoredObjs
 
 _READ_BATCH: Final = 100
 _WRITE_BATCH: Final = 25
@@ -20,7 +20,7 @@ _CACHE_BYTES: Final = 32 * 1024 * 1024
 
 
 class DynamoObjs(StoredObjs):
-    """``turnstile.ports.Objs`` on DynamoDB.
+    """``turnstile.store.ports.Objs`` on DynamoDB.
 
     Reads are strongly consistent: an obj is referred to as soon as it is written. An obj past its ``expires`` counts
     as absent, however long the service takes to remove it.

@@ -11,9 +11,9 @@ from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
 from turnstile.adapters.dynamo.faults import REFUSALS
 from turnstile.adapters.dynamo.render import request
 from turnstile.adapters.dynamo.rows import Item, from_item, model_of, ref_from_item
-from turnstile.core.errors import Throttled
-from turnstile.core.plan import Change, Check, Erase, Insert, Row, Write
-from turnstile.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.core.errors import Throttled
+from turnstile.store.core.writes import Change, Check, Erase, Insert, Row, Write
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 
 _BATCH: Final = 100
 _TOKEN: Final = 36
@@ -21,7 +21,7 @@ _ON_REFUSAL: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
 
 class DynamoRefs:
-    """``turnstile.ports.Refs`` on DynamoDB.
+    """``turnstile.store.ports.Refs`` on DynamoDB.
 
     Args:
         client: a botocore DynamoDB client without retries of its own (``adapters/clients.py``).

@@ -14,7 +14,7 @@ from pynamodb.expressions.update import AddAction, DeleteAction, RemoveAction, S
 from pynamodb.models import Model
 
 from turnstile.adapters.dynamo.rows import Item, attribute_at, model_of, to_item
-from turnstile.core import plan
+from turnstile.store.core import writes as plan
 
 
 def _path(model: type[Model], path: plan.Path) -> DocumentPath:

@@ -8,7 +8,7 @@ from pynamodb.attributes import Attribute, BinaryAttribute, ListAttribute, Numbe
 from pynamodb.models import Model
 
 from turnstile.adapters.dynamo.models import KINDS, Counts, RefRow
-from turnstile.core.plan import Path, Row
+from turnstile.store.core.writes import Path, Row
 
 Item = dict[str, Any]
 """Attribute values as the service spells them: ``{"latest": {"N": "7"}}``."""

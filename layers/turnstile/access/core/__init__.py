@@ -1,0 +1,1 @@
+"""Pure: principals, grants, and the rules that decide."""

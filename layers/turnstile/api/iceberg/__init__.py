@@ -1,0 +1,1 @@
+"""Iceberg's REST catalog API (``/iceberg/v1``)."""

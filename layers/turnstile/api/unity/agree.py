@@ -1,0 +1,151 @@
+"""What a request says about metadata, against what the log says.
+
+Readers believe the log. So the log decides everything it can say: protocol, columns, partition columns, and properties
+and comment that it holds. A request that says otherwise would leave a catalog that lies, and is refused. What the log
+does not hold, because the commit does not carry it, is kept beside it: the comment, and properties of the engine's or
+the user's own. Properties of Delta (``delta.*``) act on readers and writers, so the log must hold them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnstile.api.unity.derived import is_derived, of_clustering
+from turnstile.api.unity.plan import CLUSTERING, Plan, check_features
+from turnstile.api.unity.schema import check_partitions, same_columns
+from turnstile.api.unity.uniform import check_uniform, needs_uniform
+from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
+from turnstile.delta.core.metadata import Beside, MetadataSnapshot, apply, etag_of
+from turnstile.store.core.errors import InvalidRequest
+
+_REMEDY = "write the change into the commit's file and send the same change"
+
+
+def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, version: int) -> MetadataSnapshot:
+    """The snapshot after the commit of ``asked`` became ``version``; see ``services.proposing.Describe``.
+
+    Raises:
+        InvalidRequest: the request and the commit contradict each other.
+    """
+    after = apply(before, content, version)
+    if content.whole:
+        check(asked, after)
+    beside = put_beside(asked, after)
+    visible = visible_properties(after, beside)
+    check_uniform(asked.uniform, version, visible, asked.table_location)
+    if not needs_uniform(visible):
+        beside = msgspec.structs.replace(beside, uniform=None)
+    if content.changes_metadata or _visible(beside) != _visible(before.beside):
+        return msgspec.structs.replace(after, beside=_with_uniform(beside, asked))
+    if asked.uniform is None:
+        return before
+    kept = msgspec.structs.replace(_with_uniform(beside, asked), etag=etag_of(id, before))
+    return msgspec.structs.replace(before, beside=kept)
+
+
+def redescribe(asked: Plan, before: MetadataSnapshot, now: int) -> MetadataSnapshot:
+    """The snapshot after an update without a commit, at ``now`` (ms): only what stands beside the log can change."""
+    check(asked, before)
+    beside = put_beside(asked, before)
+    if _visible(beside) == _visible(before.beside):
+        return before
+    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now))
+
+
+def check(asked: Plan, after: MetadataSnapshot) -> None:
+    """Raise InvalidRequest where ``asked`` contradicts the log as it is in ``after``."""
+    fields = msgspec.json.decode(after.metadata["schemaString"]).get("fields") or []
+    partitions = list(after.metadata.get("partitionColumns") or [])
+    if asked.columns is not None and not same_columns(asked.columns, fields):
+        raise _contradiction("columns")
+    if asked.partitions is not None:
+        check_partitions(asked.partitions, fields)
+        if asked.partitions != partitions:
+            raise _contradiction("partition-columns")
+    if asked.protocol is not None and _protocol(asked.protocol) != _protocol(after.protocol):
+        raise _contradiction("protocol")
+    configuration = after.metadata.get("configuration") or {}
+    if asked.set.get(UUID_PROPERTY, asked.uuid) != asked.uuid:
+        raise InvalidRequest(f"{UUID_PROPERTY} is the table's uuid, {asked.uuid}", field="properties")
+    for key, value in asked.set.items():
+        if not is_derived(key) and configuration.get(key, None if key.startswith("delta.") else value) != value:
+            raise _contradiction(f"property {key!r}", "properties")
+    for key in asked.remove:
+        if not is_derived(key) and key in configuration:
+            raise _contradiction(f"property {key!r}", "properties")
+    check_features(asked.set_domains, after.protocol.get("writerFeatures") or [])
+    _check_domains(asked, after)
+    description = after.metadata.get("description")
+    if asked.comment is not msgspec.UNSET and description and description != asked.comment:
+        raise _contradiction("comment")
+
+
+def _check_domains(asked: Plan, after: MetadataSnapshot) -> None:
+    """Domains are those of the log. Row tracking's is not compared: its mark is the HEAD's to know."""
+    for name, wanted in asked.set_domains.items():
+        if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(
+            name, after.domains.get(name)
+        ):
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+    for name in asked.remove_domains:
+        if name in after.domains:
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+
+
+def _configuration(name: str, said: Any) -> Any:
+    """What a domain says: the API's object, or the text in the log. Of clustering only the columns count."""
+    if name == CLUSTERING:
+        return of_clustering(said)
+    try:
+        return msgspec.json.decode(said) if isinstance(said, str) else said
+    except msgspec.DecodeError:
+        return said
+
+
+def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
+    """What stands beside the log after ``asked``."""
+    configuration = after.metadata.get("configuration") or {}
+    before = after.beside.properties
+    kept = {key: value for key, value in before.items() if not asked.replace or key == UUID_PROPERTY}
+    kept |= asked.set
+    for key in asked.remove:
+        if key != UUID_PROPERTY:
+            kept.pop(key, None)
+    kept = {key: value for key, value in kept.items() if key not in configuration and not is_derived(key)}
+    comment = after.beside.comment if asked.comment is msgspec.UNSET else asked.comment
+    if after.metadata.get("description"):
+        comment = None
+    return msgspec.structs.replace(after.beside, properties=kept, comment=comment or None)
+
+
+def visible_properties(snapshot: MetadataSnapshot, beside: Beside) -> dict[str, str]:
+    """Properties of the log and beside it, without derived ones."""
+    return {**beside.properties, **(snapshot.metadata.get("configuration") or {})}
+
+
+def _visible(beside: Beside) -> Any:
+    return beside.properties, beside.comment
+
+
+def _with_uniform(beside: Beside, asked: Plan) -> Beside:
+    if asked.uniform is None:
+        return beside
+    return msgspec.structs.replace(beside, uniform=msgspec.to_builtins(asked.uniform))
+
+
+def _protocol(protocol: dict[str, Any]) -> Any:
+    return (
+        protocol.get("minReaderVersion"),
+        protocol.get("minWriterVersion"),
+        sorted(protocol.get("readerFeatures") or []),
+        sorted(protocol.get("writerFeatures") or []),
+    )
+
+
+def _contradiction(what: str, field: str | None = None) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} in the request and in the table's log are not the same", field=field or what, remedy=_REMEDY
+    )

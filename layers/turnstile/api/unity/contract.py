@@ -1,0 +1,139 @@
+"""What a new managed table must have, and what it should have.
+
+A catalog's policy is its property ``turnstile.create-contract``: ``full`` (the default) is the reference's contract;
+``lean`` asks for what coordination needs and suggests nothing, because row tracking and column mapping cost every
+writer time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from turnstile.api.unity import agree, answers, requests
+from turnstile.api.unity.derived import is_derived
+from turnstile.api.unity.plan import CLUSTERING, Plan, check_features, checked_domains
+from turnstile.api.unity.schema import check_partitions, to_delta
+from turnstile.api.unity.uniform import check_uniform
+from turnstile.catalog.staging import UUID_PROPERTY, StagingTable
+from turnstile.delta.core.content import Content
+from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.ports import Vended
+
+POLICY: Final = "turnstile.create-contract"
+Policy = Literal["full", "lean"]
+
+_READER: Final = {
+    "full": ("catalogManaged", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors"),
+    "lean": ("catalogManaged",),
+}
+_PROPERTIES: Final[dict[str, dict[str, str]]] = {
+    "full": {
+        "delta.enableDeletionVectors": "true",
+        "delta.checkpointPolicy": "v2",
+        "delta.enableInCommitTimestamps": "true",
+        "delta.checkpoint.writeStatsAsStruct": "true",
+        "delta.checkpoint.writeStatsAsJson": "true",
+    },
+    "lean": {"delta.enableInCommitTimestamps": "true"},
+}
+_BESIDE_THE_LOG: Final = frozenset({"delta.checkpointPolicy"})
+"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract requires it, and has
+no way to write it into the log. It only tells writers how to write checkpoints."""
+_SUGGESTED: Final[dict[str, str | None]] = {
+    "delta.columnMapping.mode": "name",
+    "delta.columnMapping.maxColumnId": None,
+    "delta.enableRowTracking": "true",
+    "delta.rowTracking.materializedRowIdColumnName": None,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": None,
+    "delta.randomizeFilePrefixes": "true",
+    "delta.parquet.compression.codec": "zstd",
+}
+
+
+def policy_of(properties: Mapping[str, str]) -> Policy:
+    """The policy that a catalog's properties ask for."""
+    return "lean" if properties.get(POLICY) == "lean" else "full"
+
+
+def staging(made: StagingTable, vended: tuple[Vended, ...], policy: Policy) -> answers.StagingTable:
+    """The answer to a request for a staging table."""
+    full = policy == "full"
+    return answers.StagingTable(
+        table_id=made.table_id,
+        table_type="MANAGED",
+        location=made.location,
+        storage_credentials=answers.credentials(vended),
+        required_protocol=answers.Protocol(3, 7, list(_READER[policy]), [*_READER[policy], "inCommitTimestamp"]),
+        suggested_protocol=answers.Features(
+            ["columnMapping"] if full else [], ["columnMapping", "domainMetadata", "rowTracking"] if full else []
+        ),
+        required_properties={**_PROPERTIES[policy], UUID_PROPERTY: made.table_id},
+        suggested_properties=dict(_SUGGESTED) if full else {},
+    )
+
+
+def check_request(asked: requests.CreateTable, table_id: str, policy: Policy) -> None:
+    """Judge a managed table's request by itself; raises InvalidRequest naming the member."""
+    protocol = asked.protocol
+    if protocol.min_reader_version < 3 or protocol.min_writer_version < 7:
+        raise InvalidRequest("a managed table needs reader version 3 and writer version 7", field="protocol")
+    readers, writers = protocol.reader_features or [], protocol.writer_features or []
+    for feature in _READER[policy]:
+        if feature not in readers or feature not in writers:
+            raise InvalidRequest(f"feature {feature!r} is missing in the protocol", field="protocol")
+    if not {*readers} <= {*writers} or "inCommitTimestamp" not in writers:
+        raise InvalidRequest(
+            "writer-features must hold inCommitTimestamp and all reader-features", field="protocol.writer-features"
+        )
+    check_features(checked_domains(asked.domain_metadata) if asked.domain_metadata else {}, writers)
+    for key, value in {**_PROPERTIES[policy], UUID_PROPERTY: table_id}.items():
+        if asked.properties.get(key) != value:
+            raise InvalidRequest(f"property {key!r} must be {value!r}", field=f"properties.{key}")
+    if asked.last_commit_timestamp_ms <= 0:
+        raise InvalidRequest("last-commit-timestamp-ms must be positive", field="last-commit-timestamp-ms")
+    check_partitions(asked.partition_columns or [], to_delta(asked.columns))
+
+
+def describe(asked: requests.CreateTable, table_id: str, location: str, content: Content) -> MetadataSnapshot:
+    """The snapshot of version 0, if the request says what version 0 says.
+
+    Raises:
+        InvalidRequest: they contradict each other.
+    """
+    after = first_snapshot(content)
+    configuration = after.metadata.get("configuration") or {}
+    said = Plan(
+        uuid=table_id,
+        columns=to_delta(asked.columns),
+        partitions=asked.partition_columns,
+        protocol=asked.protocol.to_delta(),
+        set={
+            key: value
+            for key, value in asked.properties.items()
+            if key != UUID_PROPERTY and (key in configuration or key not in _BESIDE_THE_LOG)
+        },
+        comment=asked.comment or UNSET,
+        set_domains={
+            name: value for name, value in (asked.domain_metadata or {}).items() if name == CLUSTERING and value
+        },
+    )
+    if content.whole:
+        agree.check(said, after)
+    kept: dict[str, Any] = {key: value for key, value in asked.properties.items() if not is_derived(key)}
+    kept[UUID_PROPERTY] = table_id
+    iceberg = asked.uniform.iceberg if asked.uniform else None
+    check_uniform(iceberg, 0, {**kept, **configuration}, location)
+    described = bool(after.metadata.get("description"))
+    return msgspec.structs.replace(
+        after,
+        beside=Beside(
+            properties={key: value for key, value in kept.items() if key not in configuration},
+            comment=None if described else asked.comment or None,
+            uniform=None if iceberg is None else dict(msgspec.to_builtins(iceberg)),
+        ),
+    )

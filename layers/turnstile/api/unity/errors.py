@@ -1,0 +1,134 @@
+"""Errors in the two shapes of Unity Catalog.
+
+    delta/v1    {"error": {"message", "type", "code"}}
+    the rest    {"error_code", "message", "details": [{"@type", "reason"}]}
+
+No further members: clients of both are generated from schemas. Statuses and types are the documented ones only.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from turnstile.store.core.errors import StateConflict, TurnstileError
+
+PREFIX: Final = "/api/2.1/unity-catalog"
+DELTA: Final = PREFIX + "/delta/v1"
+
+INVALID: Final = "InvalidParameterValueException"
+
+
+class Kind(NamedTuple):
+    """How a type of error is told: status and type of the Delta API, status and code of the older one."""
+
+    status: int
+    type: str
+    old_status: int
+    code: str
+
+
+_INVALID: Final = Kind(400, INVALID, 400, "INVALID_ARGUMENT")
+_REQUIREMENT: Final = Kind(409, "UpdateRequirementConflictException", 409, "UPDATE_REQUIREMENT_CONFLICT")
+_CONFLICT: Final = Kind(409, "CommitVersionConflictException", 409, "COMMIT_VERSION_CONFLICT")
+_INTERNAL: Final = Kind(500, "InternalServerErrorException", 500, "INTERNAL")
+
+KINDS: Final[dict[str, Kind]] = {
+    "InvalidRequest": _INVALID,
+    "InvalidCommit": _INVALID,
+    "VersionGap": _INVALID,
+    "TimestampNotIncreasing": _INVALID,
+    "TimestampAhead": _INVALID,
+    "TooLarge": _INVALID,
+    "AlreadyRatified": _INVALID,
+    "StagingTableUsed": Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
+    "NamespaceNotEmpty": Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
+    "LocationOwned": _INVALID,
+    "UnsupportedTable": Kind(400, "UnsupportedTableFormatException", 400, "INVALID_ARGUMENT"),
+    "UnsupportedMediaType": Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT"),
+    "NotAuthenticated": Kind(401, "NotAuthorizedException", 401, "UNAUTHENTICATED"),
+    "PermissionDenied": Kind(403, "PermissionDeniedException", 403, "PERMISSION_DENIED"),
+    "NoSuchCatalog": Kind(404, "NoSuchCatalogException", 404, "CATALOG_NOT_FOUND"),
+    "NoSuchNamespace": Kind(404, "NoSuchSchemaException", 404, "SCHEMA_NOT_FOUND"),
+    "NoSuchTable": Kind(404, "NoSuchTableException", 404, "TABLE_NOT_FOUND"),
+    "NoSuchStagingTable": Kind(404, "NotFoundException", 404, "NOT_FOUND"),
+    "NoSuchStagedFile": _INVALID,
+    "NoSuchCommit": _INVALID,
+    "NoSuchRoute": Kind(404, "NotFoundException", 404, "NOT_FOUND"),
+    "MethodNotAllowed": Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
+    "AlreadyExists": Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
+    "CommitVersionConflict": _CONFLICT,
+    "ReloadRequired": _CONFLICT,
+    "StaleMetadata": _REQUIREMENT,
+    "RequirementFailed": _REQUIREMENT,
+    "ConcurrentChange": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    "TableNotActive": _INVALID,
+    "BacklogFull": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
+    "Throttled": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    "CommitStateUnknown": Kind(500, "CommitStateUnknownException", 500, "COMMIT_STATE_UNKNOWN"),
+    "NotImplemented": Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
+    "InternalError": _INTERNAL,
+    "StorageFault": _INTERNAL,
+}
+
+_BUSY: Final = {
+    "stuck": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
+    "recovering": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+}
+"""States of a table that pass: waiting helps, rebasing does not, so 429 rather than 409."""
+
+_EXISTS: Final = {"namespace": "SCHEMA_ALREADY_EXISTS", "table": "TABLE_ALREADY_EXISTS"}
+
+
+class RequirementFailed(StateConflict):
+    """A requirement of the request does not hold; loading the table again tells what changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("RequirementFailed", message, remedy="load the table again")
+
+
+class NotImplementedHere(TurnstileError):
+    """An operation of the API that Turnstile does not offer."""
+
+    type = "NotImplemented"
+
+
+def kind_of(error: TurnstileError) -> Kind:
+    """How ``error`` is told; a type that nobody listed is ours to answer for."""
+    if error.type == "TableNotActive":
+        return _BUSY.get(str(error.details.get("state")), _INVALID)
+    if error.type == "InvalidRequest" and error.field == "body":
+        return Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT")
+    return KINDS.get(error.type, KINDS["NoSuchRoute"] if error.type.startswith("NoSuch") else _INTERNAL)
+
+
+def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the answer to a request of ``path``."""
+    kind = kind_of(error)
+    internal = error.type == "InternalError"
+    message = f"internal error, correlation id {correlation}" if internal else _message(error)
+    headers = {"Content-Type": "application/json"}
+    retry = error.details.get("retry_after_ms")
+    if kind.status == 429:
+        headers["Retry-After"] = str(max(1, -(-retry // 1000))) if isinstance(retry, int) else "1"
+    if kind.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
+    if kind.status == 405:
+        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    if path.startswith(DELTA + "/") or path == DELTA:
+        body: dict[str, object] = {"error": {"message": message, "type": kind.type, "code": kind.status}}
+        return kind.status, headers, msgspec.json.encode(body)
+    code = kind.code
+    if error.type == "AlreadyExists":
+        code = _EXISTS.get(str(error.details.get("kind")), "CATALOG_ALREADY_EXISTS")
+    body = {
+        "error_code": code,
+        "details": [{"reason": code, "@type": "google.rpc.ErrorInfo"}],
+        "message": message,
+    }
+    return kind.old_status, headers, msgspec.json.encode(body)
+
+
+def _message(error: TurnstileError) -> str:
+    return f"{error.message}; {error.remedy}" if error.remedy else error.message

@@ -1,0 +1,51 @@
+"""Names as the two APIs write them. What cannot be a name is not found when it is looked up, and refused when it is to
+be created."""
+
+from __future__ import annotations
+
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.names import check_identifier, check_namespace
+
+
+def find_catalog(name: str) -> str:
+    """A catalog that is looked up. Raises NotFound for what cannot be a name."""
+    try:
+        return check_identifier(name, "catalog")
+    except InvalidRequest:
+        raise NotFound("catalog", name[:300], field="catalog") from None
+
+
+def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
+    """A schema that is looked up; one of several levels is written ``a.b``."""
+    catalog = find_catalog(catalog)
+    try:
+        return catalog, check_namespace(schema)
+    except InvalidRequest:
+        raise NotFound("namespace", dotted(catalog, schema)[:600], field="schema") from None
+
+
+def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
+    """A table that is looked up."""
+    catalog, namespace = find_schema(catalog, schema)
+    try:
+        return catalog, namespace, check_identifier(table, "table")
+    except InvalidRequest:
+        raise NotFound("table", dotted(catalog, schema, table)[:900], field="table") from None
+
+
+def split_schema(full: str) -> tuple[str, str]:
+    """``catalog.schema``; raises NotFound when one of them is missing."""
+    catalog, _, schema = full.partition(".")
+    if not (catalog and schema):
+        raise NotFound("namespace", full[:600], field="full_name", remedy="write catalog.schema")
+    return catalog, schema
+
+
+def split_table(full: str) -> tuple[str, str, str]:
+    """``catalog.schema.table``; raises NotFound when one of them is missing."""
+    catalog, _, rest = full.partition(".")
+    schema, _, table = rest.rpartition(".")
+    if not (catalog and schema and table):
+        raise NotFound("table", full[:900], field="full_name", remedy="write catalog.schema.table")
+    return catalog, schema, table

@@ -1,0 +1,1 @@
+"""Turnstile's own API, ``/v1`` (docs/api.md)."""

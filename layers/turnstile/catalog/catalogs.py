@@ -1,0 +1,214 @@
+"""Catalogs: each is a tree of its own behind a HEAD of its own; the realm's tree lists them (Polaris, "System Managed
+Entities").
+
+The realm's tree is a catalog named ``.``, which no user can name. Listing catalogs so costs as little as listing
+namespaces, where a scan would read every table's HEAD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.access import NOBODY, Access
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.catalog_rows import drop_catalog, new_catalog
+from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog, encode
+from turnstile.catalog.core.index import Index, pack
+from turnstile.catalog.core.paths import path_of
+from turnstile.catalog.core.tree import CatalogCommit, Tree
+from turnstile.catalog.drop_namespace import NamespaceDropper
+from turnstile.catalog.namespaces import MAX_BYTES
+from turnstile.catalog.reader import CatalogReader
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
+from turnstile.store.core.names import check_identifier
+from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
+from turnstile.store.ports import Rejected
+from turnstile.store.world import World
+
+REALM_TREE: Final = "."
+
+
+class Catalogs:
+    """Creates, lists, describes and drops catalogs.
+
+    Args:
+        dropper: empties a catalog that is dropped with everything in it.
+    """
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, dropper: NamespaceDropper | None = None
+    ) -> None:
+        self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
+
+    def create(
+        self,
+        name: str,
+        *,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        owner: str = "",
+    ) -> Catalog:
+        """A new, empty catalog of ``owner``.
+
+        Raises:
+            InvalidRequest: not a name.
+            AlreadyExists: the name is taken, perhaps in another case.
+        """
+        check_identifier(name, "name")
+        world = self._world
+        made = _fitting(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
+        row = self.realm_row()
+        if self._reader.at(REALM_TREE, row).find((name,)) is not None:
+            raise _taken(name)  # before anything is written for nothing
+        insert = self._first_commit(name, made.created, Access(owner))
+
+        def change(_: View) -> Edit:
+            return Edit(f"create catalog {name}", put={(name,): made}, writes=(insert,))
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            if 0 in failed:
+                raise _taken(name)
+
+        self._committer.commit(REALM_TREE, change, row=row, judge=judge)
+        return made
+
+    def list(self) -> list[Catalog]:
+        """All catalogs, by name."""
+        try:
+            tree = self._reader.current(REALM_TREE)
+        except NotFound:
+            return []
+        ids = [entry.obj for _, entry in tree.children((), CATALOG)]
+        found = self._reader.store.entities(REALM_TREE, ids)
+        return [entity for entity in (found[id] for id in ids) if isinstance(entity, Catalog)]
+
+    def get(self, name: str) -> Catalog:
+        """The catalog ``name``. Raises NotFound."""
+        return _entity(View(self._realm(name), self._reader.store), name)
+
+    def update(
+        self,
+        name: str,
+        *,
+        comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+        properties: Mapping[str, str] | None = None,
+    ) -> Catalog:
+        """The catalog after a change of its comment (UNSET: kept) and properties (None: kept; otherwise replaced).
+
+        Raises:
+            NotFound: no such catalog.
+            TooLarge: comment and properties do not fit.
+        """
+        self._realm(name)
+
+        def change(view: View) -> Edit | None:
+            old = _entity(view, name)
+            said = old.comment if comment is msgspec.UNSET else comment
+            kept = old.properties if properties is None else dict(properties)
+            new = _fitting(msgspec.structs.replace(old, comment=said, properties=kept))
+            if new == old:
+                return None
+            new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
+            return Edit(f"update catalog {old.name}", put={(old.name,): new}, writes=self._judged(name))
+
+        tree = self._committer.commit(REALM_TREE, change)
+        return _entity(View(tree, self._reader.store), name)
+
+    def _judged(self, name: str) -> tuple[Write, ...]:
+        """The condition that the catalog's rights are still those by which the request was let pass: they are in its
+        own tree, while this change is one of the realm's (I12)."""
+        if self._reader.watch is None:
+            return ()
+        key = self._reader.key(name)
+        tree = self._reader.at(name, self._world.refs.read(key))
+        same = Clause("same rights", "I12", "the request was judged by this tree", Equals(("head",), tree.head))
+        return (Check(key, (same,)),)
+
+    def drop(self, name: str, *, force: bool = False) -> None:
+        """Drop a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in
+        it is dropped first; a refusal in between leaves a smaller catalog.
+
+        Raises:
+            NotFound: no such catalog.
+            StateConflict: ``NamespaceNotEmpty``: it has namespaces and ``force`` is not set.
+        """
+        self._realm(name)
+
+        def change(view: View) -> Edit:
+            _entity(view, name)
+            row = self._world.refs.read(self._reader.key(name))
+            tree = self._reader.at(name, row)
+            if not tree.empty:
+                raise StateConflict(
+                    "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
+                )
+            gone = self._world.space.gone(name)
+            writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
+            return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)
+
+        while force and self._dropper is not None:
+            tree = self._reader.current(name)
+            first = next(tree.children((), NAMESPACE), None)
+            if first is None:
+                break
+            self._dropper.drop(name, path_of(first[0]), cascade=True)
+        self._committer.commit(REALM_TREE, change)
+
+    def _realm(self, name: str) -> Tree:
+        """The realm's tree, if it has the catalog."""
+        row = self._world.refs.read(self._reader.key(REALM_TREE))
+        tree = self._reader.at(REALM_TREE, row) if row is not None else None
+        if tree is None or tree.find((name,)) is None:
+            raise _missing(name)
+        return tree
+
+    def _first_commit(self, name: str, now: int, access: Access = NOBODY) -> Insert:
+        """The row of a catalog that is empty; its commit obj is durable before any row names it (I9)."""
+        store = self._reader.store
+        id = store.new_commit_id()
+        empty = CatalogCommit(0, (), f"create catalog {name}", now * 1000, embedded=pack(Index()), access=access)
+        store.write(name, id, empty, {})
+        return new_catalog(self._reader.key(name), name, id, now)
+
+    def realm_row(self) -> Row | None:
+        """The row of the realm's tree, which whoever first needs it brings with it. Whoever loses the race uses the
+        winner's."""
+        key = self._reader.key(REALM_TREE)
+        row = self._world.refs.read(key)
+        if row is not None:
+            return row
+        answer = self._world.refs.write(self._first_commit(REALM_TREE, self._world.clock.now_ms()))
+        return answer.row if isinstance(answer, Rejected) else self._world.refs.read(key)
+
+
+def _entity(view: View, name: str) -> Catalog:
+    entry = view.tree.find((name,))
+    entity = view.entity(entry.obj) if entry is not None else None
+    if not isinstance(entity, Catalog):
+        raise _missing(name)
+    return entity
+
+
+def _missing(name: str) -> NotFound:
+    return NotFound("catalog", name, field="catalog", remedy="create it first, or check the name")
+
+
+def _fitting(catalog: Catalog) -> Catalog:
+    size = len(encode(catalog))
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"catalog '{catalog.name}' would take {size} bytes",
+            field="properties",
+            remedy="shorten its comment or properties",
+            limit=MAX_BYTES,
+            size=size,
+        )
+    return catalog
+
+
+def _taken(name: str) -> AlreadyExists:
+    return AlreadyExists(f"catalog '{name}' exists", field="name", remedy="use it, or choose another name")

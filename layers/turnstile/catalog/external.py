@@ -1,0 +1,196 @@
+"""External tables: registered by location, not coordinated. They are an entity and the ownership of a location, with
+one row that leads from the uuid to the location.
+
+Nobody checks what lies there: the table may be written later, by another engine, in a format only it knows. What must
+hold is that no other table owns the place (I10), so that no drop here ever purges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.access import Access
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.entities import External, Table, encode
+from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.reader import CatalogReader
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
+from turnstile.store.core.locations import is_root, normalise
+from turnstile.store.core.names import check_identifier
+from turnstile.store.core.writes import Clause, Equals, Erase, Insert, Row, new_row
+from turnstile.store.world import World
+
+MAX_BYTES: Final = 262_144
+"""Bytes of an external table with its columns and properties; one obj holds it."""
+
+
+class Externals:
+    """Registers, updates and drops external tables.
+
+    Args:
+        claim_root: makes sure that the lake root has its owner, before others are let in beside it.
+    """
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, claim_root: Callable[[], object] = lambda: None
+    ) -> None:
+        self._world, self._reader, self._committer, self._claim_root = world, reader, committer, claim_root
+
+    def register(
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        *,
+        location: str,
+        format: str,
+        about: External,
+        comment: str | None = None,
+        owner: str = "",
+    ) -> Table:
+        """A new external table of ``owner`` at ``location``.
+
+        Raises:
+            InvalidRequest: not a name, not a location, or a whole bucket.
+            NotFound: no such catalog or namespace.
+            AlreadyExists: the name is taken.
+            StateConflict: ``LocationOwned``: the location overlaps another table's, or the lake root.
+            TooLarge: columns and properties do not fit.
+        """
+        world = self._world
+        check_path(namespace)
+        check_identifier(name, "name")
+        location = normalise(location)
+        if is_root(location):
+            raise StateConflict(
+                "LocationOwned",
+                f"location {location} is a whole bucket",
+                field="location",
+                remedy="name a folder in it",
+            )
+        self._claim_root()
+        now = world.clock.now_ms()
+        made = Table(
+            name=name,
+            table_id=world.ids.uuid(),
+            location=location,
+            created=now,
+            format=format,
+            comment=comment,
+            managed=False,
+            external=about,
+            access=Access(owner),
+        )
+        _check_size(made)
+        path, keys = (*namespace, name), keys_above(world.space, location)
+
+        def change(view: View) -> Edit:
+            view.tree.parent(namespace)
+            require_free(view, path, "name")
+            rows = world.refs.read_many(keys)
+            found = conflict(world.space, location, rows)
+            if found is not None:
+                raise found
+            writes = claim(
+                world.space, location, rows, table_id=made.table_id, catalog=view.tree.catalog, now=made.created
+            )
+            row: Row = {
+                "key": world.space.external(made.table_id),
+                "kind": "external",
+                "table_id": made.table_id,
+                "catalog": view.tree.catalog,
+                "location": location,
+                "created": now,
+            }
+            writes.append(Insert(row, (new_row("I9"),)))
+            return Edit(f"register table {dotted(*path)}", put={path: made}, writes=tuple(writes))
+
+        self._committer.commit(catalog, change)
+        return made
+
+    def update(
+        self, catalog: str, namespace: Path, name: str, table_id: str, change: Callable[[str, Table], Table]
+    ) -> tuple[Table, str]:
+        """The table after ``change``, which is given its etag and the table, with the etag of the result. One write.
+
+        Raises:
+            NotFound: the name does not lead to ``table_id`` any more.
+            TurnstileError: what ``change`` raises; it may run several times.
+        """
+        path = (*namespace, name)
+
+        def edit(view: View) -> Edit | None:
+            entry = view.tree.table(namespace, name)
+            old = view.entity(entry.obj)
+            if not isinstance(old, Table) or entry.table_id != table_id:
+                raise NotFound("table", dotted(catalog, *path), field="table")
+            new = change(entry.obj, old)
+            _check_size(new)
+            return None if new == old else Edit(f"update table {dotted(*path)}", put={path: new})
+
+        tree = self._committer.commit(catalog, edit)
+        entry = tree.table(namespace, name)
+        found = self._reader.store.entity(tree.catalog, entry.obj)
+        assert isinstance(found, Table)
+        return found, entry.obj
+
+    def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
+        """The name leads nowhere and the location is free again; the files are nobody's business here."""
+        world, path = self._world, (*namespace, name)
+
+        def change(view: View) -> Edit:
+            entry = view.tree.table(namespace, name)
+            table = view.entity(entry.obj)
+            if not isinstance(table, Table) or entry.table_id != table_id:
+                raise NotFound("table", dotted(catalog, *path), field="table")
+            rows = world.refs.read_many(keys_above(world.space, table.location))
+            writes = release(world.space, table.location, table_id, rows)
+            here = Clause("own", "I10", "the row is this table's", Equals(("table_id",), table_id))
+            writes.append(Erase(world.space.external(table_id), (here,)))
+            return Edit(f"drop table {dotted(*path)}", remove=(path,), writes=tuple(writes))
+
+        self._committer.commit(catalog, change)
+
+
+def of_external(table: Table) -> External:
+    """What is registered. Raises UnsupportedTable for a coordinated table."""
+    if table.external is None:
+        raise UnsupportedTable(f"table '{table.name}' is not external", field="table")
+    return table.external
+
+
+def _check_size(table: Table) -> None:
+    """Whether one obj holds the table.
+
+    Raises:
+        TooLarge: it does not.
+        InvalidRequest: a number of it does not fit 64 bits.
+    """
+    try:
+        size = len(encode(table))
+    except OverflowError as error:
+        raise InvalidRequest(
+            f"table '{table.name}' holds a number that does not fit 64 bits",
+            field="columns",
+            remedy="send it as a string",
+        ) from error
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"table '{table.name}' would take {size} bytes",
+            field="columns",
+            remedy="shorten its columns, comment or properties",
+            limit=MAX_BYTES,
+            size=size,
+        )
+
+
+def touched(about: External, now: int, **changes: object) -> External:
+    """``about`` with ``changes``; ``updated`` only moves when something did."""
+    new = msgspec.structs.replace(about, **changes)
+    return about if new == about else msgspec.structs.replace(new, updated=now)

@@ -1,0 +1,174 @@
+"""Namespaces: create (with what is missing above), get, update. Dropping is in ``drop``, listing in ``listing``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.access import Access
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.core.entities import Entity, Namespace, encode
+from turnstile.catalog.core.merging import Merge, merged
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
+from turnstile.store.core.errors import AlreadyExists, InvalidRequest, TooLarge
+from turnstile.store.core.names import check_identifier
+from turnstile.store.world import World
+
+MAX_LEVELS: Final = 10
+MAX_BYTES: Final = 32_768
+"""Bytes of a namespace with its comment and properties."""
+
+
+Alter = Callable[[Namespace], Namespace]
+"""What a change makes of a namespace. No side effects; raises what refuses it."""
+
+
+class NamedNamespace(msgspec.Struct, frozen=True):
+    """A namespace with its full name as written."""
+
+    name: Path
+    entity: Namespace
+
+
+class Namespaces:
+    """Creates, reads and updates namespaces."""
+
+    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+
+    def create(
+        self,
+        catalog: str,
+        path: Path,
+        *,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        owner: str = "",
+    ) -> NamedNamespace:
+        """A new namespace; levels above it that do not exist are created with it, in the same change, for the same
+        ``owner``.
+
+        Raises:
+            NotFound: no such catalog.
+            InvalidRequest: not a name, or more than ``MAX_LEVELS`` levels.
+            AlreadyExists: the name is taken by a namespace or a table, perhaps in another case.
+        """
+        check_path(path, "name")
+        now = self._world.clock.now_ms()
+        ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
+
+        def change(view: View) -> Edit:
+            put: dict[Path, Entity] = {}
+            for depth, (name, id) in enumerate(zip(path, ids, strict=True), start=1):
+                here = path[:depth]
+                found = view.tree.find(here)
+                if depth == len(path):
+                    require_free(view, here, "name")
+                    put[here] = fitting(Namespace(name, id, now, comment, dict(properties or {}), access=access))
+                elif found is None:
+                    put[here] = Namespace(name, id, now, access=access)
+                else:
+                    view.tree.parent(here, "name")
+            return Edit(f"create namespace {dotted(*path)}", put=put)
+
+        tree = self._committer.commit(catalog, change)
+        return self._named(View(tree, self._reader.store), path)
+
+    def get(self, catalog: str, path: Path) -> NamedNamespace:
+        """The namespace. Raises NotFound."""
+        return self.of(self._reader.current(catalog), path)
+
+    def of(self, tree: Tree, path: Path) -> NamedNamespace:
+        """The namespace as a tree has it, perhaps one of the past. Raises NotFound."""
+        return self._named(View(tree, self._reader.store), path)
+
+    def update(
+        self,
+        catalog: str,
+        path: Path,
+        *,
+        set: Mapping[str, str] | None = None,
+        unset: Collection[str] = (),
+        merge: Mapping[str, Merge] | None = None,
+        comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+    ) -> NamedNamespace:
+        """The namespace after ``set`` and ``unset`` of properties and then ``merge``; a comment of None removes the comment,
+        UNSET keeps it. Updates of different properties at the same time both count, and so do merges of the same one.
+
+        Raises:
+            NotFound: no such catalog or namespace.
+            InvalidRequest: a property both set and unset, or merged as well; one to merge that is no whole number.
+        """
+        both = sorted({*unset} & {*(set or {})})
+        if both:
+            raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
+        twice = sorted({*unset, *(set or {})} & {*(merge or {})})
+        if twice:
+            raise InvalidRequest(f"property {twice[0]!r} is merged as well", field="merge", remedy="choose one")
+
+        def alter(old: Namespace) -> Namespace:
+            kept = {name: value for name, value in old.properties.items() if name not in unset}
+            said = old.comment if comment is msgspec.UNSET else comment
+            properties = merged({**kept, **(set or {})}, merge or {})
+            return fitting(msgspec.structs.replace(old, properties=properties, comment=said))
+
+        return self.alter(catalog, path, alter)
+
+    def alter(self, catalog: str, path: Path, alter: Alter) -> NamedNamespace:
+        """The namespace after ``alter``, which keeps its name. Raises NotFound."""
+
+        def change(view: View) -> Edit | None:
+            old = view.entity(view.tree.namespace(path).obj)
+            assert isinstance(old, Namespace)
+            new = alter(old)
+            if new == old:
+                return None
+            new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
+            return Edit(f"update namespace {dotted(*path)}", put={path: new})
+
+        return self._named(View(self._committer.commit(catalog, change), self._reader.store), path)
+
+    def _named(self, view: View, path: Path) -> NamedNamespace:
+        entity = view.entity(view.tree.namespace(path).obj)
+        assert isinstance(entity, Namespace)
+        return NamedNamespace(view.written(path), entity)
+
+
+def fitting(namespace: Namespace) -> Namespace:
+    """``namespace``; raises TooLarge when it has more than ``MAX_BYTES``."""
+    size = len(encode(namespace))
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"namespace '{namespace.name}' would take {size} bytes",
+            field="properties",
+            remedy="shorten its comment or properties",
+            limit=MAX_BYTES,
+            size=size,
+        )
+    return namespace
+
+
+def check_path(path: Path, field: str = "namespace") -> Path:
+    """``path`` if it can name a namespace; raises InvalidRequest."""
+    if not 1 <= len(path) <= MAX_LEVELS:
+        raise InvalidRequest(
+            f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
+        )
+    for level in path:
+        check_identifier(level, field)
+    return path
+
+
+def require_free(view: View, path: Path, field: str) -> None:
+    """Raises AlreadyExists when ``path`` leads to anything (I9: a name leads to at most one thing)."""
+    found = view.tree.find(path)
+    if found is not None:
+        name = dotted(view.tree.catalog, *path)
+        raise AlreadyExists(
+            f"{found.kind} '{name}' exists", field=field, remedy="use it, or choose another name", kind=found.kind
+        )

@@ -1,0 +1,266 @@
+"""Text to query, by recursive descent; the grammar is in docs/path-queries.md.
+
+Every error says at which character (from 1), what was expected there, and what to write instead.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast
+
+from turnstile.catalog.query.core.query import (
+    TYPES,
+    All,
+    Compare,
+    Exists,
+    Field,
+    In,
+    Like,
+    Not,
+    Operator,
+    Predicate,
+    Prefix,
+    Query,
+    Some,
+    Step,
+    Value,
+)
+from turnstile.store.core.errors import InvalidRequest
+
+MAX_CHARACTERS: Final = 4_000
+MAX_STEPS: Final = 32
+MAX_DEPTH: Final = 32
+MAX_VALUES: Final = 1_000
+
+KEYWORDS: Final = ("and", "or", "not", "in", "like", "prefix", "exists", "true", "false")
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(?![A-Za-z0-9_.])")
+_OPERATOR: Final = re.compile(r"!=|<>|<=|>=|=|<|>")
+_SPACE: Final = re.compile(r"\s*")
+_KINDS: Final[dict[type, str]] = {str: "a text in quotes", int: "a number", bool: "true or false"}
+
+
+def parse(text: str) -> Query:
+    """The query that ``text`` spells.
+
+    Raises:
+        InvalidRequest: it spells none; ``field`` is ``query``, ``position`` the character, from 1.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidRequest(
+            f"the query has {len(text)} characters", field="query", remedy=f"use at most {MAX_CHARACTERS}"
+        )
+    return _Parser(text).query()
+
+
+class _Parser:
+    """One text, read once from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._depth = text, 0, 0
+
+    # -- levels ---------------------------------------------------------------------------------------------------
+
+    def query(self) -> Query:
+        if not self._take("/"):
+            raise self._expected("'/'", "begin with the catalog: /main/*")
+        catalog = self._match(_NAME)
+        if catalog is None:
+            raise self._expected(
+                "the name of a catalog", "name one catalog, as in /main/*; GET /v1/catalogs lists them"
+            )
+        steps = []
+        while self._take("/"):
+            steps.append(self._step())
+            if len(steps) > MAX_STEPS:
+                raise self._expected("the end", f"use at most {MAX_STEPS} levels")
+        if self._at < len(self._text):
+            raise self._expected("'/' or the end", "separate levels with '/', and put predicates in [...]")
+        if not steps:
+            raise self._expected("'/' and a level below the catalog", f"write /{catalog}/* for all that is in it")
+        return Query(catalog, tuple(steps))
+
+    def _step(self) -> Step:
+        anything = self._take("*")
+        name = None if anything else self._match(_NAME)
+        if not self._take("["):
+            if name is None and not anything:
+                raise self._expected("a level", 'write a name, *, or a predicate such as [name = "orders"]')
+            return Step(name)
+        where = self._either()
+        if not self._take("]"):
+            raise self._expected("'and', 'or' or ']'", "join comparisons with and/or, and close the predicate with ]")
+        return Step(name, where)
+
+    # -- predicates -----------------------------------------------------------------------------------------------
+
+    def _either(self) -> Predicate:
+        parts = [self._both()]
+        while self._word("or"):
+            parts.append(self._both())
+        return parts[0] if len(parts) == 1 else Some(tuple(parts))
+
+    def _both(self) -> Predicate:
+        parts = [self._one()]
+        while self._word("and"):
+            parts.append(self._one())
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def _one(self) -> Predicate:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._expected("a comparison", f"nest at most {MAX_DEPTH} levels deep")
+        found = self._nested()
+        self._depth -= 1
+        return found
+
+    def _nested(self) -> Predicate:
+        if self._word("not"):
+            return Not(self._one())
+        if not self._take("("):
+            return self._comparison()
+        inner = self._either()
+        if not self._take(")"):
+            raise self._expected("')'", "close every parenthesis")
+        return inner
+
+    def _comparison(self) -> Predicate:
+        field = self._field()
+        if self._word("exists"):
+            return Exists(field)
+        negated = self._word("not")
+        found = self._membership(field)
+        if found is not None:
+            return Not(found) if negated else found
+        op = None if negated else self._match(_OPERATOR)
+        if op is None:
+            wanted = "in, like or prefix" if negated else "=, !=, <, <=, >, >=, in, like, prefix or exists"
+            raise self._expected(wanted, f'compare {field.name} with something, as in {field.name} = "eu"')
+        value = self._value(field)
+        return Compare(field, cast(Operator, "!=" if op == "<>" else op), value)
+
+    def _membership(self, field: Field) -> Predicate | None:
+        if self._word("like"):
+            return Like(field, self._string(field))
+        if self._word("prefix"):
+            return Prefix(field, self._string(field))
+        if not self._word("in"):
+            return None
+        if not self._take("("):
+            raise self._expected("'('", f'list the values, as in {field.name} in ("eu", "us")')
+        values = [self._value(field)]
+        while self._take(","):
+            values.append(self._value(field))
+            if len(values) > MAX_VALUES:
+                raise self._expected("')'", f"list at most {MAX_VALUES} values")
+        if not self._take(")"):
+            raise self._expected("',' or ')'", "separate values with commas and close the list")
+        return In(field, tuple(values))
+
+    def _field(self) -> Field:
+        if self._take("`"):
+            return Field(self._until("`", "the name of a property"), quoted=True)
+        start = self._at
+        word = self._match(_WORD)
+        if word is None or word.lower() in KEYWORDS:
+            self._at = start
+            raise self._expected(
+                "an attribute or a property", "write its name; in backquotes if it is a keyword or has other characters"
+            )
+        return Field(word)
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def _value(self, field: Field) -> Value:
+        start = self._skipped()
+        value = self._literal()
+        wanted = None if field.quoted else TYPES.get(field.name)
+        if wanted is not None and type(value) is not wanted:
+            self._at = start
+            raise self._expected(_KINDS[wanted], f"{field.name} is compared with {_KINDS[wanted]}")
+        return value
+
+    def _literal(self) -> Value:
+        if self._text[self._at : self._at + 1] in ('"', "'"):
+            return self._quoted()
+        number = self._match(_NUMBER)
+        if number is not None:
+            return float(number) if "." in number else int(number)
+        for word, value in (("true", True), ("false", False)):
+            if self._word(word):
+                return value
+        raise self._expected("a value", 'write a text in quotes ("eu"), a number, true or false')
+
+    def _string(self, field: Field) -> str:
+        start = self._skipped()
+        value = self._literal()
+        if isinstance(value, str):
+            return value
+        self._at = start
+        raise self._expected("a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"')
+
+    def _quoted(self) -> str:
+        quote = self._text[self._at]
+        self._at += 1
+        return self._until(quote, "the text")
+
+    def _until(self, quote: str, what: str) -> str:
+        """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else stays."""
+        start, found = self._at, ""
+        while self._at < len(self._text):
+            letter = self._text[self._at]
+            self._at += 1
+            if letter == quote:
+                return found
+            if letter == "\\" and self._text[self._at : self._at + 1] in (quote, "\\"):
+                letter = self._text[self._at]
+                self._at += 1
+            found += letter
+        self._at = start - 1
+        raise self._expected(f"a closing {quote} after {what}", f"close it with {quote}")
+
+    # -- characters -----------------------------------------------------------------------------------------------
+
+    def _skipped(self) -> int:
+        """Where the next character that is no space is."""
+        space = _SPACE.match(self._text, self._at)
+        self._at = space.end() if space else self._at
+        return self._at
+
+    def _take(self, mark: str) -> bool:
+        """Whether ``mark`` comes next; it is then behind us, and so is the space after it."""
+        found = self._text.startswith(mark, self._skipped())
+        if found:
+            self._at += len(mark)
+            if mark != "`":
+                self._skipped()
+        return found
+
+    def _match(self, pattern: re.Pattern[str]) -> str | None:
+        found = pattern.match(self._text, self._skipped())
+        if found is None:
+            return None
+        self._at = found.end()
+        self._skipped()
+        return found[0]
+
+    def _word(self, keyword: str) -> bool:
+        """Whether the whole word ``keyword`` comes next, in any case; it is then behind us."""
+        found = _WORD.match(self._text, self._skipped())
+        if found is None or found[0].lower() != keyword:
+            return False
+        self._at = found.end()
+        self._skipped()
+        return True
+
+    def _expected(self, what: str, remedy: str) -> InvalidRequest:
+        rest = self._text[self._skipped() :]
+        found = f"{rest[:20]!r}" if rest else "the end"
+        return InvalidRequest(
+            f"query, character {self._at + 1}: expected {what}, found {found}",
+            field="query",
+            remedy=remedy,
+            position=self._at + 1,
+        )

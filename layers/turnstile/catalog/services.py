@@ -1,0 +1,133 @@
+"""The catalog's services of one sandbox, built from one world and sharing their caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnstile.catalog.backoff import Pause, no_pause
+from turnstile.catalog.catalogs import Catalogs
+from turnstile.catalog.committer import Committer
+from turnstile.catalog.drop import Dropper
+from turnstile.catalog.drop_namespace import NamespaceDropper
+from turnstile.catalog.entries import Entries
+from turnstile.catalog.external import Externals
+from turnstile.catalog.history.history import History
+from turnstile.catalog.history.moments import Moments
+from turnstile.catalog.history.reset import Resetter
+from turnstile.catalog.history.snapshots import CatalogSnapshots
+from turnstile.catalog.listing import Listings
+from turnstile.catalog.move import NamespaceMover
+from turnstile.catalog.namespaces import Namespaces
+from turnstile.catalog.reader import CatalogReader, Watch
+from turnstile.catalog.register import Registrar
+from turnstile.catalog.rename import Renamer
+from turnstile.catalog.staging import Staging
+from turnstile.catalog.store import CatalogStore
+from turnstile.catalog.zones import Zones
+from turnstile.delta.limits import Limits
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.publish import Publisher
+from turnstile.store.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogServices:
+    """One of each."""
+
+    world: World
+    lake_root: str
+    limits: Limits
+    pause: Pause
+    reader: CatalogReader
+    snapshots: Snapshots
+    committer: Committer
+    publisher: Publisher
+    zones: Zones
+    catalogs: Catalogs
+    namespaces: Namespaces
+    moments: Moments
+    entries: Entries
+    listings: Listings
+    history: History
+    named: CatalogSnapshots
+    resetter: Resetter
+    staging: Staging
+    registrar: Registrar
+    renamer: Renamer
+    dropper: Dropper
+    externals: Externals
+    namespace_dropper: NamespaceDropper
+    namespace_mover: NamespaceMover
+
+    def watched(self, watch: Watch) -> CatalogServices:
+        """The same services for one request: whatever they do is judged by ``watch`` first, changes by the very tree
+        that they replace (I12). Caches are shared."""
+        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
+        return _built(shared, self.reader.watched(watch))
+
+    def changed_by(self, committer: Committer) -> CatalogServices:
+        """The same services for one request, whose change is applied by ``committer``."""
+        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
+        return _built(shared, self.reader, committer)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What does not depend on who asks."""
+
+    world: World
+    lake_root: str
+    limits: Limits
+    pause: Pause
+    snapshots: Snapshots
+    publisher: Publisher
+    zones: Zones
+
+
+def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: Pause = no_pause) -> CatalogServices:
+    """All services of the catalog.
+
+    Args:
+        lake_root: storage location below which managed tables live.
+        pause: how to wait between attempts to swap a HEAD.
+    """
+    limits = limits or Limits()
+    snapshots = Snapshots(world.objs, world.space)
+    shared = Shared(world, lake_root, limits, pause, snapshots, Publisher(world, limits), Zones(world))
+    return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
+
+
+def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -> CatalogServices:
+    world, zones = shared.world, shared.zones
+    plain = Committer(world, reader, pause=shared.pause)
+    committer = by or plain
+    dropper = Dropper(world, reader, committer, shared.publisher)
+    steps = Dropper(world, reader, plain, shared.publisher)  # each of its changes is one of several of a request
+    namespace_dropper = NamespaceDropper(world, reader, committer, steps)
+    history, moments = History(reader), Moments(reader, world.clock, shared.limits.history_ms)
+    return CatalogServices(
+        world=world,
+        lake_root=shared.lake_root,
+        limits=shared.limits,
+        pause=shared.pause,
+        reader=reader,
+        snapshots=shared.snapshots,
+        committer=committer,
+        publisher=shared.publisher,
+        zones=zones,
+        catalogs=Catalogs(world, reader, committer, namespace_dropper),
+        namespaces=Namespaces(world, reader, committer),
+        history=history,
+        named=CatalogSnapshots(world, reader, committer, moments),
+        resetter=Resetter(world, reader, committer, history, moments),
+        moments=moments,
+        entries=Entries(reader, moments),
+        listings=Listings(reader, moments),
+        staging=Staging(world, reader, zones, shared.lake_root),
+        registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
+        renamer=Renamer(world, reader, committer),
+        dropper=dropper,
+        externals=Externals(world, reader, committer, lambda: zones.ensure(shared.lake_root)),
+        namespace_dropper=namespace_dropper,
+        namespace_mover=NamespaceMover(world, reader, committer),
+    )

@@ -1,0 +1,1 @@
+"""Pure: the rows of references, leases, tasks and updateable values; snowflake ids."""

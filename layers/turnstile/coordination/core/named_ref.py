@@ -1,0 +1,257 @@
+"""Named references: the same primitive that tables and catalogs stand on, for other systems (a pointer per application).
+
+    ref    {key, kind, name, token, version, state, recent, made, rights, created, changed_at}
+
+A reference has a value and a *token*, which names this very value of this very reference: no two writes make the same
+token, so a swap under "the token is still t" cannot be fooled by a value that came back. The token is made of the
+version, the id of the request that wrote it, and the token that it replaced; the first one of a life is made of the time
+of its creation instead. So a refused request finds in the row that refused it whether it was applied before, and an answer
+can be given again as it was the first time (I3).
+
+``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one of its members. A
+reference that was deleted stays as a tombstone: it tells late repetitions of what was done to it, and one that is created
+again goes on with its versions. gc takes a tombstone when nobody repeats requests any more (``Grace.refs``), and versions
+begin at 0 then. No token comes back all the same: every token of a life follows from the time at which the life began, and
+that one is later, even if the very request that created the reference before were sent once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.coordination.core.ref_rights import Rights, owned_by, unchanged
+from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.writes import Action, Append, Change, Clause, Drop, Equals, Erase, Insert, Row, Set, new_row
+
+RECENT: Final = 20
+"""Values that a reference remembers, the present one included."""
+
+MAX_VALUE: Final = 1024
+"""Bytes of a value: it is meant to name something that is kept elsewhere, and every write is charged by the whole row."""
+
+State = Literal["live", "deleted"]
+LIVE: Final = "live"
+DELETED: Final = "deleted"
+
+_NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9_@.-]{1,255}")
+"""Not the two that a path takes for itself and its parent: clients leave them out of a URL (RFC 3986, 5.2.4)."""
+
+_REQUEST: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_TOKEN: Final = re.compile(r"(0|[1-9][0-9]{0,15})\.[0-9a-f]{24}")
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One value: its version (from 0), its token, the value (None: the reference was deleted), when (ms)."""
+
+    version: int
+    token: str
+    value: str | None
+    at: int
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Entry)
+
+
+class NamedRef(msgspec.Struct, frozen=True):
+    """A parsed row: ``made`` is the token of the value that it was created with, ``created`` when that was (ms);
+    ``rights`` as in ``ref_rights``."""
+
+    name: str
+    version: int
+    state: State
+    recent: tuple[Entry, ...]
+    made: str
+    created: int
+    rights: Rights = {}
+
+    @classmethod
+    def from_row(cls, row: Row) -> NamedRef:
+        """Parse a refs row of kind ``ref``."""
+        return cls(
+            name=row["name"],
+            version=row["version"],
+            state=row["state"],
+            recent=tuple(_DECODER.decode(entry) for entry in row["recent"]),
+            made=row["made"],
+            created=row["created"],
+            rights=row.get("rights") or {},
+        )
+
+    @property
+    def current(self) -> Entry:
+        """The present value."""
+        return self.recent[self.version % RECENT]
+
+    def at(self, version: int) -> Entry | None:
+        """The value of a version; None when it is forgotten or was never written."""
+        found = self.recent[version % RECENT] if version % RECENT < len(self.recent) else None
+        return found if found is not None and found.version == version else None
+
+    def history(self) -> tuple[Entry, ...]:
+        """The remembered values, newest first."""
+        return tuple(sorted(self.recent, key=lambda entry: -entry.version))
+
+
+def token_of(version: int, request_id: str, after: str) -> str:
+    """The token of the value that a request wrote as ``version``, in place of the value of the token ``after``."""
+    return f"{version}.{hashlib.sha256(f'{after}/{request_id}'.encode()).hexdigest()[:24]}"
+
+
+def first_token(version: int, request_id: str, now: int) -> str:
+    """The token of the value that a request created a reference with, as ``version``, at ``now`` (ms)."""
+    return token_of(version, request_id, str(now))
+
+
+def version_of(token: str) -> int:
+    """The version that a token is of; raises InvalidRequest for what is no token."""
+    found = _TOKEN.fullmatch(token)
+    if found is None:
+        raise InvalidRequest(
+            f"token {token[:40]!r} is none of a reference", field="token", remedy="read the reference: it has its token"
+        )
+    return int(found[1])
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def create(key: str, name: str, value: str, request_id: str, now: int, *, owner: str = "") -> Insert:
+    """The first value of a reference that never was; it is ``owner``'s, or admins' if that is empty."""
+    entry = Entry(0, first_token(0, request_id, now), value, now)
+    row: Row = {
+        "key": key,
+        "kind": "ref",
+        "name": name,
+        "token": entry.token,
+        "version": 0,
+        "state": LIVE,
+        "recent": [_ENCODER.encode(entry)],
+        "made": entry.token,
+        "created": now,
+        "changed_at": now,
+    }
+    if owner:
+        row["rights"] = owned_by(owner)
+    return Insert(row, (new_row("I6"),))
+
+
+def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int, *, owner: str = "") -> Change:
+    """The first value of a reference that was deleted: its next version. Nobody has the rights of before."""
+    version = tombstone.version + 1
+    entry = Entry(version, first_token(version, request_id, now), value, now)
+    rights = Set(("rights",), owned_by(owner)) if owner else Drop(("rights",))
+    again = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now), rights)
+    return Change(key, (_same(tombstone.current.token),), (*_written(entry), *again))
+
+
+def swap(key: str, token: str, value: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
+    """Make ``value`` the next one, if the present one is still that of ``token``; ``judged`` asks for the right to."""
+    return Change(key, (_same(token), *judged), _next(token, value, request_id, now))
+
+
+def delete(key: str, token: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
+    """Leave a tombstone, if the present value is still that of ``token``; ``judged`` as for ``swap``."""
+    return Change(key, (_same(token), *judged), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
+
+
+def regrant(key: str, ref: NamedRef, rights: Rights) -> Change:
+    """Other rights, if those of ``ref`` are still the present ones."""
+    live = Clause("live", "I12", "the reference was not deleted meanwhile", Equals(("state",), LIVE))
+    action: Action = Set(("rights",), dict(rights)) if rights else Drop(("rights",))
+    return Change(key, (live, unchanged(ref.rights)), (action,))
+
+
+def forget(key: str, tombstone: NamedRef) -> Erase:
+    """Remove a tombstone, unless the reference was created again."""
+    return Erase(key, (_same(tombstone.current.token),))
+
+
+def _same(token: str) -> Clause:
+    return Clause("same token", "I6", "the value is the one that is to be replaced", Equals(("token",), token))
+
+
+def _next(token: str, value: str | None, request_id: str, now: int) -> tuple[Action, ...]:
+    version = version_of(token) + 1
+    return _written(Entry(version, token_of(version, request_id, token), value, now))
+
+
+def _written(entry: Entry) -> tuple[Action, ...]:
+    """The token says the version, so the place in the ring is known without a look at the row."""
+    version, packed = entry.version, _ENCODER.encode(entry)
+    remember: Action = Append(("recent",), (packed,)) if version < RECENT else Set(("recent", version % RECENT), packed)
+    return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
+    """What this request wrote in place of ``token`` when it was applied before; None when it was not, or is forgotten."""
+    version = version_of(token) + 1
+    found = ref.at(version)
+    return found if found is not None and found.token == token_of(version, request_id, token) else None
+
+
+def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
+    """What this request wrote when it created the reference before, in this life or, if that is remembered, in an
+    earlier one; None when it did not. Later values may have pushed it out of the row: then the request tells it."""
+    version = version_of(ref.made)
+    if ref.made == first_token(version, request_id, ref.created):
+        return ref.at(version) or Entry(version, ref.made, value, ref.created)
+    lives = (entry for entry in ref.recent if entry.token == first_token(entry.version, request_id, entry.at))
+    return next(lives, None)
+
+
+def moved_on(ref: NamedRef, token: str) -> bool:
+    """Whether ``ref`` still knows that something else came after ``token``; if not, nobody can tell any more whether a
+    request that wanted to replace it was applied."""
+    version = version_of(token)
+    known = ref.at(version)
+    return known is not None and known.token == token and ref.at(version + 1) is not None
+
+
+# -- names and values -------------------------------------------------------------------------------------------------
+
+
+def check_ref(name: str) -> str:
+    """``name`` if it can name a reference; raises InvalidRequest otherwise."""
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"name {name[:60]!r} cannot name a reference",
+            field="name",
+            remedy="use 1 to 255 letters, digits, '_', '-', '.' or '@', but not '.' or '..'",
+        )
+    return name
+
+
+def check_value(value: str) -> str:
+    """``value`` if it fits; raises InvalidRequest or TooLarge otherwise."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidRequest("value is not text that UTF-8 can hold", field="value") from None
+    if size > MAX_VALUE:
+        raise TooLarge(
+            f"a value of {size} bytes is over the limit",
+            field="value",
+            remedy="store the content elsewhere and let the reference name it",
+            limit=MAX_VALUE,
+            size=size,
+        )
+    return value
+
+
+def check_request(request_id: str) -> str:
+    """``request_id`` if it can identify a request; raises InvalidRequest otherwise."""
+    if not _REQUEST.fullmatch(request_id):
+        raise InvalidRequest(
+            "request_id is not an identifier",
+            field="request_id",
+            remedy="use 1 to 128 visible ASCII characters, for example a uuid, fresh for every request",
+        )
+    return request_id

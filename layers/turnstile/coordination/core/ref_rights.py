@@ -1,0 +1,105 @@
+"""Who may do what with a reference (I12). The rights ride in its own row: judging costs no request, and a swap is judged by
+the very row that it changes.
+
+    rights    {principal or role: READ, SWAP and OWN in any sum}
+
+They are an ``Access`` in the form that one condition of a write can look at: SELECT reads, MODIFY swaps and reads what it
+may replace, the owner does everything. What has no rights is for admins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from turnstile.access.core.access import Access, Grant, GrantChange, Privilege, changed
+from turnstile.access.core.principal import Principal
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, TooLarge
+from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
+
+READ: Final = 1
+SWAP: Final = 2
+OWN: Final = 4
+"""Each is worth more than those before it together, so that "at least" asks for it or for more."""
+
+PRIVILEGES: Final = {Privilege.SELECT: READ, Privilege.MODIFY: SWAP}
+
+MAX_PRINCIPALS: Final = 20
+"""Principals with rights on one reference: every swap is charged by the whole row."""
+
+MAX_NAMES: Final = 50
+"""Names in one condition: a principal's own and its roles."""
+
+Rights = Mapping[str, int]
+
+
+def permits(rights: Rights, principal: Principal, least: int) -> bool:
+    """Whether ``principal`` may do what ``least`` stands for."""
+    return principal.admin or any(rights.get(name, 0) >= least for name in principal.names)
+
+
+def permitted(names: Iterable[str], least: int) -> Clause:
+    """``permits`` as a condition of a write."""
+    tests = tuple(AtLeast(("rights", name), least) for name in sorted(names))
+    return Clause("permitted", "I12", "whoever asks has the right", Either(tests))
+
+
+def unchanged(rights: Rights) -> Clause:
+    """The rights are those that a change of them was computed from."""
+    test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
+    return Clause("same rights", "I12", "nobody changed the rights meanwhile", test)
+
+
+def owned_by(owner: str) -> dict[str, int]:
+    """The rights on what ``owner`` creates; empty: nobody's but admins'."""
+    return {owner: OWN} if owner else {}
+
+
+def access_of(rights: Rights) -> Access:
+    """The rights as owner and grants."""
+    owner = next((name for name, held in rights.items() if held >= OWN), "")
+    grants = (
+        Grant(name, tuple(sorted(privilege for privilege, bit in PRIVILEGES.items() if rights[name] & bit)))
+        for name in sorted(rights)
+    )
+    return Access(owner, tuple(grant for grant in grants if grant.privileges))
+
+
+def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | None) -> dict[str, int]:
+    """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins only).
+
+    Raises:
+        TooLarge: more than ``MAX_PRINCIPALS`` principals.
+    """
+    access = changed(access_of(rights), changes, owner)
+    after = owned_by(access.owner)
+    for grant in access.grants:
+        after[grant.principal] = after.get(grant.principal, 0) + sum(PRIVILEGES[one] for one in grant.privileges)
+    if len(after) > max(MAX_PRINCIPALS, len(rights)):
+        raise TooLarge(
+            f"{len(after)} principals would have rights on one reference",
+            field="changes",
+            remedy="grant to a role that they share",
+            limit=MAX_PRINCIPALS,
+            size=len(after),
+        )
+    return after
+
+
+def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
+    """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
+    found = []
+    for name in names:
+        if name not in {*PRIVILEGES}:
+            fitting = " or ".join(PRIVILEGES)
+            raise InvalidRequest(f"{name[:60]!r} cannot be granted on a reference", field=field, remedy=fitting)
+        found.append(Privilege(name))
+    return tuple(found)
+
+
+def denied(principal: Principal, name: str) -> PermissionDenied:
+    """The refusal, the same whether or not there is such a reference."""
+    return PermissionDenied(
+        f"'{principal.name}' may not do this with reference '{name}'",
+        remedy="ask its owner for a grant; if it exists",
+    )

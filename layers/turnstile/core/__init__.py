@@ -1,1 +1,0 @@
-"""The pure core. Everything here is a function of its arguments; import-linter keeps it so."""

@@ -1,0 +1,288 @@
+"""Reading a commit's content: what the coordinator must know of it before it may become a version.
+
+A ratified commit that breaks the protocol would brick the table, so everything is judged here, before the write.
+Source: Delta protocol, "Delta Log Entries", "Commit Provenance Information", "Catalog-managed tables".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.delta.core.schemas import is_struct
+from turnstile.store.core.errors import InvalidCommit
+from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
+
+CATALOG_MANAGED: Final = "catalogManaged"
+ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
+
+_KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar",
+                 "checkpointMetadata"}  # fmt: skip
+_REFUSED: Final = {"sidecar", "checkpointMetadata"}
+_MAX_DEPTH: Final = 100
+"""How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
+be readable wherever it is published or loaded, or it would brick the table (I11)."""
+
+_NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a commit says.
+
+    ``ict`` in-commit timestamp (ms); ``read_version`` the version the writer read (None: not said); ``domains``
+    domain-metadata actions in order; ``apps`` streaming application ids; ``blind`` whether it is a blind append in
+    the sense of design 2.2; ``rows`` the records its adds say they hold (None: not all say); ``hwm`` row-id
+    high-water mark it sets; ``whole`` False when only a prefix was read.
+    """
+
+    txn: str
+    ict: int
+    operation: str
+    read_version: int | None
+    protocol: dict[str, Any] | None
+    metadata: dict[str, Any] | None
+    domains: tuple[dict[str, Any], ...]
+    apps: tuple[str, ...]
+    blind: bool
+    adds: int
+    rows: int | None
+    hwm: int | None
+    whole: bool
+
+    @property
+    def changes_metadata(self) -> bool:
+        """Whether catalog-visible metadata changes: protocol, metadata, or a domain other than row tracking."""
+        return (
+            self.protocol is not None
+            or self.metadata is not None
+            or any(domain["domain"] != ROW_TRACKING_DOMAIN for domain in self.domains)
+        )
+
+    @property
+    def changed(self) -> str:
+        """In short, for the tail: ``unread``, ``metadata``, ``append`` or ``data``."""
+        if not self.whole:
+            return "unread"
+        if self.changes_metadata:
+            return "metadata"
+        return "append" if self.blind else "data"
+
+
+def _number(action: dict[str, Any], member: str, line: int) -> int:
+    value = action.get(member)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_VERSION:
+        raise InvalidCommit(
+            f"line {line}: commitInfo.{member} must be a positive integer, not {value!r}",
+            field=f"commitInfo.{member}",
+            remedy="write the in-commit timestamp in milliseconds; in-commit timestamps are compulsory here",
+        )
+    return value
+
+
+def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
+    try:
+        parsed = msgspec.json.decode(raw)
+    except _NOT_JSON as error:
+        raise InvalidCommit(f"line {line} is not JSON: {error}", field="content") from None
+    if not isinstance(parsed, dict) or len(parsed) != 1:
+        raise InvalidCommit(f"line {line} must be a JSON object with exactly one action", field="content")
+    ((name, body),) = parsed.items()
+    if name in _REFUSED:
+        raise InvalidCommit(f"line {line}: a commit cannot hold a {name} action", field=name)
+    if not isinstance(body, dict):
+        raise InvalidCommit(f"line {line}: {name} must be an object", field=name)
+    if raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
+        raise InvalidCommit(f"line {line} is nested more than {_MAX_DEPTH} levels deep", field=name)
+    return name, body
+
+
+def _depth(value: Any) -> int:
+    """Levels of lists and objects in ``value``; level by level, since recursion is what would fail here."""
+    depth, level = 0, [value]
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _check_commit_info(info: dict[str, Any]) -> None:
+    txn = info.get("txnId")
+    if not isinstance(txn, str) or not txn or len(txn) > 128:
+        raise InvalidCommit(
+            "line 1: commitInfo.txnId must be a text of 1 to 128 characters",
+            field="commitInfo.txnId",
+            remedy="give every transaction a unique id; catalogManaged requires it",
+        )
+    _number(info, "inCommitTimestamp", 1)
+
+
+def _features(protocol: dict[str, Any], member: str) -> list[str]:
+    features = protocol.get(member)
+    return features if isinstance(features, list) and all(isinstance(f, str) for f in features) else []
+
+
+def check_protocol(protocol: dict[str, Any]) -> None:
+    """The catalog-managed contract on a protocol action; raises InvalidCommit naming the member."""
+    for member, least in (("minReaderVersion", 3), ("minWriterVersion", 7)):
+        if protocol.get(member) != least:
+            raise InvalidCommit(
+                f"protocol.{member} must be {least}, not {protocol.get(member)!r}",
+                field=f"protocol.{member}",
+                remedy="catalog-managed tables use table features (reader 3, writer 7)",
+            )
+    for member, needed in (
+        ("readerFeatures", (CATALOG_MANAGED,)),
+        ("writerFeatures", (CATALOG_MANAGED, "inCommitTimestamp")),
+    ):
+        for feature in needed:
+            if feature not in _features(protocol, member):
+                raise InvalidCommit(
+                    f"protocol.{member} must contain {feature!r}",
+                    field=f"protocol.{member}",
+                    remedy=f"keep {feature}; to take the table out of the catalog use export",
+                )
+
+
+def check_metadata(metadata: dict[str, Any]) -> None:
+    """The catalog-managed contract on a metaData action; raises InvalidCommit naming the member."""
+    configuration = metadata.get("configuration")
+    if not isinstance(configuration, dict) or configuration.get("delta.enableInCommitTimestamps") != "true":
+        raise InvalidCommit(
+            "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'",
+            field="metaData.configuration",
+            remedy="do not switch in-commit timestamps off; catalogManaged requires them",
+        )
+    if not all(isinstance(value, str) for value in configuration.values()):
+        raise InvalidCommit("metaData.configuration must map texts to texts", field="metaData.configuration")
+    columns = metadata.get("partitionColumns")
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise InvalidCommit("metaData.partitionColumns must be a list of names", field="metaData.partitionColumns")
+    for member, kinds in (("id", str), ("name", str | None), ("description", str | None)):
+        if not isinstance(metadata.get(member), kinds):
+            raise InvalidCommit(f"metaData.{member} must be a text", field=f"metaData.{member}")
+    schema = metadata.get("schemaString")
+    try:
+        fields = msgspec.json.decode(schema) if isinstance(schema, str) else None
+    except _NOT_JSON:
+        fields = None
+    if not is_struct(fields):
+        raise InvalidCommit("metaData.schemaString must be a Delta schema in JSON", field="metaData.schemaString")
+
+
+def _records(add: dict[str, Any]) -> int | None:
+    stats = add.get("stats")
+    if not isinstance(stats, str):
+        return None
+    try:
+        parsed = msgspec.json.decode(stats)
+    except _NOT_JSON:
+        return None
+    if stats.count("[") + stats.count("{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
+        return None
+    records = parsed.get("numRecords") if isinstance(parsed, dict) else None
+    return records if type(records) is int and 0 <= records <= MAX_ROW_ID else None
+
+
+def _hwm(domain: dict[str, Any]) -> int | None:
+    if domain.get("removed"):
+        return None
+    try:
+        parsed = msgspec.json.decode(domain.get("configuration") or "{}")
+    except _NOT_JSON:
+        parsed = None
+    mark = parsed.get("rowIdHighWaterMark") if isinstance(parsed, dict) else None
+    if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
+        raise InvalidCommit(
+            f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1, not {mark!r}",
+            field="domainMetadata.configuration",
+            remedy="write the highest row id assigned so far",
+        )
+    return mark
+
+
+def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:
+    """Read and judge a commit's newline-delimited JSON.
+
+    Args:
+        raw: the bytes; with ``whole=False`` a prefix that may end in the middle of a line.
+        first_version: version 0 creates the table: protocol and metadata are compulsory.
+
+    Raises:
+        InvalidCommit: naming the line and member.
+    """
+    lines = raw.split(b"\n")
+    if not whole:
+        lines = lines[:-1]
+    elif lines and lines[-1] == b"":
+        lines.pop()
+    if not lines:
+        raise InvalidCommit("the commit is empty", field="content")
+    info: dict[str, Any] = {}
+    protocol = metadata = None
+    domains: list[dict[str, Any]] = []
+    apps: list[str] = []
+    blind, adds = whole, 0
+    rows: int | None = 0
+    for number, line in enumerate(lines, start=1):
+        name, body = _action(line, number)
+        if (name == "commitInfo") != (number == 1):
+            raise InvalidCommit(
+                f"line {number}: commitInfo must be the first action and only that",
+                field="commitInfo",
+                remedy="in-commit timestamps require commitInfo on line 1",
+            )
+        match name:
+            case "commitInfo":
+                _check_commit_info(body)
+                info = body
+            case "protocol":
+                if protocol is not None:
+                    raise InvalidCommit(f"line {number}: a second protocol action", field="protocol")
+                check_protocol(body)
+                protocol = body
+            case "metaData":
+                if metadata is not None:
+                    raise InvalidCommit(f"line {number}: a second metaData action", field="metaData")
+                check_metadata(body)
+                metadata = body
+            case "domainMetadata":
+                if not isinstance(body.get("domain"), str):
+                    raise InvalidCommit(f"line {number}: domainMetadata.domain is missing", field="domainMetadata")
+                domains.append(body)
+                blind = blind and body["domain"] == ROW_TRACKING_DOMAIN
+            case "txn":
+                if not isinstance(body.get("appId"), str):
+                    raise InvalidCommit(f"line {number}: txn.appId is missing", field="txn.appId")
+                apps.append(body["appId"])
+            case "add":
+                adds += 1
+                records = _records(body)
+                rows = None if rows is None or records is None else rows + records
+                blind = blind and body.get("dataChange") is True and not body.get("deletionVector")
+            case _:
+                blind = False
+        if name not in _KNOWN:
+            blind = False
+    if first_version and (protocol is None or metadata is None):
+        raise InvalidCommit(
+            "version 0 must hold a protocol and a metaData action", field="protocol" if protocol is None else "metaData"
+        )
+    blind = blind and protocol is None and metadata is None
+    marks = [_hwm(domain) for domain in domains if domain["domain"] == ROW_TRACKING_DOMAIN]
+    read_version, operation = info.get("readVersion"), info.get("operation")
+    return Content(
+        txn=info["txnId"],
+        ict=info["inCommitTimestamp"],
+        operation=operation[:64] if isinstance(operation, str) else "",
+        read_version=read_version if type(read_version) is int and 0 <= read_version <= MAX_VERSION else None,
+        protocol=protocol,
+        metadata=metadata,
+        domains=tuple(domains),
+        apps=tuple(apps),
+        blind=blind,
+        adds=adds,
+        rows=rows if rows is not None and rows <= MAX_ROW_ID else None,
+        hwm=marks[-1] if marks else None,
+        whole=whole,
+    )

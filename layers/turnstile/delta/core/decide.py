@@ -1,0 +1,160 @@
+"""The decision: ``decide(head, proposal)`` says what a HEAD answers to a proposal.
+
+The conditional write of ``ratify.py`` accepts exactly when this function says Ratified; when the write is refused,
+the returned row and this function make the answer, without another read. The order of the questions is the order of
+the paragraphs below and is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
+"""
+
+from __future__ import annotations
+
+from turnstile.catalog.clone.core import READ_ONLY
+from turnstile.delta.core.decision import Conflict, Decision, Ratified, Recall, Refused, Spill
+from turnstile.delta.core.head import ACTIVE, ROWS_UNREAD, TableHead, cost
+from turnstile.delta.core.positions import Positioned, positioned
+from turnstile.delta.core.proposal import Proposal
+from turnstile.store.core.names import MAX_ROW_ID
+
+
+def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
+    """The entry that is this proposal: same txn id, or same staged name; neither is ever empty in a tail."""
+    for place in tail:
+        if place.entry.txn == txn or place.name == name:
+            return place
+    return None
+
+
+def decide(head: TableHead, proposal: Proposal) -> Decision:
+    """Answer ``proposal`` from ``head`` alone.
+
+    Returns:
+        Ratified (fresh: the write would be accepted; replayed: it was before), Conflict, Refused, or one of the two
+        instructions Recall (consult the identity index) and Spill (move inline bytes to an obj).
+    """
+    tail = positioned(head)
+    mine = find_identity(tail, proposal.entry.txn, proposal.entry.name)
+    if mine is not None:
+        return Ratified(place=mine, version=mine.version, latest=head.latest, metadata=head.metadata, replayed=True)
+    if proposal.identities_needed < head.tail_from:  # I3: also for a table that is no longer active
+        return Recall(tail_from=head.tail_from)
+    if head.state != ACTIVE:
+        return _not_active(head)
+    if proposal.oldest_needed < head.tail_from:
+        return _conflict(head, tail, proposal.base + 1, "application")
+    return _ticket(head, proposal, tail) if proposal.version is None else _named(head, proposal, tail)
+
+
+def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
+    version, entry = proposal.version or 0, proposal.entry
+    if version > head.latest + 1:
+        return Refused(
+            kind="VersionGap",
+            message=f"version {version} cannot follow version {head.latest}",
+            remedy=f"propose version {head.latest + 1} after reading the table again",
+            field="version",
+            details={"latest": head.latest},
+        )
+    if version <= head.latest:
+        return _conflict(head, tail, version)
+    if proposal.asserts is not None and proposal.asserts != head.metadata:
+        return _stale(head)
+    if entry.ict <= head.last_ict:
+        return Refused(
+            kind="TimestampNotIncreasing",
+            message=f"in-commit timestamp {entry.ict} is not later than {head.last_ict} of version {head.latest}",
+            remedy=f"use {head.last_ict + 1} or later",
+            field="commitInfo.inCommitTimestamp",
+            details={"last": head.last_ict, "latest": head.latest},
+        )
+    if entry.hwm >= -1 and head.row_hwm is not None and entry.hwm < head.row_hwm < ROWS_UNREAD:
+        return Refused(
+            kind="InvalidCommit",
+            message=f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}",
+            remedy="load the table again and assign row ids after its high-water mark",
+            field="domainMetadata.configuration",
+            details={"row_id_high_water_mark": head.row_hwm, "latest": head.latest},
+        )
+    return _room(head, proposal) or Ratified(
+        place=None, version=version, latest=version, metadata=proposal.metadata or head.metadata
+    )
+
+
+def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
+    if proposal.base > head.latest:
+        return Refused(
+            kind="VersionGap",
+            message=f"base {proposal.base} is later than the table's latest version {head.latest}",
+            remedy="load the table again",
+            field="base",
+            details={"latest": head.latest},
+        )
+    if head.epoch > proposal.base:
+        return _conflict(head, tail, proposal.base + 1, "metadata")
+    if any(head.apps.get(app, 0) > proposal.base for app in proposal.apps):
+        return _conflict(head, tail, proposal.base + 1, "application")
+    if proposal.asserts is not None and proposal.asserts != head.metadata:
+        return _stale(head)
+    if (head.row_hwm is None) != (proposal.entry.rows < 0):
+        tracked = head.row_hwm is not None
+        return Refused(
+            kind="InvalidCommit",
+            message="row tracking is on: every add needs stats.numRecords and the delta.rowTracking domain"
+            if tracked
+            else "row tracking is off: the delta.rowTracking domain does not belong here",
+            remedy="build the commit from the table's current protocol",
+            field="content",
+        )
+    if head.row_hwm is not None and head.row_hwm > MAX_ROW_ID - proposal.entry.rows:
+        return Refused(
+            kind="InvalidCommit",
+            message="the table's row-id high-water mark is not known here (a very large commit set it)",
+            remedy="name the version and assign the row ids yourself",
+            field="version",
+            details={"latest": head.latest},
+        )
+    return _room(head, proposal) or Ratified(
+        place=None, version=head.latest + 1, latest=head.latest + 1, metadata=head.metadata
+    )
+
+
+def _room(head: TableHead, proposal: Proposal) -> Decision | None:
+    if head.bytes + cost(proposal.entry) <= proposal.room:
+        return None
+    if proposal.entry.data:
+        return Spill()
+    return Refused(
+        kind="BacklogFull",
+        message=f"{head.latest - head.floor} ratified commits wait for publication",
+        remedy="send the same proposal again when the publisher has caught up",
+        details={"latest": head.latest, "floor": head.floor, "retry_after_ms": 500},
+    )
+
+
+def _stale(head: TableHead) -> Refused:
+    return Refused(
+        kind="StaleMetadata",
+        message="the table's metadata changed since it was read",
+        remedy="load the table again and rebase",
+        field="etag",
+        details={"etag": head.metadata, "latest": head.latest},
+    )
+
+
+def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: str = "version") -> Conflict:
+    winners = tuple(place for place in reversed(tail) if place.version >= since)
+    return Conflict(latest=head.latest, published=head.floor, winners=winners, because=because)  # type: ignore[arg-type]
+
+
+def _not_active(head: TableHead) -> Refused:
+    remedies = {
+        "dropped": "the table was dropped; reload the catalog",
+        "leaving": "the table is leaving the catalog; write to it through the file system once it has left",
+        "stuck": "a ratified commit cannot be published; run 'turnstile repair'",
+        "recovering": "the coordinator was restored and is catching up with storage; try again shortly",
+        "pinned": READ_ONLY,
+    }
+    return Refused(
+        kind="TableNotActive",
+        message=f"the table is {head.state}" + (f": {head.reason}" if head.reason else ""),
+        remedy=remedies.get(head.state, "reload the table"),
+        details={"state": head.state, "latest": head.latest},
+    )

@@ -1,0 +1,213 @@
+"""The HEAD of a Delta table: one small row, and the tail of ratified commits it carries (design 2.1)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.store.core.writes import Row
+
+ACTIVE: Final = "active"
+PINNED: Final = "pinned"
+"""Of a clone: one version of another table's log. Read like every table, and never written (``core.clones``)."""
+
+State = Literal["active", "leaving", "dropped", "stuck", "recovering", "pinned"]
+
+KEEP_PUBLISHED: Final = 3
+"""How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
+
+ROW_BUDGET: Final = 30_000
+"""Bytes the tail may carry: 32 kB for the row less what its other attributes and a floor update need. A deployment may
+ask for less; with more, a hundred HEADs would not fit one transaction."""
+
+INLINE_IN_ROW: Final = 4_096
+"""Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
+
+
+ROWS_KEPT: Final = -2
+"""``Entry.hwm`` of a commit that leaves the row-id high-water mark alone."""
+
+ROWS_OFF: Final = -3
+"""``Entry.hwm`` of a commit that ends row tracking."""
+
+ROWS_UNREAD: Final = MAX_ROW_ID + 1
+"""The mark after a commit that was too large to be read whole: no ticket may assign row ids until one names them."""
+
+MAX_APPS: Final = 2
+"""Streaming applications one commit may name in the row; a commit with more counts as unread. Few enough that every
+floor write forgets at least as many as the commits it covers brought (I11)."""
+
+APP_BYTES: Final = 32
+"""Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and DynamoDB's overhead."""
+
+
+_DIGEST_BYTES: Final = 8
+"""Long enough that no file is overwritten by mistake and has the same digest, and that nobody makes another content for a
+given one; short, because every byte of every entry is paid for with every write."""
+
+
+def digest_of(content: bytes) -> int:
+    """What a row remembers of a staged commit's bytes: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
+    return int.from_bytes(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest())
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """One ratified commit as the row keeps it, packed to a few dozen bytes.
+
+    ``unique`` is the unique part of the staged name (empty: derived from the txn id); ``data`` compressed inline
+    content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
+    in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
+    ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
+    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms); ``apps`` how
+    many streaming applications it names; ``digest`` of a staged commit's bytes as they were judged (0: they were not
+    read whole, or are in ``_delta_log``).
+    """
+
+    txn: str
+    ict: int
+    size: int
+    changed: str
+    operation: str = ""
+    unique: str = ""
+    name: str = ""
+    modified: int = 0
+    data: bytes = b""
+    obj: str = ""
+    inline: bool = False
+    ticket: bool = False
+    rows: int = 0
+    hwm: int = ROWS_KEPT
+    group: str = ""
+    ratified: int = 0
+    apps: int = 0
+    digest: int = 0
+
+    def pack(self) -> bytes:
+        """The bytes stored in the row's tail. Without a digest as if there were no such member: most entries have none."""
+        packed = _ENCODER.encode(self)
+        return packed if self.digest else _UNDIGESTED + packed[len(_UNDIGESTED) : -1]
+
+    def stripped(self) -> Entry:
+        """The entry after publication: its content is in ``_delta_log``."""
+        return msgspec.structs.replace(self, data=b"", obj="", digest=0)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Entry)
+_UNDIGESTED: Final = b"\xdc" + (len(Entry.__struct_fields__) - 1).to_bytes(2)
+"""How msgpack begins an array of one member less."""
+
+
+def cost(entry: Entry) -> int:
+    """Bytes that ``entry`` adds to the row: the packed entry, its identity in ``ids``, DynamoDB's overhead, and the
+    streaming applications it names, which the row may forget when the entry leaves the tail."""
+    return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
+
+
+class TableHead(msgspec.Struct, frozen=True):
+    """A parsed HEAD. ``row_hwm`` is None where row tracking is off; ``apps`` maps a hashed streaming application id
+    to the last version in or before the tail that carried its ``txn``; ``source`` is the uuid of the table whose log a
+    pinned clone shows, empty for every other table."""
+
+    key: str
+    table_id: str
+    catalog: str
+    name: str
+    location: str
+    state: State
+    latest: int
+    floor: int
+    tail_from: int
+    tail: tuple[Entry, ...]
+    tail_ict: int
+    tail_hwm: int | None
+    ids: frozenset[str]
+    apps: dict[str, int]
+    epoch: int
+    last_ict: int
+    row_hwm: int | None
+    bytes: int
+    metadata: str
+    pending: int | None
+    created: int
+    managed: bool
+    changed_at: int
+    reason: str
+    source: str = ""
+
+    @classmethod
+    def from_row(cls, row: Row) -> TableHead:
+        """Parse a refs row of kind ``table``."""
+        return cls(
+            key=row["key"],
+            table_id=row["table_id"],
+            catalog=row["catalog"],
+            name=row["name"],
+            location=row["location"],
+            state=row["state"],
+            latest=row["latest"],
+            floor=row["floor"],
+            tail_from=row["tail_from"],
+            tail=tuple(_DECODER.decode(packed) for packed in row["tail"]),
+            tail_ict=row["tail_ict"],
+            tail_hwm=row.get("tail_hwm"),
+            ids=frozenset(row.get("ids", ())),
+            apps=dict(row.get("apps", {})),
+            epoch=row["epoch"],
+            last_ict=row["last_ict"],
+            row_hwm=row.get("row_hwm"),
+            bytes=row["bytes"],
+            metadata=row["metadata"],
+            pending=row.get("pending"),
+            created=row["created"],
+            managed=row["managed"],
+            changed_at=int(row.get("changed_at") or row["created"]),
+            reason=row.get("reason", ""),
+            source=row.get("source", ""),
+        )
+
+
+def new_head_row(
+    *,
+    key: str,
+    table_id: str,
+    catalog: str,
+    name: str,
+    location: str,
+    metadata: str,
+    version: int,
+    ict: int,
+    row_hwm: int | None,
+    created: int,
+    managed: bool,
+) -> Row:
+    """The row of a table whose versions up to ``version`` are all published (0 for a new one, N for an import)."""
+    row: Row = {
+        "key": key,
+        "kind": "table",
+        "table_id": table_id,
+        "catalog": catalog,
+        "name": name,
+        "location": location,
+        "state": ACTIVE,
+        "latest": version,
+        "floor": version,
+        "tail_from": version + 1,
+        "tail": [],
+        "tail_ict": ict,
+        "apps": {},
+        "epoch": version,
+        "last_ict": ict,
+        "bytes": 0,
+        "metadata": metadata,
+        "created": created,
+        "changed_at": created,
+        "managed": managed,
+    }
+    if row_hwm is not None:
+        row["row_hwm"] = row_hwm
+        row["tail_hwm"] = row_hwm
+    return row

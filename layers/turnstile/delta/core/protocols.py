@@ -1,0 +1,84 @@
+"""Table features at the border of the catalog. Source: Delta protocol, "Table Features", "Supported Features for
+Legacy Versions", "Catalog-managed tables"."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from turnstile.delta.core.content import CATALOG_MANAGED
+from turnstile.store.core.errors import UnsupportedTable
+
+Protocol = dict[str, Any]
+
+_WRITER_BY_VERSION: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
+    (2, ("appendOnly", "invariants")),
+    (3, ("checkConstraints",)),
+    (4, ("changeDataFeed", "generatedColumns")),
+    (5, ("columnMapping",)),
+    (6, ("identityColumns",)),
+)
+_ADDED_FOR_BOTH: Final = (CATALOG_MANAGED, "vacuumProtocolCheck")
+_ADDED_FOR_WRITERS: Final = (*_ADDED_FOR_BOTH, "inCommitTimestamp")
+_OTHER_COORDINATORS: Final = ("catalogManaged", "catalogOwned-preview", "coordinatedCommits-preview")
+
+
+def features(protocol: Protocol, member: str) -> list[str]:
+    """The list ``readerFeatures`` or ``writerFeatures``; empty for a legacy protocol."""
+    return [str(feature) for feature in protocol.get(member) or ()]
+
+
+def is_managed(protocol: Protocol) -> bool:
+    """Whether some catalog, or a coordinator of an earlier design, decides the table's commits."""
+    return any(feature in features(protocol, "writerFeatures") for feature in _OTHER_COORDINATORS)
+
+
+def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
+    """``(readerFeatures, writerFeatures)`` that the protocol means, spelled out if it is a legacy one.
+
+    Raises:
+        UnsupportedTable: versions that no released protocol has.
+    """
+    reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
+    if not isinstance(reader, int) or not isinstance(writer, int) or not 1 <= reader <= 3 or not 1 <= writer <= 7:
+        raise UnsupportedTable(
+            f"the table's protocol ({reader!r}, {writer!r}) is not known here",
+            field="location",
+            remedy="use a release of Turnstile that knows it",
+        )
+    if writer == 7:
+        for_writers = features(protocol, "writerFeatures")
+    else:
+        for_writers = [feature for version, added in _WRITER_BY_VERSION if version <= writer for feature in added]
+    if reader == 3:
+        return features(protocol, "readerFeatures"), for_writers
+    return [feature for feature in ("columnMapping",) if reader == 2 and feature in for_writers], for_writers
+
+
+def upgraded(protocol: Protocol) -> Protocol:
+    """The protocol with the catalog-managed contract; what it supported before it still supports."""
+    for_readers, for_writers = as_features(protocol)
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": _with(for_readers, _ADDED_FOR_BOTH),
+        "writerFeatures": _with(for_writers, _ADDED_FOR_WRITERS),
+    }
+
+
+def released(protocol: Protocol) -> Protocol:
+    """The protocol without ``catalogManaged``; in-commit timestamps stay, they do no harm and history has them."""
+    return {
+        **protocol,
+        "readerFeatures": [one for one in features(protocol, "readerFeatures") if one != CATALOG_MANAGED],
+        "writerFeatures": [one for one in features(protocol, "writerFeatures") if one != CATALOG_MANAGED],
+    }
+
+
+def added(before: Protocol, after: Protocol) -> list[str]:
+    """Writer features that ``after`` lists and ``before`` does not mean."""
+    known = as_features(before)[1]
+    return [feature for feature in features(after, "writerFeatures") if feature not in known]
+
+
+def _with(known: list[str], more: tuple[str, ...]) -> list[str]:
+    return [*known, *(feature for feature in more if feature not in known)]

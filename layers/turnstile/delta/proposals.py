@@ -1,0 +1,147 @@
+"""From a request to a proposal: everything that can be said before the HEAD is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from turnstile.delta.core.content import Content
+from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.proposal import Proposal
+from turnstile.delta.packing import pack
+from turnstile.store.core.errors import InvalidCommit, InvalidRequest
+from turnstile.store.core.keys import app_key
+from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
+
+Describe = Callable[[str, MetadataSnapshot, Content, int], MetadataSnapshot]
+"""Makes the snapshot after a commit from the one before it (id and content), the commit's content and its version;
+``core.metadata.apply`` is the ordinary one. Raises what refuses the commit. No side effects: it may run for nothing."""
+
+
+class CommitRequest(msgspec.Struct, frozen=True):
+    """A proposal as it arrives.
+
+    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
+    ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
+    ``any_name``: the staged name need not follow the convention. ``describe`` judges and describes a commit that changes
+    metadata, and with ``always`` every commit.
+    """
+
+    table_id: str
+    version: int | None
+    base: int | None = None
+    staged: str = ""
+    size: int = 0
+    modified: int = 0
+    content: bytes | None = None
+    inline_name: str = ""
+    etag: str | None = None
+    any_name: bool = False
+    describe: Describe | None = None
+    always: bool = False
+
+
+def check_request(request: CommitRequest) -> None:
+    """Shapes and ranges; raises InvalidRequest naming the member."""
+    version = request.version
+    if version is not None and not 1 <= version <= MAX_VERSION:
+        raise InvalidRequest(
+            f"version must be between 1 and {MAX_VERSION}, not {version}",
+            field="version",
+            remedy="version 0 is written when the table is created",
+        )
+    if request.base is not None and not 0 <= request.base <= MAX_VERSION:
+        raise InvalidRequest(f"base must be a version, not {request.base}", field="base")
+    if bool(request.staged) == (request.content is not None):
+        raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
+    for field, name in (("staged.name", request.staged), ("inline.name", request.inline_name)):
+        if not name or (request.any_name and field == "staged.name"):
+            continue
+        parsed = parse_staged_file(name)
+        if parsed is None or (version is not None and parsed[0] != version) or version is None:
+            raise InvalidRequest(
+                f"{field} {name!r} is not a staged commit of version {version}",
+                field=field,
+                remedy="name it <20 digits of the version>.<uuid>.json",
+            )
+    if request.staged and request.size <= 0:
+        raise InvalidRequest("staged.size must be positive", field="staged.size")
+    if request.modified < 0 or request.modified > MAX_VERSION:
+        raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
+
+
+def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0) -> Proposal:
+    """The proposal that ``request`` makes with ``content``.
+
+    Args:
+        raw: the content's bytes when it came inline, None when it is staged.
+        now: server clock (ms), kept with the entry.
+        digest: of a staged file that was read whole.
+
+    Raises:
+        InvalidCommit: a ticket for something that is not a blind append, or row tracking without statistics.
+        InvalidRequest: no base.
+    """
+    ticket = request.version is None
+    if ticket and (raw is None or not content.blind or len(content.apps) > MAX_APPS):
+        raise InvalidCommit(
+            "only an inline blind append may ask for the next version",
+            field="version",
+            remedy=f"blind append: commitInfo, add with dataChange, up to {MAX_APPS} txn, the row-tracking domain; "
+            "name the version for anything else",
+        )
+    base = request.base
+    if base is None:
+        base = content.read_version
+    if request.version is not None and (base is None or base >= request.version or base < 0):
+        base = request.version - 1
+    if base is None:
+        raise InvalidRequest("base is missing", field="base", remedy="give the version the append was based on")
+    packed = pack(raw) if raw is not None else b""
+    rows = -1
+    if ticket and content.hwm is not None:
+        if content.rows is None:
+            raise InvalidCommit(
+                "row tracking needs stats.numRecords in every add", field="add.stats", remedy="collect statistics"
+            )
+        rows = content.rows
+    unique = ""
+    if request.inline_name:
+        parsed = parse_staged_file(request.inline_name)
+        unique = parsed[1] if parsed and parsed[1] != inline_unique(content.txn) else ""
+    staged = parse_staged_file(request.staged) if request.staged else None
+    apps = tuple(sorted({app_key(app) for app in content.apps})) if len(content.apps) <= MAX_APPS else ()
+    return Proposal(
+        version=request.version,
+        base=base,
+        entry=Entry(
+            txn=content.txn,
+            ict=content.ict,
+            size=len(raw) if raw is not None else request.size,
+            changed=content.changed if len(content.apps) <= MAX_APPS else "unread",
+            operation=content.operation,
+            unique=staged[1] if staged else unique,
+            name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
+            modified=request.modified,
+            data=packed,
+            inline=raw is not None,
+            ticket=ticket,
+            rows=rows,
+            hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
+            ratified=now,
+            apps=len(apps),
+            digest=digest,
+        ),
+        apps=apps,
+        asserts=request.etag,
+    )
+
+
+def staged_name(proposal: Proposal) -> str:
+    """The staged name that the proposal's commit has or would have (empty for a ticket: it depends on the position)."""
+    entry = proposal.entry
+    if entry.name or proposal.version is None:
+        return entry.name
+    return staged_file(proposal.version, entry.unique or inline_unique(entry.txn))

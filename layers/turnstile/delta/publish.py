@@ -1,0 +1,244 @@
+"""Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
+
+    1  read the HEAD                     consistent
+    2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
+    3  identity index                    everything that is about to leave the tail is remembered first (I3)
+    4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
+    5  stuck, or no longer               a version that can never be published stops the table, with a reason
+    6  recovering                        a restored HEAD adopts what is published after it (services/recover)
+
+A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
+Any number of publishers may work on a table at once; the same files win, and floor writes are judged by the row.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.delta.content import ContentChanged, ContentMissing
+from turnstile.delta.copying import LogDiffers, publish_version
+from turnstile.delta.core.floor import evicted, raise_floor
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.positions import Positioned, positioned
+from turnstile.delta.core.recover import RECOVERING
+from turnstile.delta.core.stuck import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.identity import IdentityIndex
+from turnstile.delta.limits import Limits
+from turnstile.delta.recover import Recoverer
+from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import Accepted
+from turnstile.store.world import World
+
+STEP = 32
+"""Versions between two floor writes; also bounds the floor write's expression, which names every evicted entry."""
+
+PATIENCE_MS = 20_000
+"""Content that is missing may only be late for so long after ratification; then the table is stuck."""
+
+FRESH_MS = 30_000
+"""A HEAD read longer ago is read again before anything is copied: a publisher that was held up must not bring back a
+version that has been published, cleaned up and forgotten meanwhile (I10)."""
+
+_ATTEMPTS = 20
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the HEAD says so now."""
+
+    type: str
+    message: str
+    remedy: str | None
+    version: int
+    stuck: bool
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What one call did.
+
+    ``count`` versions it copied or found published; ``lag_ms`` how long the oldest of them had been ratified;
+    ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known; ``adopted`` published versions that a
+    recovering HEAD did not know.
+    """
+
+    table_id: str
+    count: int
+    floor: int
+    latest: int
+    state: str
+    lag_ms: int = 0
+    problem: Problem | None = None
+    adopted: int = 0
+
+    @property
+    def behind(self) -> int:
+        """Ratified versions that are not published yet."""
+        return self.latest - self.floor
+
+
+class TableUnread(StorageFault):
+    """The HEAD could not be read: most likely a fault of the store, which every table would meet."""
+
+
+class Publisher:
+    """Publishes tables. Holds ports; no state between calls.
+
+    Args:
+        step: versions between floor writes.
+        patience_ms: how long missing content counts as late.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        limits: Limits | None = None,
+        *,
+        faults: Faults = no_faults,
+        step: int = STEP,
+        patience_ms: int = PATIENCE_MS,
+    ) -> None:
+        self._world, self._refs, self._clock, self._faults = world, world.refs, world.clock, faults
+        days = (limits or Limits()).identity_days
+        self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
+        self._recoverer = Recoverer(world, limits, faults=faults)
+        self._step, self._patience = step, patience_ms
+
+    def publish(self, table_id: str, *, until_ms: int | None = None) -> Published:
+        """Publish everything ratified, also what is ratified meanwhile, but begin no version after ``until_ms``.
+
+        A failure of the table's own (storage, lost content, a throttled row) is told in the answer. A dropped table
+        is left alone: its location may be another's soon.
+
+        Raises:
+            NotFound: no such table.
+            TableUnread: the store did not give us the HEAD.
+        """
+        run = _Run(self._clock.now_ms(), until_ms)
+        head = self._read(table_id)
+        self._faults("publish.read")
+        problem = None
+        try:
+            while head.state != "dropped":
+                fault = self._copy(head, run)
+                head = self._raise(head, run.seen)
+                if fault is not None:
+                    head, problem = self._give_up(head, *fault)
+                    break
+                if head.state == RECOVERING and head.floor == head.latest and not run.over(self._clock.now_ms()):
+                    head, problem = self._recover(head, run)
+                    if problem is None:
+                        continue  # the tail has grown; or the table is active again, and may have commits
+                    break
+                if head.floor == head.latest or run.over(self._clock.now_ms()):
+                    break
+                if self._clock.now_ms() - run.read_ms > FRESH_MS:
+                    run.read_ms = self._clock.now_ms()
+                    head = self._read(table_id)
+            head = self._resume(head)
+        except TurnstileError as error:
+            if isinstance(error, TableUnread | NotFound):
+                raise
+            problem = _problem(error, head.floor + 1)
+        return Published(table_id, run.count, head.floor, head.latest, head.state, run.lag_ms, problem, run.adopted)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _read(self, table_id: str) -> TableHead:
+        try:
+            row = self._refs.read(self._world.space.table(table_id))
+        except Exception as error:  # whatever the store's client raises: no table of this store can be read
+            raise TableUnread(f"the HEAD of {table_id} could not be read: {error}", remedy="try again") from error
+        if row is None:
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
+        return TableHead.from_row(row)
+
+    def _copy(self, head: TableHead, run: _Run) -> tuple[Positioned, StorageFault] | None:
+        """Up to ``step`` versions from the floor on. ``run.seen`` is the last one known to be in ``_delta_log``."""
+        run.seen = max(run.seen, head.floor)
+        if head.tail_from > head.floor + 1:
+            raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
+        for place in positioned(head):
+            if place.version <= run.seen:
+                continue
+            now = self._clock.now_ms()
+            if place.version > head.floor + self._step or run.over(now) or now - run.read_ms > FRESH_MS:
+                break
+            try:
+                publish_version(self._world, head, place, self._faults)
+            except StorageFault as fault:
+                return place, fault
+            run.seen = place.version
+            run.count += 1
+            run.lag_ms = max(run.lag_ms, now - place.entry.ratified)
+        return None
+
+    def _raise(self, head: TableHead, seen: int) -> TableHead:
+        """The HEAD with its floor at ``seen`` or above; ``pending`` goes only when nothing is left to publish."""
+        for _ in range(_ATTEMPTS):
+            settled = head.floor == head.latest and head.pending is not None
+            if head.floor >= seen and not settled:
+                return head
+            target = max(seen, head.floor)
+            leaving = positioned(head)[: evicted(head, target)]
+            if leaving:
+                self._identities.remember(head.catalog, head.table_id, leaving)
+                self._faults("publish.identities")
+            answer = self._refs.write(raise_floor(head, target, idle=target == head.latest))
+            if answer.row is None:
+                raise NotFound("table", head.table_id, field="table_id", remedy="load the table by name again")
+            head = TableHead.from_row(answer.row)
+            if isinstance(answer, Accepted):
+                self._faults("publish.floor")
+                return head
+        raise Throttled("the HEAD changed under every attempt to raise its floor")
+
+    def _give_up(self, head: TableHead, place: Positioned, fault: StorageFault) -> tuple[TableHead, Problem]:
+        """Stuck, if waiting cannot help; the next call tries again in any case."""
+        now = self._clock.now_ms()
+        lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers)
+        late = isinstance(fault, ContentMissing) or fault.details.get("growing", False)
+        if not lost or (late and now - place.entry.ratified < self._patience):
+            return head, _problem(fault, place.version)
+        if stuck_at(head) == place.version:
+            return head, _problem(fault, place.version, stuck=True)
+        answer = self._refs.write(mark_stuck(head, place.version, fault.message, now))
+        head = TableHead.from_row(answer.row) if answer.row is not None else head
+        if isinstance(answer, Accepted):
+            self._faults("publish.stuck")
+        return head, _problem(fault, place.version, stuck=stuck_at(head) == place.version)
+
+    def _recover(self, head: TableHead, run: _Run) -> tuple[TableHead, Problem | None]:
+        """Adopt the next published versions, or end the recovery."""
+        done = self._recoverer.advance(head, until_ms=run.until_ms)
+        run.adopted += done.adopted
+        stuck = done.problem
+        return done.head, None if stuck is None else _problem(stuck, done.head.latest + 1, stuck=True)
+
+    def _resume(self, head: TableHead) -> TableHead:
+        """Active again, once the version the table was stuck at is published."""
+        version = stuck_at(head)
+        if version is None or version > head.floor:
+            return head
+        answer = self._refs.write(mark_unstuck(head, self._clock.now_ms()))
+        if isinstance(answer, Accepted):
+            self._faults("publish.unstuck")
+        return TableHead.from_row(answer.row) if answer.row is not None else head
+
+
+class _Run:
+    """What one call has done so far."""
+
+    def __init__(self, read_ms: int, until_ms: int | None) -> None:
+        self.read_ms, self.until_ms = read_ms, until_ms
+        self.seen = -1
+        self.count = 0
+        self.lag_ms = 0
+        self.adopted = 0
+
+    def over(self, now_ms: int) -> bool:
+        """Whether the caller's time is up."""
+        return self.until_ms is not None and now_ms >= self.until_ms
+
+
+def _problem(error: TurnstileError, version: int, *, stuck: bool = False) -> Problem:
+    return Problem(error.type, error.message, error.remedy, version, stuck)

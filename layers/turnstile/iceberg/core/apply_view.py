@@ -1,0 +1,181 @@
+"""Applying updates to a view, as Iceberg's Java implementation does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from turnstile.iceberg.core import updates as u
+from turnstile.iceberg.core.draft import LAST_ADDED
+from turnstile.iceberg.core.integers import check_room
+from turnstile.iceberg.core.metadata import NEWEST
+from turnstile.iceberg.core.schema import Schema, check, same
+from turnstile.iceberg.core.views import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
+from turnstile.store.core.errors import InvalidRequest
+
+HISTORY_SIZE: Final = "version.history.num-entries"
+DROP_DIALECTS: Final = "replace.drop-dialect.allowed"
+_HISTORY_DEFAULT: Final = 10
+
+
+@dataclass
+class _Draft:
+    now: int
+    base: ViewMetadata | None
+    uuid: str
+    location: str
+    schemas: dict[int, Schema]
+    versions: dict[int, ViewVersion]
+    log: list[VersionLogEntry]
+    properties: dict[str, str]
+    current: int
+    added_schema: int | None = None
+    added_version: int | None = None
+    added: set[int] = field(default_factory=set)
+
+
+def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now: int) -> ViewMetadata:
+    """``base`` after ``updates``; ``base`` itself when they change nothing.
+
+    Raises:
+        InvalidRequest: an update that cannot be applied, or one that takes a dialect away without saying so.
+    """
+    draft = _Draft(
+        now,
+        base,
+        base.view_uuid,
+        base.location,
+        {one.schema_id: one for one in base.schemas},
+        {one.version_id: one for one in base.versions},
+        list(base.version_log),
+        dict(base.properties),
+        base.current_version_id,
+    )
+    for update in updates:
+        _apply(update, draft)
+    made = _finished(draft)
+    _check_dialects(base.current, made)
+    return base if made == base else made
+
+
+def new_view(
+    *, uuid: str, location: str, schema: Schema, version: ViewVersion, properties: dict[str, str], now: int
+) -> ViewMetadata:
+    """The metadata of a new view; raises InvalidRequest."""
+    draft = _Draft(now, None, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
+    _apply(u.AddSchema(schema), draft)
+    _apply(u.AddViewVersion(msgspec.structs.replace(version, version_id=1, schema_id=LAST_ADDED)), draft)
+    _apply(u.SetCurrentViewVersion(LAST_ADDED), draft)
+    return _finished(draft)
+
+
+def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
+    match update:
+        case u.AssignUuid(uuid):
+            if uuid.lower() != draft.uuid.lower():
+                raise _bad("the uuid of a view cannot be changed")
+        case u.UpgradeFormatVersion(version):
+            if version != VIEW_FORMAT:
+                raise _bad(f"view format version {version} is not served")
+        case u.SetLocation():
+            pass  # a wish: the catalog writes a view's files, and does so where it put them at first
+        case u.SetProperties(changed):
+            draft.properties |= changed
+        case u.RemoveProperties(removals):
+            draft.properties = {name: value for name, value in draft.properties.items() if name not in removals}
+        case u.AddSchema():
+            _add_schema(update.schema, draft)
+        case u.AddViewVersion(version):
+            _add_version(version, draft)
+        case u.SetCurrentViewVersion(id):
+            _set_current(id, draft)
+
+
+def _add_schema(schema: Schema, draft: _Draft) -> None:
+    check(schema, NEWEST)
+    id = next((one.schema_id for one in draft.schemas.values() if same(one, schema)), None)
+    if id is None:
+        id = max(draft.schemas, default=-1) + 1
+        draft.schemas[id] = msgspec.structs.replace(schema, schema_id=id)
+    draft.added_schema = id
+
+
+def _add_version(version: ViewVersion, draft: _Draft) -> None:
+    if version.schema_id == LAST_ADDED:
+        if draft.added_schema is None:
+            raise _bad("no schema was added before")
+        version = msgspec.structs.replace(version, schema_id=draft.added_schema)
+    if version.schema_id not in draft.schemas:
+        raise _bad(f"schema {version.schema_id} is not known")
+    dialects = [one.dialect.lower() for one in version.representations]
+    if len({*dialects}) != len(dialects):
+        raise _bad("a version has two representations of one dialect")
+    if any(one.type != "sql" for one in version.representations) or not dialects:
+        raise _bad("a version has representations of type sql, and at least one")
+    id = next((one.version_id for one in draft.versions.values() if _means(one) == _means(version)), None)
+    if id is None:
+        id = max([version.version_id, *(known + 1 for known in draft.versions)])
+        draft.versions[id] = msgspec.structs.replace(version, version_id=id)
+        draft.added.add(id)
+    draft.added_version = id
+
+
+def _set_current(id: int, draft: _Draft) -> None:
+    if id == LAST_ADDED:
+        if draft.added_version is None:
+            raise _bad("no version was added before")
+        id = draft.added_version
+    if id not in draft.versions:
+        raise _bad(f"version {id} is not known")
+    if id == draft.current:
+        return
+    draft.current = id
+    since = draft.versions[id].timestamp_ms if id in draft.added else draft.now
+    draft.log.append(VersionLogEntry(since, id))
+
+
+def _means(version: ViewVersion) -> object:
+    """What a version means, without its id and time."""
+    return msgspec.structs.replace(version, version_id=0, timestamp_ms=0)
+
+
+def _finished(draft: _Draft) -> ViewMetadata:
+    """The metadata with as many versions as its properties allow: the newest, the current, and those just added."""
+    given = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
+    if not (given.isascii() and given.isdigit() and int(given[:9]) > 0):
+        raise _bad(f"{HISTORY_SIZE} must be a positive number, not {given[:20]!r}")
+    check_room((*draft.schemas, *draft.versions), (0,))
+    keep = max(int(given[:9]), len({*draft.added, draft.current}))
+    newest = [id for id in sorted(draft.versions, reverse=True) if id != draft.current][: keep - 1]
+    kept = {draft.current, *newest}
+    log: list[VersionLogEntry] = []
+    for entry in draft.log:
+        if entry.version_id in kept:
+            log.append(entry)
+        else:
+            log.clear()  # history with gaps would lie
+    return ViewMetadata(
+        view_uuid=draft.uuid,
+        format_version=VIEW_FORMAT,
+        location=draft.location,
+        schemas=tuple(draft.schemas.values()),
+        current_version_id=draft.current,
+        versions=tuple(one for id, one in draft.versions.items() if id in kept),
+        version_log=tuple(log),
+        properties=draft.properties,
+    )
+
+
+def _check_dialects(before: ViewVersion, made: ViewMetadata) -> None:
+    lost = {one.dialect.lower() for one in before.representations} - {
+        one.dialect.lower() for one in made.current.representations
+    }
+    if lost and made.properties.get(DROP_DIALECTS, "false").lower() != "true":
+        raise _bad(f"the view would lose dialect {', '.join(sorted(lost))}; set {DROP_DIALECTS}=true if it is meant")
+
+
+def _bad(message: str) -> InvalidRequest:
+    return InvalidRequest(message, field="updates")

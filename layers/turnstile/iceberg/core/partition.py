@@ -1,0 +1,167 @@
+"""Partition specs and sort orders (table specification, "Partitioning" and "Sorting")."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.iceberg.core.integers import Int32
+from turnstile.iceberg.core.schema import Part, Schema, parts
+from turnstile.store.core.errors import InvalidRequest
+
+FIRST_PARTITION_ID: Final = 1000
+"""Ids of partition fields count from here; ``last-partition-id`` of an unpartitioned table is one less."""
+
+UNSORTED: Final = 0
+"""The order id that means no order."""
+
+_TRANSFORM: Final = re.compile(r"identity|year|month|day|hour|void|(bucket|truncate)\[[1-9]\d{0,8}\]")
+
+_MOMENTS: Final = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_DAYS: Final = ("date", *_MOMENTS)
+_SOURCES: Final = {
+    "year": _DAYS,
+    "month": _DAYS,
+    "day": _DAYS,
+    "hour": _MOMENTS,
+    "bucket": ("int", "long", "decimal", "time", "string", "uuid", "fixed", "binary", *_DAYS),
+    "truncate": ("int", "long", "decimal", "string", "binary"),
+}
+"""The types that a transform takes (table specification, "Partition Transforms"). Void takes any ..."""
+
+_NOT_IDENTITY: Final = ("geometry", "geography")
+"""... and identity any primitive one but these."""
+
+
+class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """A partition value; ``field_id`` -1 as long as none was assigned. Fields of several sources are of format 4."""
+
+    source_id: Int32
+    name: str
+    transform: str
+    field_id: Int32 = -1
+
+
+class PartitionSpec(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """How a table is partitioned; ``spec_id`` -1 as long as none was assigned."""
+
+    fields: tuple[PartitionField, ...]
+    spec_id: Int32 = -1
+
+
+class SortField(msgspec.Struct, frozen=True, rename="kebab"):
+    """One key of an order."""
+
+    source_id: Int32
+    transform: str
+    direction: Literal["asc", "desc"]
+    null_order: Literal["nulls-first", "nulls-last"]
+
+
+class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """An order that writers should keep; ``order_id`` -1 as long as none was assigned."""
+
+    fields: tuple[SortField, ...]
+    order_id: Int32 = -1
+
+
+def compatible(one: PartitionSpec, other: PartitionSpec) -> bool:
+    """Whether they are one spec under two ids, whatever ids their fields have."""
+    return [(f.source_id, f.name, f.transform) for f in one.fields] == [
+        (f.source_id, f.name, f.transform) for f in other.fields
+    ]
+
+
+def numbered(
+    spec: PartitionSpec, spec_id: int, known: tuple[PartitionSpec, ...], last: int, version: int
+) -> PartitionSpec:
+    """``spec`` with an id for itself and for its fields.
+
+    A field that came without an id gets the one that the same source and transform had before (not in format 1, where
+    ids follow positions), or the next one after ``last``.
+    """
+    before = {(f.source_id, f.transform): f.field_id for old in known for f in old.fields}
+    fields = []
+    for position, field in enumerate(spec.fields):
+        known_as = before.get((field.source_id, field.transform), last + 1)
+        if version == 1:
+            known_as = FIRST_PARTITION_ID + position
+        id = field.field_id if field.field_id >= 0 else known_as
+        last = max(last, id)
+        fields.append(msgspec.structs.replace(field, field_id=id))
+    return PartitionSpec(tuple(fields), spec_id)
+
+
+def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
+    """Whether a table of this schema can be written with this spec.
+
+    Raises:
+        InvalidRequest: unknown sources, transforms that do not take them, names or ids used twice or names of other
+            columns, in format 1 ids out of sequence.
+    """
+    found = {part.id: part for part in parts(schema)}
+    ids = set[int]()
+    for position, field in enumerate(spec.fields):
+        if field.field_id in ids:
+            raise _bad(f"partition field '{field.name}' has an id that is there twice", "spec")
+        ids.add(field.field_id)
+        if version == 1 and field.field_id != FIRST_PARTITION_ID + position:
+            raise _bad("ids of partition fields must be in sequence in format version 1", "spec")
+        if field.transform != "void":  # then the column may be gone
+            _check_source(found, field.source_id, field.transform, "spec")
+    _check_names(spec, found)
+
+
+def check_former_spec(spec: PartitionSpec, schema: Schema) -> None:
+    """Whether a spec that writers do not use any more can be read beside the current schema. Columns may have gone.
+
+    Raises:
+        InvalidRequest: names or transforms do not fit the columns that are there.
+    """
+    found = {part.id: part for part in parts(schema)}
+    for field in spec.fields:
+        if field.transform != "void" and field.source_id in found:
+            _check_source(found, field.source_id, field.transform, "spec")
+    _check_names(spec, found)
+
+
+def check_order(order: SortOrder, schema: Schema) -> None:
+    """Whether a table of this schema can be sorted so; raises InvalidRequest."""
+    found = {part.id: part for part in parts(schema)}
+    for field in order.fields:
+        _check_source(found, field.source_id, field.transform, "sort-order")
+
+
+def _check_names(spec: PartitionSpec, found: dict[int, Part]) -> None:
+    """Names are unique, and a column's only for a field made of that column: readers put both into one struct."""
+    names = set[str]()
+    columns = {part.name: part.id for part in found.values()}
+    for field in spec.fields:
+        if not field.name or field.name in names:
+            raise _bad(f"partition field '{field.name}' has no name, or is there twice", "spec")
+        names.add(field.name)
+        if columns.get(field.name, field.source_id) != field.source_id and field.source_id in found:
+            raise _bad(f"partition field '{field.name}' has the name of a column that it is not made of", "spec")
+
+
+def _check_source(found: dict[int, Part], source: int, transform: str, where: str) -> None:
+    if not _TRANSFORM.fullmatch(transform):
+        raise _bad(f"transform {transform[:60]!r} is none", where)
+    part = found.get(source)
+    if part is None:
+        raise _bad(f"source column {source} is not in the current schema", where)
+    if not isinstance(part.type, str) or part.type == "variant" or part.repeated:
+        raise _bad(f"'{part.name}' cannot be used here: it is no primitive column", where)
+    if not _takes(transform, part.type):
+        raise _bad(f"transform {transform} does not take '{part.name}', which is of type {part.type}", where)
+
+
+def _takes(transform: str, type: str) -> bool:
+    kind, base = transform.partition("[")[0], type.partition("(")[0].partition("[")[0]
+    return base in _SOURCES[kind] if kind in _SOURCES else kind == "void" or base not in _NOT_IDENTITY
+
+
+def _bad(message: str, field: str) -> InvalidRequest:
+    return InvalidRequest(message, field=field)

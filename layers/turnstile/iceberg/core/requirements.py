@@ -1,0 +1,156 @@
+"""What a commit requires of the metadata that it changes (REST specification, ``TableRequirement``)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import msgspec
+
+from turnstile.iceberg.core.errors import CommitFailed
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.views import ViewMetadata
+from turnstile.store.core.errors import InvalidRequest, TurnstileError
+
+
+class Requirement(msgspec.Struct, frozen=True, rename="kebab", tag_field="type"):
+    """Something that must hold, or nothing is changed."""
+
+
+class AssertCreate(Requirement, frozen=True, tag="assert-create"):
+    """The table does not exist."""
+
+
+class AssertTableUuid(Requirement, frozen=True, tag="assert-table-uuid"):
+    """It is this very table."""
+
+    uuid: str
+
+
+class AssertRefSnapshotId(Requirement, frozen=True, tag="assert-ref-snapshot-id"):
+    """A branch or tag leads to this snapshot; None or nothing: there is no such branch or tag."""
+
+    ref: str
+    snapshot_id: int | None = None
+
+
+class AssertLastAssignedFieldId(Requirement, frozen=True, tag="assert-last-assigned-field-id"):
+    """Nobody added columns."""
+
+    last_assigned_field_id: int
+
+
+class AssertCurrentSchemaId(Requirement, frozen=True, tag="assert-current-schema-id"):
+    """The current schema is this one."""
+
+    current_schema_id: int
+
+
+class AssertLastAssignedPartitionId(Requirement, frozen=True, tag="assert-last-assigned-partition-id"):
+    """Nobody added partition fields."""
+
+    last_assigned_partition_id: int
+
+
+class AssertDefaultSpecId(Requirement, frozen=True, tag="assert-default-spec-id"):
+    """The default partition spec is this one."""
+
+    default_spec_id: int
+
+
+class AssertDefaultSortOrderId(Requirement, frozen=True, tag="assert-default-sort-order-id"):
+    """The default sort order is this one."""
+
+    default_sort_order_id: int
+
+
+class AssertViewUuid(Requirement, frozen=True, tag="assert-view-uuid"):
+    """It is this very view."""
+
+    uuid: str
+
+
+TableRequirement = (
+    AssertCreate
+    | AssertTableUuid
+    | AssertRefSnapshotId
+    | AssertLastAssignedFieldId
+    | AssertCurrentSchemaId
+    | AssertLastAssignedPartitionId
+    | AssertDefaultSpecId
+    | AssertDefaultSortOrderId
+)
+
+
+def creates(requirements: Sequence[TableRequirement]) -> bool:
+    """Whether a commit with these creates its table.
+
+    Raises:
+        InvalidRequest: it would have to exist as well as not.
+    """
+    if not any(isinstance(one, AssertCreate) for one in requirements):
+        return False
+    if any(not isinstance(one, AssertCreate) for one in requirements):
+        raise InvalidRequest("assert-create goes with no other requirement", field="requirements")
+    return True
+
+
+@functools.singledispatch
+def check(requirement: Requirement, _metadata: TableMetadata) -> None:
+    """Whether ``requirement`` holds for an existing table; raises CommitFailed."""
+    raise TurnstileError(f"nobody checks {type(requirement).__name__}")
+
+
+@check.register
+def _(_requirement: AssertCreate, _metadata: TableMetadata) -> None:
+    raise CommitFailed("requirement failed: the table exists")
+
+
+@check.register
+def _(requirement: AssertTableUuid, metadata: TableMetadata) -> None:
+    _same("the table's uuid", requirement.uuid.lower(), metadata.table_uuid.lower())
+
+
+@check.register
+def _(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> None:
+    ref, name = metadata.refs.get(requirement.ref), f"branch or tag '{requirement.ref[:100]}'"
+    if requirement.snapshot_id is None and ref is not None:
+        raise CommitFailed(f"requirement failed: {name} was created meanwhile")
+    if requirement.snapshot_id is not None and ref is None:
+        raise CommitFailed(f"requirement failed: {name} is missing")
+    _same(f"the snapshot of {name}", requirement.snapshot_id, ref.snapshot_id if ref else None)
+
+
+@check.register
+def _(requirement: AssertLastAssignedFieldId, metadata: TableMetadata) -> None:
+    _same("the last assigned field id", requirement.last_assigned_field_id, metadata.last_column_id)
+
+
+@check.register
+def _(requirement: AssertCurrentSchemaId, metadata: TableMetadata) -> None:
+    _same("the current schema", requirement.current_schema_id, metadata.current_schema_id)
+
+
+@check.register
+def _(requirement: AssertLastAssignedPartitionId, metadata: TableMetadata) -> None:
+    _same("the last assigned partition id", requirement.last_assigned_partition_id, metadata.last_partition_id)
+
+
+@check.register
+def _(requirement: AssertDefaultSpecId, metadata: TableMetadata) -> None:
+    _same("the default partition spec", requirement.default_spec_id, metadata.default_spec_id)
+
+
+@check.register
+def _(requirement: AssertDefaultSortOrderId, metadata: TableMetadata) -> None:
+    _same("the default sort order", requirement.default_sort_order_id, metadata.default_sort_order_id)
+
+
+def check_view(requirement: AssertViewUuid, metadata: ViewMetadata) -> None:
+    """Whether ``requirement`` holds for an existing view; raises CommitFailed."""
+    _same("the view's uuid", requirement.uuid.lower(), metadata.view_uuid.lower())
+
+
+def _same(what: str, wanted: object, found: object) -> None:
+    if wanted != found:
+        raise CommitFailed(f"requirement failed: {what} is {found}, not {wanted}")

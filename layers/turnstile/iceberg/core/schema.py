@@ -1,0 +1,239 @@
+"""Schemas: types, fields and their ids (table specification, "Schemas and Data Types")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Union
+
+import msgspec
+
+from turnstile.iceberg.core.defaults import fits
+from turnstile.iceberg.core.integers import Int32
+from turnstile.store.core.errors import InvalidRequest
+
+# Strings in quotes: the union is recursive.
+Type = Union[str, "StructType", "ListType", "MapType"]
+
+MAX_DEPTH: Final = 64
+"""Levels of nested types; deeper ones are refused rather than walked."""
+
+
+class Field(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """A column or a member of a struct."""
+
+    id: Int32
+    name: str
+    type: Type
+    required: bool
+    doc: str | None = None
+    initial_default: Any = None
+    write_default: Any = None
+
+
+class StructType(msgspec.Struct, frozen=True, tag_field="type", tag="struct"):
+    """A struct inside a column."""
+
+    fields: tuple[Field, ...]
+
+
+class ListType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", tag="list"):
+    """A list; its element is a field without a name."""
+
+    element_id: Int32
+    element: Type
+    element_required: bool
+
+
+class MapType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", tag="map"):
+    """A map; keys are always required."""
+
+    key_id: Int32
+    key: Type
+    value_id: Int32
+    value: Type
+    value_required: bool
+
+
+class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, tag_field="type", tag="struct"):
+    """A table's or a view's schema; ``schema_id`` -1 as long as none was assigned."""
+
+    fields: tuple[Field, ...]
+    schema_id: Int32 = -1
+    identifier_field_ids: tuple[Int32, ...] = ()
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One node of a schema.
+
+    Attributes:
+        name: with the names of all that lies above it.
+        repeated: whether a list or a map lies above it.
+        certain: whether everything above it is required, so that where there is a row there is this node.
+        defaults: its default values.
+    """
+
+    id: int
+    name: str
+    type: Type
+    required: bool
+    repeated: bool = False
+    certain: bool = True
+    defaults: tuple[Any, ...] = ()
+
+
+_SIMPLE: Final = (
+    "boolean",
+    "int",
+    "long",
+    "float",
+    "double",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "string",
+    "uuid",
+    "binary",
+)
+_SINCE_3: Final = re.compile(r"unknown|timestamp_ns|timestamptz_ns|variant|(geometry|geography)(\(.*\))?")
+_SIZED: Final = re.compile(r"fixed\[(\d{1,9})\]|decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
+
+
+def parts(schema: Schema) -> Iterator[Part]:
+    """Every node of the schema, parents before children.
+
+    Raises:
+        InvalidRequest: nested more than ``MAX_DEPTH`` levels.
+    """
+    yield from _members(schema.fields, None, depth=0)
+
+
+def _members(fields: tuple[Field, ...], above: Part | None, depth: int) -> Iterator[Part]:
+    inside, repeated, certain = "", False, True
+    if above is not None:
+        inside, repeated, certain = f"{above.name}.", above.repeated, above.certain and above.required
+    for field in fields:
+        defaults = tuple(one for one in (field.initial_default, field.write_default) if one is not None)
+        part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, defaults)
+        yield from _node(part, depth)
+
+
+def _node(part: Part, depth: int) -> Iterator[Part]:
+    yield part
+    if depth > MAX_DEPTH:
+        raise InvalidRequest("the schema is nested too deeply", field="schema", remedy=f"use {MAX_DEPTH} levels")
+    inside = f"{part.name}."
+    match part.type:
+        case StructType(fields):
+            yield from _members(fields, part, depth + 1)
+        case ListType(id, type, required):
+            yield from _node(Part(id, inside + "element", type, required, repeated=True), depth + 1)
+        case MapType(key_id, key, value_id, value, required):
+            yield from _node(Part(key_id, inside + "key", key, True, repeated=True), depth + 1)
+            yield from _node(Part(value_id, inside + "value", value, required, repeated=True), depth + 1)
+
+
+def highest_id(schema: Schema) -> int:
+    """The highest field id, 0 when there are no fields."""
+    return max((part.id for part in parts(schema)), default=0)
+
+
+def same(one: Schema, other: Schema) -> bool:
+    """Whether they are one schema under two ids."""
+    return one.fields == other.fields and {*one.identifier_field_ids} == {*other.identifier_field_ids}
+
+
+def check(schema: Schema, version: int) -> Schema:
+    """``schema`` if a table of format ``version`` can have it.
+
+    Raises:
+        InvalidRequest: ids or names used twice, types or defaults that this version does not know, identifier fields
+            that cannot identify.
+    """
+    found: dict[int, Part] = {}
+    names: set[str] = set()
+    for part in parts(schema):
+        if part.id in found:
+            raise _bad(f"field id {part.id} is used twice")
+        if part.name in names:
+            raise _bad(f"field '{part.name}' is there twice")
+        found[part.id] = part
+        names.add(part.name)
+        if isinstance(part.type, str):
+            _check_primitive(part.type, part.name, version)
+        if part.type == "unknown" and part.required:
+            raise _bad(f"field '{part.name}' is of type unknown, which has no values but null, and required")
+        if part.defaults and version < 3:
+            raise _bad(f"field '{part.name}' has a default value, which needs format version 3")
+        if not all(isinstance(part.type, str) and fits(part.type, one) for one in part.defaults):
+            raise _bad(f"field '{part.name}' has a default value that is not written as its type wants it")
+    for id in schema.identifier_field_ids:
+        _check_identifier(found.get(id), id)
+    return schema
+
+
+def _check_primitive(type: str, name: str, version: int) -> None:
+    if type in _SIMPLE:
+        return
+    sized = _SIZED.fullmatch(type)
+    if sized is not None and (sized[1] is not None or 0 < int(sized[2]) <= 38):
+        return
+    if _SINCE_3.fullmatch(type):
+        if version >= 3:
+            return
+        raise _bad(f"field '{name}' is of type {type[:60]}, which needs format version 3")
+    raise _bad(f"field '{name}' is of type {type[:60]!r}, which is none")
+
+
+def _check_identifier(part: Part | None, id: int) -> None:
+    if part is None:
+        raise _bad(f"identifier field {id} is not in the schema")
+    primitive = isinstance(part.type, str) and part.type not in ("float", "double", "variant")
+    if not (primitive and part.required and part.certain) or part.repeated:
+        raise _bad(
+            f"field '{part.name}' cannot identify rows: it must be required, as all that it is in, of a primitive type, "
+            "not floating, and in no list or map"
+        )
+
+
+def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
+    """The schema of a new table with ids from 1, and the new id of every old one.
+
+    All members of a struct get theirs before what is inside them, as Iceberg's own clients have it: a schema that one
+    of those numbered stays what it is.
+    """
+    fresh: dict[int, int] = {}
+
+    def next_id(old: int) -> int:
+        fresh[old] = len(fresh) + 1
+        return fresh[old]
+
+    fields = _renumbered_members(schema.fields, next_id)
+    identifiers = tuple(fresh.get(id, id) for id in schema.identifier_field_ids)
+    return Schema(fields, schema_id, identifiers), fresh
+
+
+def _renumbered_members(fields: tuple[Field, ...], next_id: Callable[[int], int]) -> tuple[Field, ...]:
+    ids = [next_id(field.id) for field in fields]
+    return tuple(
+        msgspec.structs.replace(field, id=id, type=_renumbered(field.type, next_id))
+        for field, id in zip(fields, ids, strict=True)
+    )
+
+
+def _renumbered(type: Type, next_id: Callable[[int], int]) -> Type:
+    match type:
+        case StructType(fields):
+            return StructType(_renumbered_members(fields, next_id))
+        case ListType(id, element, required):
+            return ListType(next_id(id), _renumbered(element, next_id), required)
+        case MapType(key_id, key, value_id, value, required):
+            ids = next_id(key_id), next_id(value_id)
+            return MapType(ids[0], _renumbered(key, next_id), ids[1], _renumbered(value, next_id), required)
+        case _:
+            return type
+
+
+def _bad(message: str) -> InvalidRequest:
+    return InvalidRequest(message, field="schema")

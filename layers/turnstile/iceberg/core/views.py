@@ -1,0 +1,82 @@
+"""A view's metadata and its JSON (view specification, version 1)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.iceberg.core.integers import Int32, NonNegative64
+from turnstile.iceberg.core.schema import Schema
+from turnstile.store.core.errors import InvalidRequest
+
+VIEW_FORMAT: Final = 1
+
+
+class Representation(msgspec.Struct, frozen=True, rename="kebab"):
+    """One way to say what a view means; ``type`` is always sql today."""
+
+    type: str
+    sql: str
+    dialect: str
+
+
+class ViewVersion(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
+    """One meaning of a view."""
+
+    version_id: Int32
+    timestamp_ms: NonNegative64
+    schema_id: Int32
+    summary: dict[str, str]
+    representations: tuple[Representation, ...]
+    default_namespace: tuple[str, ...]
+    default_catalog: str | None = None
+
+
+class VersionLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
+    """Since when a version was the current one (ms)."""
+
+    timestamp_ms: NonNegative64
+    version_id: Int32
+
+
+class ViewMetadata(msgspec.Struct, frozen=True, rename="kebab"):
+    """Everything about a view."""
+
+    view_uuid: str
+    format_version: Int32
+    location: str
+    schemas: tuple[Schema, ...]
+    current_version_id: Int32
+    versions: tuple[ViewVersion, ...]
+    version_log: tuple[VersionLogEntry, ...]
+    properties: dict[str, str] = {}
+
+    @property
+    def current(self) -> ViewVersion:
+        """The version that the view means now."""
+        return next(one for one in self.versions if one.version_id == self.current_version_id)
+
+
+def document(metadata: ViewMetadata) -> dict[str, Any]:
+    """The JSON object of a metadata file, and of answers."""
+    said: dict[str, Any] = msgspec.to_builtins(metadata)
+    return said
+
+
+def encode(metadata: ViewMetadata) -> bytes:
+    """The bytes of a metadata file."""
+    return msgspec.json.encode(metadata)
+
+
+def parse(raw: bytes) -> ViewMetadata:
+    """The metadata in a file; raises InvalidRequest."""
+    try:
+        found = msgspec.json.decode(raw, type=ViewMetadata)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(f"not view metadata: {error}", field="metadata") from None
+    if found.format_version != VIEW_FORMAT:
+        raise InvalidRequest(f"view format version {found.format_version} is not served", field="metadata")
+    if found.current_version_id not in {one.version_id for one in found.versions}:
+        raise InvalidRequest(f"view version {found.current_version_id} is missing", field="metadata")
+    return found

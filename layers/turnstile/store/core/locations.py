@@ -1,0 +1,106 @@
+"""Storage locations in one spelling, so that two spellings cannot be two owners (I10).
+
+Paths are taken literally. What could mean another path than it says (``..``, escapes, queries) is refused; nobody can
+see here whether a file system folds case or follows links, so those are the operator's to avoid.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.store.core.errors import InvalidRequest
+
+MAX_LENGTH: Final = 1024
+"""Bytes in UTF-8: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
+
+MAX_DEPTH: Final = 40
+"""Path components: an import writes one row for each of them in one transaction of at most 100."""
+
+_SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
+_FORM: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//[^/]*)?(/.*)?")
+_NAME: Final = r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?"
+_BUCKET: Final = (re.compile(_NAME), "bucket in lower case, without user, port or blank")
+_CONTAINER: Final = (re.compile(f"{_NAME}@{_NAME}"), "container@account in lower case")
+_HOST: Final = (re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?::[0-9]{1,5})?"), "host or host:port")
+_AUTHORITIES: Final = {
+    **dict.fromkeys(("s3", "gs"), _BUCKET),
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), _CONTAINER),
+}
+"""What stands for the store, by scheme. Clients pass over user and port of a bucket's URL, the case of a host and a dot
+at its end: with them one place would have many names, and an owner under each. Other schemes are only registered, never
+opened, so their ports and cases stay as they are."""
+
+_UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
+
+
+def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
+    shown = location if len(location) <= 200 else location[:200] + "..."
+    return InvalidRequest(f"location {shown!r} {why}", field="location", remedy=remedy)
+
+
+def normalise(location: str) -> str:
+    """``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
+
+    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go.
+
+    Raises:
+        InvalidRequest: no scheme, or a path that may mean something else than it says.
+    """
+    match = _FORM.fullmatch(location)
+    if match is None:
+        raise _refused(location, "is not an absolute URL", "write s3://bucket/path or file:///path")
+    scheme = match[1].lower()
+    scheme = _SCHEMES.get(scheme, scheme)
+    authority = (match[2] or "//")[2:]
+    if scheme == "file" and authority not in {"", "localhost"}:
+        raise _refused(location, f"names a host ({authority})", "write file:///path with three slashes")
+    if scheme != "file" and not authority:
+        raise _refused(location, "names no bucket", f"write {scheme}://bucket/path")
+    path = match[3] or ""
+    form, written = _AUTHORITIES.get(scheme, _HOST)
+    if scheme != "file" and not form.fullmatch(authority):
+        raise _refused(
+            location, f"names no place that is clear: {authority[:100]!r}", f"write {scheme}://, then {written}"
+        )
+    if _UNCLEAR.search(location):
+        raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
+    components = [component for component in path.split("/") if component]
+    if any(component in {".", ".."} for component in components):
+        raise _refused(location, "holds '.' or '..'", "write the path without them")
+    if len(components) > MAX_DEPTH:
+        raise _refused(location, f"is more than {MAX_DEPTH} folders deep", "use a shorter path")
+    normal = f"{scheme}://{'' if scheme == 'file' else authority}" + "".join(
+        f"/{component}" for component in components
+    )
+    if len(normal.encode()) > MAX_LENGTH:
+        raise _refused(location, f"is longer than {MAX_LENGTH} bytes", "use a shorter path")
+    return normal
+
+
+def ancestors(location: str) -> tuple[str, ...]:
+    """Everything a normalised location lies strictly below, outermost first: ``s3://b``, ``s3://b/x`` for
+    ``s3://b/x/y``; ``file://`` is the root of a file system."""
+    scheme, _, rest = location.partition("://")
+    parts = rest.split("/")
+    return tuple(f"{scheme}://" + "/".join(parts[:end]) for end in range(1, len(parts)))
+
+
+def is_root(location: str) -> bool:
+    """Whether a normalised location is a whole bucket or file system."""
+    return not ancestors(location)
+
+
+def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
+    """Where a managed table lives: ``<root>/<catalog>/<namespace>/<uuid>``.
+
+    The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
+    depth under a uuid of its own: no two are equal, none lies below another (I10).
+    """
+    return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether two normalised locations are equal, or one lies below the other."""
+    return one == other or one in ancestors(other) or other in ancestors(one)

@@ -1,0 +1,74 @@
+"""File and object names: versions, staged commits, identifiers.
+
+Source: Delta protocol, "Delta Log Entries" (20-digit names, ``_staged_commits/<version>.<uuid>.json``).
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+from turnstile.store.core.errors import InvalidRequest
+
+MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
+MAX_ROW_ID: Final = 2**53 - 1
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+_COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
+_STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
+_INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
+
+
+def version_file(version: int) -> str:
+    """Name of a published commit: ``00000000000000000007.json``."""
+    return f"{version:020d}.json"
+
+
+def staged_file(version: int, unique: str) -> str:
+    """Name of a staged commit of ``version`` under ``_delta_log/_staged_commits``."""
+    return f"{version:020d}.{unique}.json"
+
+
+def parse_staged_file(name: str) -> tuple[int, str] | None:
+    """``(version, unique part)`` of a staged commit's name, or None when it is not one."""
+    match = _STAGED.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def inline_unique(txn: str) -> str:
+    """The unique part of an inline commit's pre-assigned staged name: a function of its identity alone."""
+    return str(uuid.uuid5(_INLINE_NAMESPACE, txn))
+
+
+def is_commit_id(value: str) -> bool:
+    """Whether ``value`` has the form of a catalog commit's id, which every HEAD has. Others are not worth a request, and
+    the store would refuse some of them: what a key is made of is neither empty nor long."""
+    return _COMMIT.fullmatch(value) is not None
+
+
+def check_identifier(value: str, field: str) -> str:
+    """``value`` if it can name a catalog, a namespace level or a table; raises InvalidRequest otherwise."""
+    if not _IDENTIFIER.fullmatch(value):
+        raise InvalidRequest(
+            f"{field} {value!r} is not a valid name",
+            field=field,
+            remedy="use 1 to 255 letters, digits, '_', '-' or '@'",
+        )
+    return value
+
+
+def check_namespace(value: str, field: str = "namespace") -> tuple[str, ...]:
+    """The levels of a dotted namespace name, each a valid identifier."""
+    return tuple(check_identifier(level, field) for level in value.split("."))
+
+
+def check_uuid(value: str, field: str = "table_id") -> str:
+    """``value`` as a canonical uuid string; raises InvalidRequest otherwise."""
+    try:
+        parsed = uuid.UUID(value)
+    except (ValueError, AttributeError, TypeError):
+        parsed = None
+    if parsed is None or str(parsed) != value.lower():
+        raise InvalidRequest(f"{field} {value!r} is not a uuid", field=field, remedy="use the table's table_id")
+    return value.lower()

@@ -1,0 +1,213 @@
+"""What the services need of the world. Small on purpose: a new backend implements these and passes ``tests/contract``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from turnstile.store.core.writes import Row, Write
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The write was applied; ``row`` is the row after it (None after an Erase or Check)."""
+
+    row: Row | None
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A clause did not hold; ``row`` is the row that the clauses were judged on (None: no row).
+
+    ``uncertain``: the same write was sent before this, and its answer lost. This one was not applied; that one may have
+    been, which the row tells, or may be yet, should its clauses hold again by then (I3).
+    """
+
+    row: Row | None
+    uncertain: bool = False
+
+
+class AllAccepted(msgspec.Struct, frozen=True):
+    """The transaction was applied."""
+
+
+class SomeRejected(msgspec.Struct, frozen=True):
+    """The transaction was not applied. ``failed`` maps the position of each write whose clauses did not hold to the
+    row they were judged on (None: no row). ``uncertain`` as of ``Rejected``: an idempotence token keeps the same
+    transaction from being applied twice, and does not keep a late copy of a refused one from being applied once."""
+
+    failed: Mapping[int, Row | None]
+    uncertain: bool = False
+
+
+class Refs(Protocol):
+    """The mutable table of HEADs and owners: point access, conditional writes, strongly consistent reads."""
+
+    def read(self, key: str) -> Row | None:
+        """The row, strongly consistent."""
+
+    def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
+        """Rows, a request for each hundred, each strongly consistent; missing keys are left out."""
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        """Apply one conditional write in one request.
+
+        Throttles and transactions in progress on the row are retried inside with full jitter until the deadline.
+
+        Raises:
+            Throttled: nothing was applied and the deadline passed.
+            OutcomeUnknown: the answer was lost; the write may have happened or may yet happen.
+        """
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        """Apply up to 100 writes, all or none. ``token`` makes a repetition within ten minutes harmless.
+
+        Raises: as ``write``.
+        """
+
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        """Every row of a kind, in an order of the store's own; rows written during the scan may be missed.
+
+        Args:
+            after: only the rows behind this key. The order is the same in every scan, and the key's row may be gone.
+            stale: rows may be some seconds old, at half the price.
+        """
+
+
+class Obj(msgspec.Struct, frozen=True):
+    """An immutable obj: ``type`` tag, serialised ``payload``, ``created`` (microseconds), ``expires`` (seconds, or
+    None: kept until gc finds it unreachable)."""
+
+    space: str
+    id: str
+    type: str
+    payload: bytes
+    created: int
+    expires: int | None = None
+
+
+class Objs(Protocol):
+    """The write-once table of immutable objs; cacheable for ever without invalidation.
+
+    Types are those of ``core.obj_types``. A payload of up to 350,000 bytes is one row and one request; a larger one is
+    stored in parts and read back whole (``adapters.parts``), for a few requests more. An obj is there entirely or not
+    at all.
+    """
+
+    def put(self, obj: Obj) -> None:
+        """Write once. Writing the same id again with the same payload is a no-op; with another payload a ValueError.
+
+        Raises:
+            TooLarge: more than 4 MiB; nothing was written.
+            ValueError: also for a type that is not registered.
+        """
+
+    def put_many(self, objs: Iterable[Obj]) -> None:
+        """Write many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
+        ``put``."""
+
+    def get(self, space: str, id: str) -> Obj | None:
+        """The obj. Absence is remembered only where it lasts (``core.obj_types``)."""
+
+    def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
+        """Objs by id, a request for each hundred; missing ones are left out."""
+
+    def newest(self, space: str, prefix: str) -> Obj | None:
+        """The obj with the greatest id that starts with ``prefix``."""
+
+    def list(self, space: str, prefix: str) -> Iterator[Obj]:
+        """All objs whose id starts with ``prefix``, in id order."""
+
+    def delete(self, space: str, id: str) -> None:
+        """Remove an obj, or a part that is lost; only gc does."""
+
+    def lost_parts(self, space: str, before: int) -> Iterator[Obj]:
+        """Parts that no obj names, written before ``before`` (microseconds): of writers and removals that died half-way,
+        and of writers that were refused. Sound for a ``before`` that is longer ago than a write can take."""
+
+
+class Stat(msgspec.Struct, frozen=True):
+    """A stored file: path relative to the table, size in bytes, modification time in ms."""
+
+    path: str
+    size: int
+    modified: int
+
+
+class LogStorage(Protocol):
+    """Table storage below one table's location. Paths are relative, with forward slashes."""
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        """Content (the first ``limit`` bytes if given) with the whole file's Stat; None when there is no such file."""
+
+    def stat(self, path: str) -> Stat | None:
+        """Size and time without the content."""
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        """Create the file with exactly ``content``, atomically; False when it exists already (whatever it holds).
+
+        Raises:
+            StorageFault: it cannot be told whether the file was created; call again to find out.
+        """
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending, after ``after``."""
+
+    def list_all(self) -> Iterator[Stat]:
+        """Every file of the table."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; no error when it is not there."""
+
+
+class Storages(Protocol):
+    """Opens the log storage of a table."""
+
+    def open(self, location: str) -> LogStorage:
+        """Storage below ``location`` (``s3://bucket/prefix`` or ``file:///path``).
+
+        Raises:
+            InvalidRequest: a scheme that is not served.
+        """
+
+
+class Vended(msgspec.Struct, frozen=True):
+    """Keys for everything below ``prefix`` until ``expires`` (ms since the epoch).
+
+    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's keys: ``s3.access-key-id`` and so on,
+    ``azure.sas-token``, or ``gcs.oauth-token``.
+    """
+
+    prefix: str
+    operation: Literal["READ", "READ_WRITE"]
+    expires: int
+    config: Mapping[str, str]
+
+
+class Vendor(Protocol):
+    """Gives clients keys for a location. One implementation a cloud; ``adapters.vending`` has those of S3 and files."""
+
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+        """Keys for a normalised location; none where none are needed.
+
+        Raises:
+            StorageFault: the issuer of keys could not be asked; try again.
+            PermissionDenied: this deployment gives out no keys for such locations.
+        """
+
+
+class Clock(Protocol):
+    """Wall clock."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+
+class Ids(Protocol):
+    """Fresh identifiers."""
+
+    def uuid(self) -> str:
+        """A random uuid (version 4)."""
+
+    def obj_id(self) -> str:
+        """A fresh, time-ordered id for an obj."""

@@ -1,0 +1,82 @@
+"""The two commits that cross the border: the upgrade that brings a table under the catalog, and the release.
+
+Each carries a txn id that is a function of the table's uuid alone. So whoever finds the version taken can tell from
+the file whether it was this very transfer that took it, in an earlier run or from elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.delta.core.protocols import released, upgraded
+from turnstile.delta.log_state import LogState
+
+ICT: Final = "delta.enableInCommitTimestamps"
+ICT_VERSION: Final = "delta.inCommitTimestampEnablementVersion"
+ICT_TIMESTAMP: Final = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def import_txn(table_id: str) -> str:
+    """The txn id of the upgrade commit that makes ``table_id``."""
+    return f"turnstile-import-{table_id}"
+
+
+def export_txn(table_id: str) -> str:
+    """The txn id of the commit that releases ``table_id``."""
+    return f"turnstile-export-{table_id}"
+
+
+def first_timestamp(state: LogState, now: int) -> int:
+    """In-commit timestamp (ms) of the next version: later than everything readers saw so far (I7)."""
+    return max(now, state.modified + 1, (state.ict or 0) + 1)
+
+
+def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]:
+    """The table's properties after the upgrade. Where in-commit timestamps begin in the middle of a history, readers
+    must know since when (Delta protocol, "In-Commit Timestamps")."""
+    properties = {str(name): str(value) for name, value in (state.metadata.get("configuration") or {}).items()}
+    if properties.get(ICT) != "true":
+        properties |= {ICT: "true", ICT_VERSION: str(state.version + 1), ICT_TIMESTAMP: str(ict)}
+    return {**properties, UUID_PROPERTY: table_id}
+
+
+def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
+    """Content of version ``state.version + 1``, after which the catalog decides."""
+    protocol = upgraded(state.protocol)
+    metadata = {**state.metadata, "configuration": properties_after(state, table_id, ict)}
+    info = _info(import_txn(table_id), ict, state.version, "UPGRADE PROTOCOL", protocol)
+    return _lines(("commitInfo", info), ("protocol", protocol), ("metaData", metadata))
+
+
+def release(version: int, protocol: dict[str, Any], metadata: dict[str, Any], table_id: str, ict: int) -> bytes:
+    """Content of version ``version + 1``, after which the file system decides again.
+
+    Args:
+        version: latest ratified version.
+        protocol, metadata: the actions in force there.
+    """
+    free = released(protocol)
+    kept = {name: value for name, value in (metadata.get("configuration") or {}).items() if name != UUID_PROPERTY}
+    info = _info(export_txn(table_id), ict, version, "DROP FEATURE", free)
+    return _lines(("commitInfo", info), ("protocol", free), ("metaData", {**metadata, "configuration": kept}))
+
+
+def _info(txn: str, ict: int, read_version: int, operation: str, protocol: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "inCommitTimestamp": ict,
+        "timestamp": ict,
+        "operation": operation,
+        "operationParameters": {"newProtocol": msgspec.json.encode(protocol).decode()},
+        "readVersion": read_version,
+        "isolationLevel": "Serializable",
+        "isBlindAppend": False,
+        "engineInfo": "Turnstile",
+        "txnId": txn,
+    }
+
+
+def _lines(*actions: tuple[str, dict[str, Any]]) -> bytes:
+    return b"".join(msgspec.json.encode({name: body}) + b"\n" for name, body in actions)

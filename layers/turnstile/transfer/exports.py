@@ -1,0 +1,207 @@
+"""Export of a table: back to a filesystem-based Delta table (design 2.4).
+
+    1  resolve     name, HEAD; a dry run ends here with its report
+    2  leaving     no commit is ratified any more
+    3  publish     everything ratified into ``_delta_log``
+    4  release     version latest + 1, put-if-absent: no catalog decides any more. In-commit timestamps stay
+    5  tombstone   name gone, HEAD dropped, location without an owner, in one transaction
+
+A crash after any step is healed by running the export again: the HEAD says leaving, the release commit carries a txn id
+that follows from the table's uuid. A table that cannot be published takes commits again and says so; so whoever published
+it looks whether it still is leaving. One that is, and is published, can only be exported: from then on nothing hurries. Files are never
+touched; also those of a managed table are nobody's afterwards, so nothing purges them (I10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.location_rows import keys_above, release
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.table_heads import DROPPED, EXPORTED, LEAVING, leave_head, left_head, stay_head
+from turnstile.catalog.drop import published_head
+from turnstile.catalog.heads import not_active
+from turnstile.catalog.reader import Found
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.protocols import released
+from turnstile.delta.log_state import read_commit
+from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.store.core.paths import published_path
+from turnstile.store.core.writes import Row, Write
+from turnstile.store.ports import Rejected
+from turnstile.transfer import commits
+from turnstile.transfer.reports import ExportReport, export_report, problem
+
+EXPORTING: Final = "export"
+
+_NOTES: Final = (
+    "the files stay where they are and are nobody's afterwards: they are never purged",
+    "the catalog's name, grants and history of the table end; its versions and in-commit timestamps stay",
+)
+
+
+class Exporter:
+    """Exports tables. Run it again after any failure."""
+
+    def __init__(self, services: CatalogServices) -> None:
+        self._services, self._world = services, services.world
+
+    def dry_run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
+        """What ``run`` would do; nothing is written.
+
+        Raises:
+            NotFound: no such catalog, namespace or table.
+            UnsupportedTable: the table is external: nothing of it is coordinated here.
+        """
+        head = self._head(self._services.reader.resolve(catalog, namespace, name))
+        problems = [problem(error) for error in (self._unfit(head) or self._cloned(head),) if error is not None]
+        after = released(self._snapshot(head).protocol)
+        return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
+
+    def run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
+        """Export the table.
+
+        Raises:
+            NotFound: no such catalog, namespace or table.
+            UnsupportedTable: the table is external.
+            StateConflict: ``TableNotActive``: stuck, recovering, it cannot be published, or another export of it could not
+                and let it stay; ``TableHasClones``.
+            StorageFault, OutcomeUnknown: run it again.
+        """
+        before = self._leave(self._head(self._services.reader.resolve(catalog, namespace, name)))
+        try:
+            head = published_head(self._world, self._services.publisher, before.table_id, before.name)
+        except StateConflict:
+            self._world.refs.write(stay_head(before, EXPORTING, self._world.clock.now_ms()))
+            raise
+        _require_final(head)
+        protocol_after = self._release(head)
+        self._tombstone(catalog, (*namespace, name), head)
+        gone = msgspec.structs.replace(before, state=DROPPED)
+        return export_report(gone, dry_run=False, protocol_after=protocol_after, problems=[], notes=list(_NOTES))
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _head(self, found: Found) -> TableHead:
+        row = self._world.refs.read(self._world.space.table(found.table_id))
+        if row is not None:
+            return TableHead.from_row(row)
+        table = self._services.reader.store.entity(found.catalog, found.entity)
+        if isinstance(table, Table) and table.external is not None:
+            raise UnsupportedTable(
+                f"table '{table.name}' is external: its commits are not coordinated here",
+                field="table",
+                remedy="there is nothing to export: drop it through Unity Catalog's API, its files stay",
+            )
+        raise NotFound("table", found.table_id, field="table", remedy="check the name")
+
+    def _snapshot(self, head: TableHead) -> MetadataSnapshot:
+        return self._services.snapshots.get(head.catalog, head.metadata)
+
+    def _unfit(self, head: TableHead) -> TurnstileError | None:
+        """Why a table in this state cannot leave; one that is leaving already is an export to be finished."""
+        if head.state == ACTIVE or (head.state == LEAVING and head.reason == EXPORTING):
+            return None
+        return not_active(head.name, {"state": head.state, "reason": head.reason})
+
+    def _freed(self, head: TableHead) -> list[Write]:
+        """The writes that give the location up; raises StateConflict while clones need what lies there."""
+        space = self._world.space
+        return release(
+            space, head.location, head.table_id, self._world.refs.read_many(keys_above(space, head.location))
+        )
+
+    def _cloned(self, head: TableHead) -> TurnstileError | None:
+        try:
+            self._freed(head)
+        except StateConflict as error:
+            return error
+        return None
+
+    def _leave(self, head: TableHead) -> TableHead:
+        """Step 2; the HEAD afterwards."""
+        unfit = self._unfit(head)
+        if unfit is not None:
+            raise unfit
+        if head.state == LEAVING:
+            return head
+        self._freed(head)
+        answer = self._world.refs.write(leave_head(head, EXPORTING, self._world.clock.now_ms()))
+        if answer.row is None:
+            raise NotFound("table", head.name, field="table")
+        after = TableHead.from_row(answer.row)
+        if isinstance(answer, Rejected):
+            unfit = self._unfit(after)
+            if unfit is not None:
+                raise unfit
+        return after
+
+    def _release(self, head: TableHead) -> dict[str, Any]:
+        """Step 4; the protocol afterwards.
+
+        Raises:
+            StateConflict: somebody wrote that version past the catalog.
+        """
+        snapshot, version = self._snapshot(head), head.latest + 1
+        storage = self._world.storages.open(head.location)
+        ict = max(self._world.clock.now_ms(), head.last_ict + 1)
+        content = commits.release(head.latest, snapshot.protocol, snapshot.metadata, head.table_id, ict)
+        if not storage.put_if_absent(published_path(version), content):
+            found = read_commit(storage, version)
+            if found.info.get("txnId") != commits.export_txn(head.table_id):
+                raise StateConflict(
+                    "TableNotActive",
+                    f"version {version} of '{head.name}' was written past the catalog",
+                    field="table",
+                    remedy=f"move {published_path(version)} away, keep what it added in mind, and export again",
+                    state=head.state,
+                )
+            return found.protocol or {}
+        return released(snapshot.protocol)
+
+    def _tombstone(self, catalog: str, path: Path, head: TableHead) -> None:
+        """Step 5. A location row that changed meanwhile (its markers are shared with neighbours) is read again."""
+        freed = {"now": self._freed(head)}
+
+        def change(view: View) -> Edit:
+            entry = view.tree.table(path[:-1], path[-1])
+            if entry.table_id != head.table_id:
+                raise NotFound("table", dotted(view.tree.catalog, *path), field="table", remedy="it was replaced")
+            now = self._world.clock.now_ms()
+            full = dotted(view.tree.catalog, *path)
+            return Edit(f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *freed["now"]))
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            if 0 in failed:
+                raise not_active(head.name, failed[0])
+            freed["now"] = self._freed(head)
+
+        self._services.committer.commit(catalog, change, judge=judge)
+
+
+def _require_final(head: TableHead) -> None:
+    """That nothing is ratified after ``head`` any more: the table is leaving and published. No write leads from there to
+    any other state but dropped, by an export, so the release may be written however much later (I2, I4).
+
+    Raises:
+        NotFound: it was dropped meanwhile, or exported.
+        StateConflict: ``TableNotActive``: another export could not publish it and let it stay.
+    """
+    if head.state == LEAVING and head.reason == EXPORTING and head.floor == head.latest:
+        return
+    if head.state == ACTIVE:
+        raise StateConflict(
+            "TableNotActive",
+            f"table '{head.name}' is active again: another export of it could not publish it and let it stay",
+            field="table",
+            remedy="run the export again",
+            state=head.state,
+        )
+    raise not_active(head.name, {"state": head.state, "reason": head.reason})

@@ -1,0 +1,128 @@
+"""What a transfer would do, or did; JSON-friendly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.protocols import added, is_managed, upgraded
+from turnstile.store.core.errors import TurnstileError
+from turnstile.transfer.commits import first_timestamp, import_txn, properties_after
+from turnstile.transfer.survey import Survey
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why a transfer is not possible; ``type`` is the error it would raise."""
+
+    type: str
+    message: str
+    remedy: str | None
+    field: str | None
+
+
+class ImportReport(msgspec.Struct, frozen=True):
+    """A dry run of an import.
+
+    ``version`` latest version of the log, ``upgrade_version`` the one that would bring it under the catalog (both None
+    where the log cannot be read); ``read_from`` what protocol and metadata were read from; ``features_added`` writer
+    features that the protocol names afterwards and does not mean now; ``properties_set`` table properties that change.
+    """
+
+    dry_run: bool
+    possible: bool
+    name: str
+    location: str
+    version: int | None
+    upgrade_version: int | None
+    read_from: str | None
+    protocol: dict[str, Any] | None
+    protocol_after: dict[str, Any] | None
+    features_added: list[str]
+    properties_set: dict[str, str]
+    problems: list[Problem]
+    notes: list[str]
+
+
+class ExportReport(msgspec.Struct, frozen=True):
+    """A dry run of an export, or what it did.
+
+    ``unpublished`` ratified versions that are (were) still to be published; ``release_version`` the one after which the
+    file system decides.
+    """
+
+    dry_run: bool
+    possible: bool
+    name: str
+    table_id: str
+    location: str
+    state: str
+    latest: int
+    unpublished: int
+    release_version: int
+    protocol_after: dict[str, Any] | None
+    problems: list[Problem]
+    notes: list[str]
+
+
+def problem(error: TurnstileError) -> Problem:
+    """An error as an entry of a report."""
+    return Problem(error.type, error.message, error.remedy, error.field)
+
+
+def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportReport:
+    """The report of a survey."""
+    state = found.state
+    notes: list[str] = []
+    after, version, more, changed = None, None, [], {}
+    if found.done:
+        notes.append("the table was imported under this name already; nothing would be done")
+    elif state is not None and found.begun and state.info.get("txnId") == import_txn(found.owner):
+        notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
+        version = state.version
+    elif state is not None and not any(one.type == "UnsupportedTable" for one in found.problems):
+        after, version = upgraded(state.protocol), state.version + 1
+        more = added(state.protocol, after)
+        now_set = state.metadata.get("configuration") or {}
+        then = properties_after(state, "<table_id>", first_timestamp(state, now))
+        changed = {name: value for name, value in then.items() if now_set.get(name) != value}
+        notes.append("clients that do not know the catalogManaged feature cannot open the table by its path afterwards")
+        if is_managed(state.protocol):
+            notes.append("the table was imported before and dropped; it would come back under a new id")
+    return ImportReport(
+        dry_run=True,
+        possible=not found.problems,
+        name=dotted(catalog, *path),
+        location=found.location,
+        version=None if state is None else state.version,
+        upgrade_version=version,
+        read_from=None if state is None else state.source,
+        protocol=None if state is None else state.protocol,
+        protocol_after=after,
+        features_added=more,
+        properties_set=changed,
+        problems=[problem(error) for error in found.problems],
+        notes=notes,
+    )
+
+
+def export_report(
+    head: TableHead, *, dry_run: bool, protocol_after: dict[str, Any] | None, problems: list[Problem], notes: list[str]
+) -> ExportReport:
+    """The report of an export of the table with HEAD ``head``."""
+    return ExportReport(
+        dry_run=dry_run,
+        possible=not problems,
+        name=head.name,
+        table_id=head.table_id,
+        location=head.location,
+        state=head.state,
+        latest=head.latest,
+        unpublished=head.latest - head.floor,
+        release_version=head.latest + 1,
+        protocol_after=protocol_after,
+        problems=problems,
+        notes=notes,
+    )
