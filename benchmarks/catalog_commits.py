@@ -31,7 +31,7 @@ from benchmarks.catalog_racing.places import credentials
 from benchmarks.catalog_racing.writers import Kind
 from tests.contract import servers
 from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
-from turnstile.catalog.backoff import STARVING
+from turnstile.catalog.retry import STARVING
 
 
 class On(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from benchmarks.catalog_racing.places import CATALOG
 from benchmarks.catalog_racing.writers import Told
-from turnstile.catalog.history.history import Logged
+from turnstile.catalog.history.log import Logged
 from turnstile.catalog.services import CatalogServices
 
 _PAGE = 17  # commits; less than any log here has, so that every walk turns pages

@@ -18,13 +18,13 @@ from benchmarks.catalog_racing.places import Place, fresh_realm, world_of
 from benchmarks.catalog_racing.virtual import VirtualLine, VirtualTime
 from benchmarks.catalog_racing.writers import Kind, Told, Writer
 from tests.contract.backends import Backend
-from turnstile.catalog.backoff import STARVING
-from turnstile.catalog.committer import DEADLINE_MS, Committer
+from turnstile.catalog.commit import DEADLINE_MS, Committer
 from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.retry import STARVING
 from turnstile.catalog.services import build
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.limits import Limits
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 Mode = Literal["line", "no line", "sandboxes", "processes"]
 """How writers share: ``line`` and ``no line`` are threads of one process with one cache, which stand in line or do not;

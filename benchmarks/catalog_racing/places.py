@@ -10,17 +10,15 @@ import msgspec
 
 from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, at_once
 from tests.contract.backends import Backend
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.ids import RandomIds
-from turnstile.adapters.storages import FileStorages
-from turnstile.catalog import bootstrap
+from turnstile.adapters.opening import FileStorages
+from turnstile.adapters.system import RandomIds, SystemClock
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.change import Edit
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.services import build
 from turnstile.store.core.keys import Space
-from turnstile.store.ports import Clock
-from turnstile.store.world import World
+from turnstile.store.ports import Clock, World
 
 CATALOG: Final = "main"
 _LAKE: Final = "file:///lake"

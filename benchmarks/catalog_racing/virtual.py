@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from turnstile.catalog.turns import Line
+from turnstile.catalog.retry import Line
 
 T = TypeVar("T")
 _BEGAN_MS: Final = 1_770_000_000_000

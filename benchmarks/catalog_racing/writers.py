@@ -11,7 +11,7 @@ import msgspec
 from benchmarks.catalog_racing.metering import Meter
 from benchmarks.catalog_racing.places import CATALOG
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled

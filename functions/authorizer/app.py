@@ -13,7 +13,7 @@ from typing import Any
 import settings
 from aws_lambda_powertools import Logger
 
-from turnstile.api.auth import verdict
+from turnstile.api.auth import bearer as verdict
 from turnstile.api.http.env import in_lambda
 from turnstile.store.core.errors import TurnstileError
 

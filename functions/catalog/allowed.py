@@ -10,9 +10,7 @@ import wiring
 
 from turnstile.access.authorizer import METASTORE, Target
 from turnstile.access.core.rules import Rule, write_files
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.rights import Rights
 from turnstile.api.unity import legacy, naming
 from turnstile.catalog.core.paths import Path, key_of

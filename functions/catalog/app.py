@@ -25,7 +25,7 @@ from chalice.app import Chalice
 from wiring import once, opened, services, use_world
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import (
     create_catalog,
     create_table,
@@ -36,19 +36,16 @@ from turnstile.access.core.rules import (
 )
 from turnstile.api.auth.settings import authentication
 from turnstile.api.http.answers import Answer, created
-from turnstile.api.http.bodies import body
 from turnstile.api.http.env import in_lambda
-from turnstile.api.http.handler import serve
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
-from turnstile.api.http.routes import COMMIT, TOKENS
+from turnstile.api.http.handler import COMMIT, TOKENS, serve
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.unity.errors import PREFIX, render
 from turnstile.api.v1 import wire
 from turnstile.catalog.catalogs import REALM_TREE
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.repair import Diagnosis
-from turnstile.gc.collect import Report
+from turnstile.gc.collector import Report
 from turnstile.store.core.names import check_identifier, check_namespace, check_uuid
 from turnstile.transfer.reports import ExportReport, ImportReport
 

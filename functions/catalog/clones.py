@@ -11,14 +11,13 @@ from chalice.app import Blueprint
 from wiring import once, services
 
 from turnstile.access.clone_rights import CloneRights
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import use_catalog
 from turnstile.api.http.answers import Answer
-from turnstile.api.http.bodies import body
-from turnstile.api.http.request import current
-from turnstile.catalog.clone.clone_copies import Copier
-from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.api.http.request import body, current
 from turnstile.catalog.clone.cloner import Cloned, Cloner
+from turnstile.catalog.clone.copies import Copier
+from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.cloning import copiers

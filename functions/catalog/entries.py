@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 from wiring import services
 
 from turnstile.access.core.rules import see_table
-from turnstile.api.http.params import Query
+from turnstile.api.http.request import Query
 from turnstile.catalog.core.entities import Entity
 from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.query.find_subjects import whole
+from turnstile.catalog.query.find import whole
 from turnstile.store.core.names import check_identifier, check_namespace
 
 __all__ = ["EntryAnswer", "answer", "routes"]

@@ -11,8 +11,8 @@ from wiring import services
 
 from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import use_catalog
-from turnstile.api.http.params import Query
-from turnstile.catalog.entries import version_in
+from turnstile.api.http.request import Query
+from turnstile.catalog.listing import version_in
 from turnstile.catalog.query.core.parser import parse
 from turnstile.catalog.query.find import Finder
 from turnstile.store.core.errors import InvalidRequest

@@ -13,14 +13,12 @@ from msgspec import UNSET
 from wiring import once, services
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema
 from turnstile.api.http.answers import Answer, created
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.names import check_identifier, check_namespace

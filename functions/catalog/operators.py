@@ -10,9 +10,8 @@ from wiring import services
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.repair import Diagnosis, Repairer
-from turnstile.gc.collect import Report
-from turnstile.gc.collect_task import CollectTask
-from turnstile.gc.core_gc_plan import KINDS, Kind
+from turnstile.gc.collector import CollectTask, Report
+from turnstile.gc.core import KINDS, Kind
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.names import check_uuid
 

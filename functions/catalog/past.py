@@ -12,11 +12,9 @@ from wiring import once, services
 
 from turnstile.access.core.rules import edit_catalog, nobody
 from turnstile.api.http.answers import Answer
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.catalog.history.core_snapshots import Snapshot
-from turnstile.catalog.history.history import AsOf, Logged
-from turnstile.catalog.history.named import snapshot_of
+from turnstile.api.http.request import Query, body
+from turnstile.catalog.history.core import Snapshot
+from turnstile.catalog.history.log import AsOf, Logged, snapshot_of
 from turnstile.catalog.history.reset import WasReset
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.names import check_identifier

@@ -13,11 +13,9 @@ from refs import named_refs
 from wiring import services
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import Access, Securable, check_principal
+from turnstile.access.core.grants import Access, Securable, check_principal
 from turnstile.access.core.rules import edit_catalog, edit_schema, edit_table, nobody
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.rights import TargetOf, guard
 from turnstile.api.unity import permissions
 from turnstile.api.unity.errors import PREFIX

@@ -12,8 +12,7 @@ from wiring import services
 
 from turnstile.access.core.rules import create_reference
 from turnstile.api.http.answers import Answer
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
+from turnstile.api.http.request import Query, body
 from turnstile.api.http.rights import guard
 from turnstile.coordination.core.named_ref import Entry, NamedRef
 from turnstile.coordination.refs import NamedRefs, Written

@@ -9,8 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.catalog.core.entities import Catalog, Table
 from turnstile.catalog.core.paths import dotted
-from turnstile.catalog.entries import version_in
-from turnstile.catalog.listing import Page
+from turnstile.catalog.listing import Page, version_in
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.delta.publish import Problem, Published
 from turnstile.delta.repair import Diagnosis

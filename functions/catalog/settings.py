@@ -6,7 +6,7 @@ import msgspec
 
 from turnstile.api.http import settings as shared
 from turnstile.delta.limits import Limits
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.core import Grace
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.catalog.core.merging import Merge
-from turnstile.catalog.history.core_as_of import AsOf, checked, told_of
+from turnstile.catalog.history.core import AsOf, checked, told_of
 
 
 class NewCatalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,10 +10,9 @@ from chalice.app import Blueprint
 from wiring import services
 
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_external, create_table, edit_table, modify_table
-from turnstile.api.http.bodies import body
-from turnstile.api.http.request import current
+from turnstile.api.http.request import body, current
 from turnstile.api.unity import answers, contract, external, naming, requests
 from turnstile.api.unity.errors import DELTA
 from turnstile.catalog.core.entities import DELTA as DELTA_FORMAT

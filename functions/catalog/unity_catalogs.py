@@ -12,7 +12,7 @@ from allowed import rights
 from chalice.app import Blueprint
 from wiring import services
 
-from turnstile.access.core.access import Access, owner_for
+from turnstile.access.core.grants import Access, owner_for
 from turnstile.access.core.rules import (
     create_catalog,
     create_schema,
@@ -21,9 +21,7 @@ from turnstile.access.core.rules import (
     see_schema,
     use_catalog,
 )
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.unity import legacy, naming
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.catalog.core.entities import Catalog, Namespace

@@ -20,17 +20,15 @@ from turnstile.access.core.rules import (
     write_files,
     write_paths,
 )
-from turnstile.api.http.bodies import body
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.rights import guard
 from turnstile.api.unity import answers, legacy, naming
-from turnstile.api.unity.clones import require_no_clone
 from turnstile.api.unity.errors import DELTA, PREFIX
-from turnstile.catalog.core.catalog_rows import OPEN
+from turnstile.api.unity.naming import require_no_clone
 from turnstile.catalog.core.location_rows import Location, keys_above
+from turnstile.catalog.core.rows import OPEN
+from turnstile.catalog.create import check_creator
 from turnstile.catalog.load import Registered
-from turnstile.catalog.register import check_creator
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
 from turnstile.store.core.locations import is_root, normalise, overlap

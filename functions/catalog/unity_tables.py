@@ -15,19 +15,18 @@ from unity_catalogs import PAGE, query
 from wiring import services
 
 from turnstile.access.authorizer import Target, access_of
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_external, create_table, edit_table, see_schema, see_table
-from turnstile.api.http.bodies import body
-from turnstile.api.http.request import current
+from turnstile.api.http.request import body, current
 from turnstile.api.unity import columns, external, legacy, naming
-from turnstile.api.unity.clones import require_no_clone
-from turnstile.api.unity.derived import is_derived
+from turnstile.api.unity.answers import is_derived
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
+from turnstile.api.unity.naming import require_no_clone
 from turnstile.catalog.change import View
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, Registered
-from turnstile.catalog.staging import UUID_PROPERTY
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot

@@ -10,26 +10,24 @@ from typing import TypeVar
 import settings
 
 from turnstile.access.authorizer import Need, Target
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.access.grants import Grants
 from turnstile.adapters.credentials import FileVendor, Operation, vended
 from turnstile.api.http.errors import status_of
-from turnstile.api.http.judging import Judging
 from turnstile.api.http.once import keyed
 from turnstile.api.http.once import once as applied_once
-from turnstile.api.http.rights import guard
+from turnstile.api.http.rights import Judging, guard
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.load import Loader
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.commits import Commits
 from turnstile.delta.limits import Limits
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
-from turnstile.store.ports import Vended, Vendor
-from turnstile.store.world import World
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
+from turnstile.store.ports import Vended, Vendor, World
 from turnstile.transfer.exports import Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Importer
 
 T = TypeVar("T")
 

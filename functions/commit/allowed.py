@@ -8,8 +8,7 @@ from typing import Any
 import wiring
 
 from turnstile.access.authorizer import Target
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current
 from turnstile.api.http.rights import Rights
 from turnstile.api.unity import naming
 from turnstile.store.core.names import check_identifier, check_namespace, check_uuid

@@ -16,14 +16,12 @@ from wiring import opened, services, use_world
 
 from turnstile.access.core.rules import modify_table, read_table, see_table
 from turnstile.api.auth.settings import authentication
-from turnstile.api.http.bodies import body
 from turnstile.api.http.env import in_lambda
 from turnstile.api.http.handler import serve
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import MAX_BODY
+from turnstile.api.http.request import MAX_BODY, Query, body
 from turnstile.api.unity.errors import PREFIX, render
 from turnstile.api.v1 import wire
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.head import positioned
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, check_identifier, check_namespace, check_uuid
 

@@ -10,14 +10,11 @@ from datetime import datetime
 
 import msgspec
 
-from turnstile.api.http.bodies import decode
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current, decode
 from turnstile.api.unity import requests
-from turnstile.api.unity.columns import ColumnInfo, to_fields
-from turnstile.api.unity.numbers import Count
+from turnstile.api.unity.columns import ColumnInfo, Count, to_fields
 from turnstile.api.unity.plan import Plan, check_published, checked_commit
-from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound

@@ -9,10 +9,10 @@ from turnstile.api.http import errors
 from turnstile.api.http.handler import note
 from turnstile.api.http.rights import guard
 from turnstile.api.v1 import wire
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
-from turnstile.delta.core.ticket import final_bytes
+from turnstile.delta.commits import inline_contents
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
+from turnstile.delta.core.head import final_bytes
 from turnstile.delta.proposals import CommitRequest
-from turnstile.delta.winners import inline_contents
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
 
 

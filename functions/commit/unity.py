@@ -8,13 +8,12 @@ from chalice.app import Blueprint
 from wiring import services
 
 from turnstile.access.core.rules import modify_table, read_table, see_table, use_catalog
-from turnstile.api.http.bodies import body
 from turnstile.api.http.handler import note
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
-from turnstile.api.unity import answers, config, external, naming, requests
-from turnstile.api.unity.clones import require_no_clone
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.unity import answers, external, naming, requests
+from turnstile.api.unity import answers as config
 from turnstile.api.unity.errors import DELTA, PREFIX
+from turnstile.api.unity.naming import require_no_clone
 from turnstile.api.unity.plan import plan
 from turnstile.api.unity.update import after
 from turnstile.catalog.load import Registered

@@ -7,20 +7,19 @@ import time
 import msgspec
 import settings
 
-from turnstile.api.http.judging import Judging
-from turnstile.api.http.rights import guard
+from turnstile.api.http.rights import Judging, guard
 from turnstile.api.unity.update import Updater
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.external import Externals
 from turnstile.catalog.load import Loader
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import Snapshots
-from turnstile.delta.outcome import Outcomes
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 class Services(msgspec.Struct, frozen=True):

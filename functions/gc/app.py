@@ -16,8 +16,8 @@ from wiring import services, use_world
 
 from turnstile.api.http.env import in_lambda
 from turnstile.coordination.tasks import Busy
-from turnstile.gc.collect_task import totals
-from turnstile.gc.core_gc_plan import KINDS, Kind
+from turnstile.gc.collector import totals
+from turnstile.gc.core import KINDS, Kind
 
 __all__ = ["collect", "sweep", "use_world"]
 

@@ -9,11 +9,10 @@ import settings
 
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
-from turnstile.gc.collect import Collector
-from turnstile.gc.collect_task import CollectTask
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector, CollectTask
+from turnstile.gc.core import Grace
 from turnstile.store.faults import faults_from
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)

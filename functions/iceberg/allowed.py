@@ -11,8 +11,7 @@ from asked import body
 
 from turnstile.access.authorizer import Need, Target
 from turnstile.access.core.rules import create_table, modify_table
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current
 from turnstile.api.http.rights import Rights
 from turnstile.iceberg.commits import TableChange
 from turnstile.iceberg.core import naming, requests

@@ -16,17 +16,16 @@ from asked import BODIES, body
 from chalice.app import Chalice
 from wiring import once, opened, services, use_world
 
-from turnstile.access.core.access import owner_for
+from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.auth.settings import authentication
 from turnstile.api.http.env import in_lambda
 from turnstile.api.http.handler import serve
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current
 from turnstile.api.http.rights import guard
 from turnstile.api.iceberg import answers
-from turnstile.catalog.drop_namespace import NamespaceDropper
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.drop import NamespaceDropper
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.context import Context

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from turnstile.api.http.bodies import decode
-from turnstile.api.http.request import BodyLimit, current
-from turnstile.iceberg.core.nulls import stripped
+from turnstile.api.http.request import BodyLimit, current, decode
 from turnstile.iceberg.core.requests import MAX_BODY
+from turnstile.iceberg.core.values import stripped
 
 T = TypeVar("T")
 

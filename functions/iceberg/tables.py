@@ -22,12 +22,11 @@ from turnstile.access.core.rules import (
 )
 from turnstile.api.http.answers import Answer
 from turnstile.api.http.handler import note
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current
 from turnstile.api.http.rights import guard
 from turnstile.api.iceberg import answers
 from turnstile.api.iceberg.answers import Keys
-from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.context import Context

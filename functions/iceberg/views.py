@@ -12,10 +12,9 @@ from tables import page_token
 from wiring import once, services
 
 from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, current
 from turnstile.api.iceberg import answers
-from turnstile.catalog.core.iceberg_entities import ICEBERG_VIEW
+from turnstile.catalog.core.entities import ICEBERG_VIEW
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.core import naming, requests
 from turnstile.iceberg.core.errors import PREFIX

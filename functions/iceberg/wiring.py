@@ -13,19 +13,17 @@ from turnstile.access.authorizer import METASTORE, Guard, Need
 from turnstile.access.clone_rights import SourceRights
 from turnstile.access.core.rules import create_external
 from turnstile.adapters.credentials import FileVendor, Operation, vended
-from turnstile.api.http.judging import Judging
 from turnstile.api.http.once import keyed
 from turnstile.api.http.once import once as applied_once
-from turnstile.api.http.rights import guard
-from turnstile.catalog.committer import Committer
+from turnstile.api.http.rights import Judging, guard
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.limits import Limits
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import naming
 from turnstile.iceberg.core.errors import ReadOnly, kind_of
 from turnstile.iceberg.files import MetadataFiles
-from turnstile.store.ports import Vended, Vendor
-from turnstile.store.world import World
+from turnstile.store.ports import Vended, Vendor, World
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from wiring import services, use_world
 
 from turnstile.api.http.env import in_lambda
-from turnstile.delta.publish_many import Round, StoreUnreachable, publish_hinted
+from turnstile.delta.sweep import Round, StoreUnreachable, publish_hinted
 
 __all__ = ["on_refs", "use_world"]
 

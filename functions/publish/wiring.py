@@ -9,7 +9,7 @@ import settings
 
 from turnstile.delta.publish import Publisher
 from turnstile.store.faults import faults_from
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)

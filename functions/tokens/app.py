@@ -17,11 +17,9 @@ from wiring import services, use_world
 from turnstile.access.clients import Registered
 from turnstile.api.auth.settings import authentication
 from turnstile.api.http.answers import Answer
-from turnstile.api.http.bodies import body
 from turnstile.api.http.env import in_lambda
 from turnstile.api.http.handler import serve
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import current
+from turnstile.api.http.request import Query, body, current
 from turnstile.store.core.errors import PermissionDenied
 
 __all__ = ["app", "use_world"]

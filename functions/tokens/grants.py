@@ -10,9 +10,8 @@ from msgspec import UNSET, UnsetType
 from oauth_errors import OAuthError
 from wiring import services
 
-from turnstile.access.core.principal import Principal
-from turnstile.api.auth.own import OwnTokens
-from turnstile.api.auth.verifying import LEEWAY_S
+from turnstile.access.core.grants import Principal
+from turnstile.api.auth.signed import LEEWAY_S, OwnTokens
 from turnstile.api.http.handler import note
 from turnstile.api.http.request import Request
 from turnstile.store.core.errors import NotAuthenticated

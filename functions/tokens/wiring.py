@@ -10,7 +10,7 @@ import settings
 from turnstile.access.clients import Clients
 from turnstile.api.auth.settings import read
 from turnstile.api.auth.signed import SignedTokens, from_settings
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from tests.fakes import delta
 from tests.functional.iceberg_kit import SCHEMA
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

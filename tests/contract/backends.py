@@ -12,10 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.fakes.objs import FakeObjs
 from tests.fakes.refs import FakeRefs
-from turnstile.adapters.clients import dynamodb
-from turnstile.adapters.clock import SystemClock
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
+from turnstile.adapters.opening import dynamodb
+from turnstile.adapters.system import SystemClock
 from turnstile.store.ports import Objs, Refs
 
 FAKE: Final = "fake"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.contract.backends import Backend
 from tests.fakes.storage import FakeClock, FakeStorages
 from turnstile.adapters import FileStorages
-from turnstile.adapters.clients import s3
+from turnstile.adapters.opening import s3
 from turnstile.store.ports import Storages
 
 BUCKET = "contract-lake"

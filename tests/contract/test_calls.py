@@ -22,13 +22,11 @@ from botocore.exceptions import (
 
 from tests.contract.rows import change, head_row
 from tests.contract.scripted import Scripted, cancelled, error, timeout
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.dynamo.calls import Patience
-from turnstile.adapters.dynamo.faults import Fault, fault_of
-from turnstile.adapters.dynamo.models import TableRow
+from turnstile.adapters.dynamo.calls import Fault, Patience, fault_of
+from turnstile.adapters.dynamo.models import TableRow, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.dynamo.rows import to_item
+from turnstile.adapters.system import SystemClock
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.writes import Equals, Set
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected

@@ -10,12 +10,11 @@ import pytest
 from tests.contract.backends import Backend
 from turnstile.access.clients import Clients
 from turnstile.access.core.client_rows import delete_client, rotate_secret
-from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.keys import Space
-from turnstile.store.ports import Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import Rejected, World
 
 
 def world(backend: Backend, requests: list[str] | None = None) -> World:

@@ -10,19 +10,17 @@ import pytest
 
 from tests.contract.backends import Backend
 from tests.fakes.storage import FakeClock
-from turnstile.access.core.access import Access, GrantChange, Privilege
-from turnstile.access.core.principal import Principal
-from turnstile.adapters.ids import RandomIds
-from turnstile.coordination.core.lease import Lease
+from turnstile.access.core.grants import Access, GrantChange, Principal, Privilege
+from turnstile.adapters.system import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
+from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.ids import SnowflakeIds
-from turnstile.coordination.leases import Held, Leases
 from turnstile.coordination.refs import NamedRefs
-from turnstile.coordination.tasks import Busy, Running, Tasks
+from turnstile.coordination.tasks import Busy, Held, Leases, Running, Tasks
 from turnstile.coordination.updateables import Moved, Updateable, Updateables
 from turnstile.store.core.errors import PermissionDenied, StateConflict
 from turnstile.store.core.keys import Space
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 TERM = 60_000
 

@@ -15,7 +15,7 @@ from benchmarks.catalog_racing.writers import Kind
 from tests.contract.backends import FAKE, Backend
 from tests.contract.unreliable import Faults
 from turnstile.catalog.change import Edit
-from turnstile.catalog.committer import DEADLINE_MS
+from turnstile.catalog.commit import DEADLINE_MS
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.services import CatalogServices, build

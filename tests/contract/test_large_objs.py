@@ -13,8 +13,8 @@ from turnstile.delta.core.metadata import MetadataSnapshot
 from turnstile.delta.metadata import Snapshots
 from turnstile.store.core.errors import TooLarge, TurnstileError
 from turnstile.store.core.keys import Space
-from turnstile.store.parts import MAX_OBJ, OBJ_BUDGET, split
 from turnstile.store.ports import Obj, Objs
+from turnstile.store.stored_objs import MAX_OBJ, OBJ_BUDGET, split
 
 PART = 5_000
 CREATED = 1_770_000_000_000_000
@@ -30,13 +30,13 @@ class Died(Exception):
 @pytest.fixture(autouse=True)
 def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 5 kB: what happens does not depend on how large they are."""
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", PART)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", PART)
 
 
 @pytest.fixture
 def _real_rows(_small_rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows as large as they are in production: do they fit?"""
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", OBJ_BUDGET)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", OBJ_BUDGET)
 
 
 def large(space: str, id: str = ID, size: int = 2 * PART + 1, seed: int = 0, **more: int) -> Obj:

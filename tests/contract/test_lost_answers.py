@@ -13,14 +13,13 @@ from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.calls import Patience
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Present, SetSum
-from turnstile.store.ports import AllAccepted, Obj
-from turnstile.store.world import World
+from turnstile.store.ports import AllAccepted, Obj, World
 
 
 def _deaf(service: Backend, lost: int, **patience: float) -> DynamoRefs:

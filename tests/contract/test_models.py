@@ -10,16 +10,15 @@ import pytest
 
 import turnstile
 from tests.contract.rows import change, head_row
-from turnstile.adapters.dynamo.models import KINDS, TableRow
-from turnstile.adapters.dynamo.render import request
-from turnstile.adapters.dynamo.rows import from_item, model_of, to_item
+from turnstile.adapters.dynamo.models import KINDS, TableRow, from_item, model_of, to_item
+from turnstile.adapters.dynamo.refs import request
 from turnstile.catalog.core.request_rows import remember
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Append, Equals, Include, Insert, Set
 
 KEY = "contract/table/t"
-SOURCES = sorted((Path(turnstile.__file__).parent / "core").glob("*.py"))
+SOURCES = sorted(path for path in Path(turnstile.__file__).parent.rglob("*.py") if "core" in path.with_suffix("").parts)
 PLANNED = re.compile(
     r"\b(?:Set|SetSum|Append|Include|Exclude|Drop|Equals|Below|At\w+|Absent|Present|Lacks)\(\(\"(\w+)\""
 )

@@ -11,8 +11,8 @@ from tests.contract.backends import MINISTACK, Backend
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
 from tests.fakes.refs import applied
-from turnstile.delta.core.floor import raise_floor
 from turnstile.delta.core.head import Entry, TableHead
+from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set
 from turnstile.store.ports import Accepted
 

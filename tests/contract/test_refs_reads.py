@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.contract.backends import REALM, Backend, Counter
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, head_row, stored
-from turnstile.catalog.core.catalog_rows import new_catalog, new_staging
 from turnstile.catalog.core.location_rows import owner_row
+from turnstile.catalog.core.rows import new_catalog, new_staging
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Equals, Erase, Set
 from turnstile.store.ports import Accepted

@@ -17,20 +17,19 @@ from tests.contract.test_refs_races import together
 from tests.contract.wire import weight, wiretap
 from tests.fakes import delta
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
-from turnstile.adapters.clients import s3
-from turnstile.adapters.dynamo.models import TableRow
+from turnstile.adapters.dynamo.models import TableRow, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.dynamo.rows import to_item
-from turnstile.delta.core.decision import Conflict, Decision, Ratified, Refused
-from turnstile.delta.core.floor import raise_floor
+from turnstile.adapters.opening import s3
+from turnstile.delta.core.decide import Conflict, Decision, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.keys import Space
-from turnstile.store.core.paths import staged_path
+from turnstile.store.core.locations import staged_path
 from turnstile.store.core.writes import Insert, new_row
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 REALM = "default"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from turnstile.adapters import FileStorages
-from turnstile.gc.gc_files import empty
+from turnstile.gc.kinds import empty
 from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile.store.faults import no_faults
 

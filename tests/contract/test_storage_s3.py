@@ -12,9 +12,9 @@ import pytest
 from tests.contract.backends import Backend
 from tests.contract.scripted import Deaf, Scripted, error, timeout
 from tests.contract.storages import BUCKET, s3_place
-from turnstile.adapters import s3_calls
-from turnstile.adapters.clients import s3
-from turnstile.adapters.storage_s3 import S3Storage
+from turnstile.adapters import s3 as s3_calls
+from turnstile.adapters.opening import s3
+from turnstile.adapters.s3 import S3Storage
 from turnstile.store.core.errors import StorageFault
 
 EXISTS = error("PreconditionFailed", 412)

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.backends import REFS_TABLE, Backend, known_gap
 from tests.contract.conftest import fresh_key
 from tests.contract.rows import change, clause, head_row, stored
-from turnstile.adapters.dynamo.rows import ref_from_item
+from turnstile.adapters.dynamo.models import ref_from_item
 from turnstile.store.core.writes import Drop, Equals, Erase, Present, Set
 
 

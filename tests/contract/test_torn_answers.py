@@ -20,8 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from turnstile.adapters.dynamo.calls import Caller, Patience
-from turnstile.adapters.dynamo.faults import Fault, fault_of
+from turnstile.adapters.dynamo.calls import Caller, Fault, Patience, fault_of
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 
 ASKED = {"TableName": "t", "Item": {"key": {"S": "a"}}}

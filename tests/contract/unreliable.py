@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 _WRITES: Final = {"write", "transact", "put", "put_many", "delete"}
 _READS: Final = {"read", "read_many", "get", "get_many"}

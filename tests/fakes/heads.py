@@ -8,13 +8,19 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.fakes.refs import applied, holds
-from turnstile.delta.core.decide import decide
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.floor import raise_floor
-from turnstile.delta.core.head import ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, Entry, TableHead, cost, new_head_row
-from turnstile.delta.core.positions import mark_after, positioned
-from turnstile.delta.core.proposal import Proposal
-from turnstile.delta.core.ratify import named_change, ticket_change
+from turnstile.delta.core.decide import Proposal, Ratified, decide
+from turnstile.delta.core.head import (
+    ROWS_KEPT,
+    ROWS_OFF,
+    ROWS_UNREAD,
+    Entry,
+    TableHead,
+    cost,
+    mark_after,
+    new_head_row,
+    positioned,
+)
+from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
 from turnstile.store.core.writes import Change, Row
 
 START_ICT = 1_000

@@ -9,9 +9,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from turnstile.store.parts import LargeObj, joined, part_ids
 from turnstile.store.ports import Clock, Obj
-from turnstile.store.stored_objs import Seconds, StoredObjs
+from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs, joined, part_ids
 
 MOST_OF_A_KEY: Final = 1024
 """Bytes of a sort key of DynamoDB, which cannot be empty either."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 
-from turnstile.adapters.paths import check_path, check_prefix
+from turnstile.adapters.files import check_path, check_prefix
 from turnstile.store.ports import Stat
 
 

@@ -8,7 +8,7 @@ from tests.fakes.objs import FakeObjs
 from tests.fakes.refs import FakeRefs
 from tests.fakes.storage import FakeClock, FakeIds, FakeStorages
 from turnstile.store.core.keys import Space
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)

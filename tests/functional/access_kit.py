@@ -21,11 +21,10 @@ from tests.functional.http import Answer, Http, load_function
 from tests.functional.unity_kit import COLUMNS, FIXED, api_protocol
 from tests.functional.unity_kit import metadata as unity_metadata
 from tests.functional.unity_kit import protocol as unity_protocol
-from turnstile.api.http.routes import COMMIT
-from turnstile.api.http.routing import Router
+from turnstile.api.http.handler import COMMIT, Router
 from turnstile.catalog.services import build
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.ports import Vendor
 
 USERS: dict[str, dict[str, Any]] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.fakes import delta
 from turnstile.catalog.services import CatalogServices
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.ports import LogStorage
 
 PLACE = "s3://old/tables/t"

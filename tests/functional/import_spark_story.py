@@ -10,17 +10,16 @@ from typing import Any
 from tests.fakes import delta
 from tests.fakes.world import fake_world
 from tests.unit.catalog_kit import head_of
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.ids import RandomIds
-from turnstile.adapters.storages import FileStorages
-from turnstile.catalog import bootstrap
+from turnstile.adapters.opening import FileStorages
+from turnstile.adapters.system import RandomIds, SystemClock
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.world import World
+from turnstile.store.ports import World
 from turnstile.transfer.exports import Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Importer
 
 RICH = "CLUSTER BY (id) TBLPROPERTIES ('delta.enableRowTracking'='true', 'delta.enableDeletionVectors'='true')"
 

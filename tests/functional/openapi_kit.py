@@ -12,7 +12,7 @@ import yaml
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
 from tests.functional.http import Answer
-from turnstile.api.http.routing import Router
+from turnstile.api.http.handler import Router
 
 FOLDER = Path(__file__).parents[2] / "openapi"
 METHODS = ("get", "post", "patch", "delete", "put", "head")

@@ -11,8 +11,8 @@ from uuid import uuid4
 from tests.fakes import delta
 from turnstile.adapters import open_world
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.paths import published_path
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path
+from turnstile.store.ports import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -9,10 +9,10 @@ from typing import Any
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function
-from turnstile.catalog.core.catalog_rows import new_catalog
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
 from turnstile.catalog.core.index import Index, IndexEntry, pack
 from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.core.rows import new_catalog
 from turnstile.catalog.core.tree import CatalogCommit
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.content import read_content

@@ -8,7 +8,7 @@ from tests.functional.access_kit import B, Realm
 from tests.functional.access_operations import SALES, V1
 from tests.functional.http import Answer
 from turnstile.access.authorizer import AccessControl, Target
-from turnstile.access.core.access import GrantChange, Privilege
+from turnstile.access.core.grants import GrantChange, Privilege
 from turnstile.access.grants import Grants
 from turnstile.access.tables import STALE_MS
 from turnstile.catalog.core.tree import Tree

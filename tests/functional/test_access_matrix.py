@@ -9,8 +9,7 @@ import pytest
 
 from tests.functional.access_kit import Realm, functions
 from tests.functional.access_operations import OPERATIONS
-from turnstile.api.http.routes import COMMIT
-from turnstile.api.http.routing import Router
+from turnstile.api.http.handler import COMMIT, Router
 
 Rights = list[tuple[str, str, str]]
 """Securable type, full name, and a privilege or OWNER."""

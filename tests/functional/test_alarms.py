@@ -16,7 +16,7 @@ from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE
 from tests.unit.publish_kit import Table, table_id
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile_local.template import read
 
 ROOT = Path(__file__).parents[2]

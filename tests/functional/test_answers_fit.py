@@ -15,8 +15,7 @@ from tests.functional.iceberg_kit import MAIN, SALES, T1, Iceberg, refused, set_
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, stack
 from tests.functional.unity_kit import B, Unity
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Entity, External, Namespace
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import Entity, External, IcebergTable, Namespace
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
 from turnstile.catalog.namespaces import MAX_LEVELS
 from turnstile.catalog.services import CatalogServices, build

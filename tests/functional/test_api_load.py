@@ -10,9 +10,9 @@ import pytest
 from tests.fakes import delta
 from tests.functional.http import Answer
 from tests.functional.tables import LOCATION, ORDERS, START, Lake, make_lake
-from turnstile.catalog.core.catalog_rows import CatalogHead, swap_head
 from turnstile.catalog.core.index import Index, IndexEntry, pack
 from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.tree import CatalogCommit
 from turnstile.catalog.store import CatalogStore
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.functional.cli_kit import run, service
-from turnstile.catalog.history.core_as_of import parse
+from turnstile.catalog.history.core import parse
 from turnstile_cli import moments
 from turnstile_cli.errors import CliError
 

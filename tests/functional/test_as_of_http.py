@@ -9,7 +9,7 @@ import pytest
 from tests.functional.access_kit import Realm
 from tests.functional.http import Answer
 from tests.functional.test_catalog_http import DEFAULT, NAMESPACES, Stack, refused, stack
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 __all__ = ["stack"]
 

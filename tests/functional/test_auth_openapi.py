@@ -20,8 +20,8 @@ from tests.examples import examples
 from tests.functional.auth_kit import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.functional.http import Answer, Http, event
 from tests.functional.openapi_kit import FOLDER, Document
+from turnstile.api.http.handler import TOKENS
 from turnstile.api.http.request import MAX_BODY
-from turnstile.api.http.routes import TOKENS
 from turnstile.store.core.errors import Throttled
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Rejected

@@ -12,9 +12,9 @@ from tests.fakes.refs import FakeRefs
 from tests.functional.auth_kit import OPERATOR, Deployment, Issuer, issuer
 from tests.functional.http import Answer, event, load_function
 from tests.unit.auth_kit import jwk
-from turnstile.access.core.principal import Principal
-from turnstile.api.auth import verdict
-from turnstile.api.auth.judged import Judged
+from turnstile.access.core.grants import Principal
+from turnstile.api.auth import bearer as verdict
+from turnstile.api.auth.bearer import Judged
 
 PATHS = [
     ("commit", "GET", "/v1"),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.functional.auth_kit import Issuer, issuer
 from tests.unit.auth_kit import AUDIENCE
-from turnstile.api.auth.static import fingerprint
+from turnstile.api.auth.bearer import fingerprint
 from turnstile_local import Stack
 from turnstile_local.errors import StackError
 

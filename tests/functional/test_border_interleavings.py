@@ -19,17 +19,17 @@ from tests.unit.catalog_faults import Crash
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, owners_match
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import NotFound, StorageFault, TurnstileError
-from turnstile.store.core.paths import published_path
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path
+from turnstile.store.ports import World
 from turnstile.transfer import exports as exporting
 from turnstile.transfer import survey
 from turnstile.transfer.exports import Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Importer
 
 SEEDS = 40
 NAMES = ("t", "t", "t", "t", "u")

@@ -18,25 +18,23 @@ from tests.fakes import delta
 from tests.functional.import_kit import Legacy
 from tests.unit.catalog_kit import create, head_of, names, staged
 from tests.unit.test_catalog_races import at_once
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.ids import RandomIds
-from turnstile.adapters.storages import FileStorages
-from turnstile.catalog import bootstrap
+from turnstile.adapters.opening import FileStorages
+from turnstile.adapters.system import RandomIds, SystemClock
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.entities import External
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.stuck import mark_stuck
-from turnstile.delta.log_state import broken
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.state_writes import mark_stuck
+from turnstile.delta.log import broken
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.keys import Space
-from turnstile.store.world import World
-from turnstile.transfer import importing
-from turnstile.transfer.claims import Claims
+from turnstile.store.ports import World
+from turnstile.transfer import imports as importing
 from turnstile.transfer.exports import Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Claims, Importer
 from turnstile.transfer.survey import Surveyor
 
 MAIN = ("main", ("default",))

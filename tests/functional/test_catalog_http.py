@@ -11,8 +11,8 @@ from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function, load_function
 from tests.unit.catalog_kit import complete
-from turnstile.catalog import bootstrap
-from turnstile.store.core.paths import published_path
+from turnstile.catalog import services as bootstrap
+from turnstile.store.core.locations import published_path
 
 NAMESPACES = "/v1/catalogs/main/namespaces"
 DEFAULT = NAMESPACES + "/default"

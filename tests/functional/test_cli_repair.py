@@ -16,7 +16,7 @@ from tests.fakes.refs import clone
 from tests.functional.cli_kit import run, service
 from tests.functional.test_openapi_answers import Site
 from tests.functional.test_template_auth import REPAIR
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 
 class Served(Site):

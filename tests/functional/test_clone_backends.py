@@ -9,7 +9,7 @@ from tests.functional.test_catalog_backends import Realm, backend, realm
 from tests.unit.catalog_kit import create, head_of
 from tests.unit.clone_kit import clone, drop_iceberg, iceberg_table
 from turnstile.catalog.core.location_rows import Location
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import StateConflict
 from turnstile.transfer.exports import Exporter

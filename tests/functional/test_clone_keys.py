@@ -6,7 +6,7 @@ from tests.functional.iceberg_kit import MAIN, SALES
 from tests.functional.test_iceberg_rights import ANN, Realm, guarded, realm
 from tests.unit.clone_kit import clone
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import Privilege as P
+from turnstile.access.core.grants import Privilege as P
 from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
 from turnstile.catalog.services import build
 

@@ -15,7 +15,7 @@ from tests.fakes import delta
 from tests.functional.http import Answer, event
 from tests.functional.tables import ORDERS, UNKNOWN, Lake, make_lake
 from turnstile.delta.content import content_of
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.head import positioned
 
 QUIET = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 

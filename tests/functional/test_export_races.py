@@ -23,14 +23,13 @@ from turnstile.catalog.core.table_heads import (
     stay_head,
 )
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.recover import begin_recovery
-from turnstile.delta.core.stuck import mark_stuck
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.state_writes import begin_recovery, mark_stuck
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import NotFound, StateConflict
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.transfer.exports import EXPORTING, Exporter

@@ -14,7 +14,7 @@ from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE, days, everything, stage_table
 from tests.unit.publish_kit import Table, table_id
 from turnstile.delta.publish import Publisher
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": []}
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, world_of
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace
-from turnstile.store.world import World
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.store.ports import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

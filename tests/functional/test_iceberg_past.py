@@ -9,9 +9,9 @@ import pytest
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, V1, VIEW, Iceberg, refused, set_properties
 from tests.functional.test_iceberg_rights import ANN, OPERATIONS, Realm, realm
 from turnstile.access.authorizer import Target
-from turnstile.access.core.access import Privilege as P
+from turnstile.access.core.grants import Privilege as P
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.core_gc_plan import HOUR_MS
+from turnstile.gc.core import HOUR_MS
 from turnstile.store.ports import Vended
 
 __all__ = ["realm"]

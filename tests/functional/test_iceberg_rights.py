@@ -15,8 +15,8 @@ from tests.functional.access_kit import USERS
 from tests.functional.http import Answer, Http, load_function
 from tests.functional.iceberg_kit import MAIN, SALES, SCHEMA, T1, V1, VIEW, refused, set_properties
 from turnstile.access.authorizer import AccessControl, Target
-from turnstile.access.core.access import Privilege as P
-from turnstile.access.core.access import Securable
+from turnstile.access.core.grants import Privilege as P
+from turnstile.access.core.grants import Securable
 from turnstile.access.grants import Grants
 from turnstile.catalog.services import CatalogServices, build
 
@@ -52,7 +52,7 @@ class Realm:
         return answer
 
     def grant(self, target: Target, *privileges: P, owner: str | None = None) -> None:
-        from turnstile.access.core.access import GrantChange
+        from turnstile.access.core.grants import GrantChange
 
         grants = Grants(self.services, AccessControl(self.world, self.services.reader))
         grants.change(target, [GrantChange(ANN, privileges)] if privileges else [], owner=owner)

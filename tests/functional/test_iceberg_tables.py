@@ -20,8 +20,8 @@ from tests.functional.iceberg_kit import (
     set_properties,
     set_ref,
 )
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
 
 
 @pytest.fixture

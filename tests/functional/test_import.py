@@ -11,7 +11,7 @@ from tests.functional.import_kit import PLACE, Legacy, legacy_info, legacy_metad
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, owners_match
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.ratify import Ratifier
@@ -23,8 +23,8 @@ from turnstile.store.core.errors import (
     TurnstileError,
     UnsupportedTable,
 )
-from turnstile.store.core.paths import published_path
-from turnstile.transfer.importing import Importer
+from turnstile.store.core.locations import published_path
+from turnstile.transfer.imports import Importer
 
 MAIN = ("main", ("default",))
 

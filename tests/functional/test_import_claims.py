@@ -14,22 +14,20 @@ from tests.functional.test_import_crashes import MAIN, import_writes, run_import
 from tests.unit.catalog_faults import CRASHES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names, refused
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import External
-from turnstile.catalog.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import External, IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.location_rows import Location, claim
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.log_state import LogState, broken
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.log import LogState, broken
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, UnsupportedTable
-from turnstile.store.core.paths import published_path
-from turnstile.transfer import importing
-from turnstile.transfer.claims import Claims
+from turnstile.store.core.locations import published_path
+from turnstile.transfer import imports as importing
 from turnstile.transfer.commits import import_txn
 from turnstile.transfer.exports import Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Claims, Importer
 
 ICE = "11111111-1111-4111-8111-111111111111"
 

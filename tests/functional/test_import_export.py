@@ -11,19 +11,19 @@ from tests.functional.import_kit import PLACE, Legacy, legacy_info
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
 from turnstile.catalog.core.table_heads import leave_head, stay_head
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Refused
+from turnstile.delta.core.decide import Refused
+from turnstile.delta.log import read_state
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.reading import read_state
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import NotFound, StateConflict, StorageFault
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.core.writes import Change, Set
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.transfer.exports import EXPORTING, Exporter
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Importer
 
 MAIN = ("main", ("default",))
 

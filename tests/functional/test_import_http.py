@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.fakes import delta
 from tests.fakes.world import fake_world
 from tests.functional.http import Http, function
-from turnstile.catalog import bootstrap
-from turnstile.store.core.paths import published_path
+from turnstile.catalog import services as bootstrap
+from turnstile.store.core.locations import published_path
 
 DEFAULT = "/v1/catalogs/main/namespaces/default"
 PLACE = "s3://old/t"

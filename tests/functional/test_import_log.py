@@ -12,8 +12,7 @@ import pytest
 from tests.fakes import delta
 from tests.functional.import_kit import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
 from tests.unit.catalog_kit import fakes, fresh
-from turnstile.delta.log_state import LogState
-from turnstile.delta.reading import read_state
+from turnstile.delta.log import LogState, read_state
 from turnstile.store.core.errors import UnsupportedTable
 
 FEATURES = legacy_protocol(3, 7, readerFeatures=[], writerFeatures=["domainMetadata"])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from tests.fakes.world import fake_world
-from turnstile.adapters import clients
+from turnstile.adapters import opening as clients
 from turnstile.adapters.credentials import session_policy
 from turnstile.api.http import settings as shared_settings
 

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from tests.fakes import delta
 from tests.functional.unity_kit import SCHEMA, T1, B, Unity, metadata, refused, refused_old
-from turnstile.api.unity.columns import to_infos
-from turnstile.api.unity.derived import of_snapshot
-from turnstile.api.unity.schema import to_api
-from turnstile.delta.core.metadata import Beside, MetadataSnapshot
-from turnstile.delta.core.metadata_size import MAX_SHOWN, shown
+from turnstile.api.unity.answers import of_snapshot
+from turnstile.api.unity.columns import to_api, to_infos
+from turnstile.delta.core.metadata import MAX_SHOWN, Beside, MetadataSnapshot, shown
 from turnstile.store.core.answer_size import told
 
 INVALID: Final = "InvalidParameterValueException"

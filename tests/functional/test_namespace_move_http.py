@@ -83,7 +83,7 @@ def test_i9_what_is_refused_changes_nothing(
 def test_a_namespace_with_more_tables_than_one_transaction_holds_says_what_to_do(
     stack: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.catalog.move.AT_ONCE", 1)
+    monkeypatch.setattr("turnstile.catalog.rename.AT_ONCE", 1)
     for name in ("t", "u"):
         stack.create(name)
     error = refused(stack.http.post(f"{DEFAULT}/rename", {"name": "d"}), 413, "TooLarge", "namespace")

@@ -15,7 +15,7 @@ from tests.functional.http import Answer, Http, function, load_function
 from tests.functional.openapi_kit import Operation, check, operations
 from turnstile.api.http.request import MAX_BODY
 from turnstile.coordination.tasks import Tasks
-from turnstile.gc.collect_task import TASK
+from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 
 NOBODY = "99999999-9999-4999-8999-999999999999"

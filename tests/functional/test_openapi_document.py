@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.functional.http import function
 from tests.functional.openapi_kit import FILE, document, operations, resolved
 from turnstile.api.http.errors import STATUS
-from turnstile.api.http.routes import COMMIT
+from turnstile.api.http.handler import COMMIT
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 

@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import load_function
 from tests.unit.publish_kit import Table, table_id
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 
 class Context:

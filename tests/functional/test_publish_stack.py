@@ -10,8 +10,8 @@ import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, until, world_of
 from turnstile.delta.publish import Publisher
-from turnstile.store.core.paths import published_path
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path
+from turnstile.store.ports import World
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

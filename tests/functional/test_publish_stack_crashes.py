@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.functional.publish_stack_kit import Functions, StackTable, until, world_of
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.faults import POINTS
 
 if TYPE_CHECKING:

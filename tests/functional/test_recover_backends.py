@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fakes import delta
 from tests.functional.test_catalog_backends import MAIN, Realm, backend, realm
 from tests.unit.catalog_kit import create, head_of
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier

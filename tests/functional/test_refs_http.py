@@ -14,13 +14,12 @@ from tests.functional.access_kit import Realm
 from tests.functional.cli_kit import run, service
 from tests.functional.http import Http, function
 from tests.functional.test_catalog_backends import backend
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.ids import RandomIds
+from turnstile.adapters.system import RandomIds, SystemClock
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.core.keys import Space
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 __all__ = ["backend"]
 

@@ -11,7 +11,7 @@ from tests.fakes.refs import clone
 from tests.functional.http import Answer
 from tests.functional.openapi_kit import check, operations
 from tests.functional.test_openapi_answers import NOBODY, Site
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 
 @pytest.fixture

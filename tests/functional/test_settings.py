@@ -6,7 +6,7 @@ import pytest
 
 from tests.functional.http import load_function
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.gc.core_gc_plan import HOUR_MS
+from turnstile.gc.core import HOUR_MS
 
 DEPLOYED = {
     "AWS_LAMBDA_FUNCTION_NAME": "function",

@@ -14,7 +14,7 @@ from tests.functional.test_publish_function import Context
 from tests.unit.gc_kit import GRACE, days, everything, stage_table
 from tests.unit.publish_kit import table_id
 from turnstile.coordination.tasks import Running, Tasks
-from turnstile.gc.collect_task import TASK
+from turnstile.gc.collector import TASK
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.functional.http import function, load_function
-from turnstile.api.http.routes import TOKENS
+from turnstile.api.http.handler import TOKENS
 from turnstile_local.settings import HOST, child_environment
 from turnstile_local.template import read
 

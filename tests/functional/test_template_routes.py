@@ -46,7 +46,7 @@ def test_every_documented_operation_has_its_route() -> None:
 
 
 def test_the_hot_path_is_what_the_functions_agree_on() -> None:
-    from turnstile.api.http.routes import COMMIT
+    from turnstile.api.http.handler import COMMIT
 
     mine = {f"{method} {path}" for path, methods in COMMIT.items() for method in methods}
     assert mine == {route for route, function in deployed().items() if function == "commit"}

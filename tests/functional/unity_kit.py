@@ -10,8 +10,7 @@ from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
 from tests.functional.http import Answer, Http, function
 from tests.functional.openapi_kit import UNITY
-from turnstile.api.http.routes import COMMIT
-from turnstile.api.http.routing import Router
+from turnstile.api.http.handler import COMMIT, Router
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.store.ports import Vendor

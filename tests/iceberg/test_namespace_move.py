@@ -13,7 +13,7 @@ from pyiceberg.exceptions import NoSuchTableError, RESTError
 from tests.fakes import delta
 from tests.iceberg.conftest import Connect
 from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

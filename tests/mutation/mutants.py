@@ -16,36 +16,36 @@ from typing import Final
 LAYER: Final = Path(__file__).parents[2] / "layers"
 
 WRITES: Final = (
-    "turnstile.delta.core.ratify",
-    "turnstile.delta.core.floor",
-    "turnstile.delta.core.stuck",
-    "turnstile.delta.core.recover",
-    "turnstile.catalog.core.gc_rows",
-    "turnstile.catalog.core.catalog_rows",
+    "turnstile.delta.core.ratify_writes",
+    "turnstile.delta.core.ratify_writes",
+    "turnstile.delta.core.state_writes",
+    "turnstile.delta.core.state_writes",
+    "turnstile.catalog.core.rows",
+    "turnstile.catalog.core.rows",
     "turnstile.catalog.core.table_heads",
     "turnstile.catalog.core.location_rows",
-    "turnstile.catalog.core.import_claims",
-    "turnstile.catalog.core.clone_holds",
+    "turnstile.catalog.core.location_rows",
+    "turnstile.catalog.core.location_rows",
     "turnstile.catalog.clone.core",
     "turnstile.access.core.client_rows",
     "turnstile.coordination.core.named_ref",
     "turnstile.coordination.core.ref_rights",
     "turnstile.catalog.core.request_rows",
-    "turnstile.coordination.core.lease",
-    "turnstile.coordination.core.updateable",
+    "turnstile.coordination.core.rows",
+    "turnstile.coordination.core.rows",
     "turnstile.catalog.catalogs",
     "turnstile.catalog.external",
-    "turnstile.catalog.register",
-    "turnstile.transfer.importing",
+    "turnstile.catalog.create",
+    "turnstile.transfer.imports",
     "turnstile.iceberg.places",
 )
 """Modules that build conditional writes, all there are: each clause always holds; each action does nothing."""
 
 DECISIONS: Final = (
     "turnstile.delta.core.decide",
-    "turnstile.gc.core_gc_plan",
-    "turnstile.delta.core.positions",
-    "turnstile.delta.core.floor",
+    "turnstile.gc.core",
+    "turnstile.delta.core.head",
+    "turnstile.delta.core.ratify_writes",
 )
 """Pure decisions: each branch is never taken; each operand of ``and`` and ``or`` counts for nothing; each comparison is
 off by one."""

@@ -15,7 +15,7 @@ from tests.mutation.survivors import EXPECTED
 
 ALL = mutants()
 SAMPLE = [
-    next(one for one in ALL if one.module == "turnstile.delta.core.stuck" and one.kind == kind)
+    next(one for one in ALL if one.module == "turnstile.delta.core.state_writes" and one.kind == kind)
     for kind in ("clause", "action")
 ]
 

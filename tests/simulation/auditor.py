@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tests.fakes.heads import recount
 from tests.simulation.record import Fact, History, Violation, audits
+from turnstile.delta.content import unpack
 from turnstile.delta.core.content import Content, read_content
-from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
 from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.ticket import final_bytes
-from turnstile.delta.packing import unpack
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.keys import identity_obj
+from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
 from turnstile.store.core.names import parse_staged_file
-from turnstile.store.core.paths import LOG, STAGED, published_path, staged_path
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

@@ -9,11 +9,10 @@ from tests.simulation.past_auditor import PastAuditor
 from tests.simulation.record import Violation, audits
 from tests.simulation.tree_auditor import SeenHead
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.core.entities import Namespace, Table
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path, path_of
 from turnstile.delta.core.head import PINNED
-from turnstile.store.core.paths import LOG, STAGED
+from turnstile.store.core.locations import LOG, STAGED
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

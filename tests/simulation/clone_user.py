@@ -8,7 +8,7 @@ from tests.simulation.catalog_actors import NAMES
 from tests.simulation.past_changers import ICE
 from tests.simulation.past_sandbox import PastActor
 from tests.simulation.processes import CATALOG, NAMESPACE
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 
 _SOURCES: Final = (NAMESPACE, NAMESPACE, ICE, (*NAMESPACE, NAMES[0]))
 _TO: Final = (("c0",), ("c1",))

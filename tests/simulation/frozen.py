@@ -20,10 +20,9 @@ from tests.simulation.pasts import Pasts
 from tests.simulation.plans import Plan
 from tests.simulation.scenario import Actor
 from tests.simulation.state import State
-from turnstile.catalog.backoff import Backoff
-from turnstile.catalog.core import catalog_rows
-from turnstile.catalog.turns import Turn
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.catalog.core import rows as catalog_rows
+from turnstile.catalog.retry import Backoff, Turn
+from turnstile.gc.core import Grace
 
 CHANGERS: Final[dict[str, type[PastActor]]] = {
     "names": Names,

@@ -15,7 +15,7 @@ from tests.simulation.state import State
 from turnstile.catalog.core.entities import NAMESPACE
 from turnstile.catalog.core.merging import Merge
 from turnstile.catalog.core.paths import path_of
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.once import Once
 from turnstile.store.core.errors import StateConflict, Throttled
 

@@ -9,9 +9,8 @@ from unittest.mock import patch
 
 from tests.simulation.mistakes import SWAP, swapped, without
 from tests.simulation.past_mistakes import Plant, all_of
-from turnstile.catalog.backoff import Backoff
-from turnstile.catalog.turns import Turn
-from turnstile.gc.gc_fence import Fence
+from turnstile.catalog.retry import Backoff, Turn
+from turnstile.gc.trees import Fence
 from turnstile.store.core.writes import Row
 
 _CATALOG: Final = "turnstile.catalog."

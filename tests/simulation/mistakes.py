@@ -43,7 +43,7 @@ def without(path: str, *clauses: str) -> Callable[[], Any]:
 
 
 NAMED, TICKET = "turnstile.delta.ratify.named_change", "turnstile.delta.ratify.ticket_change"
-FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.attempts.swap_head"
+FLOOR, SWAP = "turnstile.delta.publish.raise_floor", "turnstile.catalog.commit.swap_head"
 
 
 def _refused_means_won() -> Any:
@@ -53,7 +53,7 @@ def _refused_means_won() -> Any:
         def looks_won(self: Ratifier, table_id: str, proposal: Any, only_judge: Any = None) -> Any:
             answer = attempt(self, table_id, proposal, only_judge)
             if type(answer).__name__ == "Conflict" and proposal.version is not None:
-                from turnstile.delta.core.decision import Ratified
+                from turnstile.delta.core.decide import Ratified
 
                 return Ratified(None, proposal.version, answer.latest, "", replayed=True)
             return answer
@@ -92,7 +92,7 @@ def _premature_floor() -> Any:
 @contextmanager
 def _collects_above_the_floor() -> Iterator[None]:
     """Staged files go because they are old."""
-    gc = "turnstile.gc.gc_staged."
+    gc = "turnstile.gc.staged."
     with (
         swapped(gc + "staged_candidates", lambda _: lambda files, floor, carried: list(files)),
         swapped(gc + "staged_since", lambda _: lambda file, published, left: file.modified),
@@ -130,11 +130,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "gc: staged files above the floor": (_collects_above_the_floor, "I10"),
     "gc: age counts from creation": (
-        lambda: swapped("turnstile.gc.gc_staged.staged_since", lambda _: lambda file, published, left: file.modified),
+        lambda: swapped("turnstile.gc.staged.staged_since", lambda _: lambda file, published, left: file.modified),
         "I10",
     ),
     "gc: objs that a HEAD refers to": (
-        lambda: swapped("turnstile.gc.gc_objs.InlineObjs._kept", lambda _: lambda self, key: (set(), set())),
+        lambda: swapped("turnstile.gc.objs.InlineObjs._kept", lambda _: lambda self, key: (set(), set())),
         "I10",
     ),
 }

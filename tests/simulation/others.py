@@ -14,10 +14,10 @@ from tests.simulation.tree_auditor import HISTORY
 from turnstile.delta.commits import Listing
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 Retryable = (OutcomeUnknown, Throttled, StorageFault, StateConflict)
 FOR_EVER = 10**15

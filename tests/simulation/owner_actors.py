@@ -12,7 +12,7 @@ from tests.simulation.ports import Process
 from tests.simulation.processes import world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.core.snowflake import parts_of
 from turnstile.coordination.ids import SnowflakeIds
 from turnstile.coordination.refs import NamedRefs, Written
@@ -26,7 +26,7 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 TERM: Final = 60 * SECOND
 _SKEWS: Final = (0, 0, -2, 1, -3 * SECOND, 70 * SECOND, -130 * SECOND)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.record import Violation, audits
 from turnstile.coordination.core import named_ref
-from turnstile.coordination.core.lease import Lease
 from turnstile.coordination.core.named_ref import NamedRef
+from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.core.snowflake import parts_of
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ import msgspec
 
 from tests.simulation.mistakes import swapped, without
 from tests.simulation.past_mistakes import Plant, all_of
-from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.rows import Lease, Task
 from turnstile.coordination.core.snowflake import Issuer
-from turnstile.coordination.core.task import Task
 from turnstile.coordination.ids import SnowflakeIds
-from turnstile.coordination.leases import Leases
+from turnstile.coordination.tasks import Leases
 
-_LEASES: Final = "turnstile.coordination.leases.plans."
+_LEASES: Final = "turnstile.coordination.tasks.plans."
 _OBJECTS: Final = "turnstile.coordination.updateables.plans."
 _REFS: Final = "turnstile.coordination.refs.named_ref."
 

@@ -17,7 +17,7 @@ from tests.simulation.state import State
 from tests.simulation.task_auditor import TaskAuditor
 from turnstile.coordination import ids
 from turnstile.coordination.core import named_ref
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.core import Grace
 
 KINDS: Final[dict[str, type[Owner]]] = {"ids": IdMaker, "task": TaskRunner, "adder": Adder, "ref": RefUser}
 

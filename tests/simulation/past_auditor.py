@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from tests.simulation.faults import MINUTE
 from tests.simulation.record import Violation, audits
 from tests.simulation.tree_auditor import SeenHead
-from turnstile.catalog.core.entities import Entity, Namespace
-from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable, Namespace
 from turnstile.catalog.core.paths import Path, key_of, path_of
-from turnstile.catalog.history.core_snapshots import SNAPSHOT
+from turnstile.catalog.history.core import SNAPSHOT
 from turnstile.iceberg.core.metadata import parse
 
 if TYPE_CHECKING:

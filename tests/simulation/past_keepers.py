@@ -10,10 +10,9 @@ from tests.simulation.ports import Process
 from tests.simulation.processes import CATALOG, LIFE, world_of
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.coordination.tasks import Busy
-from turnstile.gc.collect import Collector
-from turnstile.gc.collect_task import CollectTask
+from turnstile.gc.collector import Collector, CollectTask
 from turnstile.store.core.errors import TurnstileError
 
 _NAMES: Final = ("spring", "summer")

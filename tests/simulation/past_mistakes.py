@@ -12,20 +12,20 @@ import msgspec
 
 from tests.simulation.faults import HOUR
 from tests.simulation.mistakes import SWAP, swapped, without
-from turnstile.catalog.attempts import Attempts
-from turnstile.catalog.history.history import History, Kept
+from turnstile.catalog.commit import Attempts
+from turnstile.catalog.history.log import History, Kept
 from turnstile.catalog.history.moments import Moments
-from turnstile.catalog.turns import Turn
-from turnstile.gc.collect_task import CollectTask
-from turnstile.gc.gc_catalogs import GoneCatalogs
-from turnstile.gc.gc_trees import KeptTrees
+from turnstile.catalog.retry import Turn
+from turnstile.gc.collector import CollectTask
+from turnstile.gc.dropped import GoneCatalogs
+from turnstile.gc.trees import KeptTrees
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.writes import Insert
 
 Plant = Callable[[], Any]
-GC: Final = "turnstile.gc.gc_history."
+GC: Final = "turnstile.gc.trees."
 RESET: Final = "turnstile.catalog.history.reset."
 
 
@@ -49,7 +49,7 @@ def never(owner: type, name: str, answer: Any = ()) -> Plant:
 
 def _edge(later: int) -> Plant:
     """The edge is so much nearer (ms)."""
-    return lambda: swapped("turnstile.gc.gc_trees.AsOf", lambda as_of: lambda time: as_of(time=time + later))
+    return lambda: swapped("turnstile.gc.trees.AsOf", lambda as_of: lambda time: as_of(time=time + later))
 
 
 class _OnlyAtTheEdge(int):
@@ -171,8 +171,8 @@ def _purges_what_clones_need() -> Any:
         return lambda row: msgspec.structs.replace(parse(row), clones=frozenset())
 
     return all_of(
-        without("turnstile.gc.gc_dropped.begin_purge", "uncloned"),
-        lambda: swapped("turnstile.gc.gc_dropped.Location.from_row", blind),
+        without("turnstile.gc.dropped.begin_purge", "uncloned"),
+        lambda: swapped("turnstile.gc.dropped.Location.from_row", blind),
     )()
 
 
@@ -223,7 +223,7 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "tidy: what a later attempt named": (_tidies_what_is_used_again, "I9"),
     "clone: holds nothing": (_holds_nothing, "I10"),
     "clone: dropped and still held": (
-        lambda: swapped("turnstile.catalog.drop_namespace.let_go_of", lambda _: lambda *_: []),
+        lambda: swapped("turnstile.catalog.drop.let_go_of", lambda _: lambda *_: []),
         "I10",
     ),
     "clone: purged under it": (_purges_what_clones_need, "I10"),
@@ -252,7 +252,7 @@ def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
 
 HARMLESS: dict[str, Plant] = {
     "turns: nobody holds back": lambda: patch.object(Turn, "others", lambda *_: False),
-    "turns: everybody takes the turn that there is": without("turnstile.catalog.turns.take_turn", "free turn"),
+    "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.take_turn", "free turn"),
     "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
 }

@@ -11,8 +11,8 @@ from tests.simulation.processes import CATALOG
 from tests.simulation.tree_auditor import SeenHead
 from turnstile.catalog.core.entities import NAMESPACE, Entity
 from turnstile.catalog.core.paths import key_of
-from turnstile.catalog.history.core_snapshots import ALL
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.core import ALL
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.paging import from_text
 from turnstile.store.core.errors import InvalidRequest, NotFound
 

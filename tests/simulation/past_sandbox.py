@@ -11,9 +11,9 @@ from tests.simulation.past_auditor import PastAuditor
 from tests.simulation.ports import Process
 from tests.simulation.processes import LAKE, LIFE, TIGHT, Client, world_of
 from tests.simulation.state import State
-from turnstile.access.core.principal import OPERATOR
-from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.clone.cloner import Cloner
+from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import build

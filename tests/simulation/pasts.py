@@ -25,9 +25,9 @@ from tests.simulation.scenario import Actor
 from tests.simulation.state import State
 from tests.simulation.task_auditor import TaskAuditor
 from tests.simulation.writers import Writer
-from turnstile.catalog.backoff import Backoff
-from turnstile.catalog.core import catalog_rows
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.catalog.core import rows as catalog_rows
+from turnstile.catalog.retry import Backoff
+from turnstile.gc.core import Grace
 
 CHANGERS: Final[dict[str, type[PastActor]]] = {
     "names": Names,

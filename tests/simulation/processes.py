@@ -14,27 +14,26 @@ from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
 from turnstile.catalog import load
 from turnstile.catalog.catalogs import Catalogs
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper
 from turnstile.catalog.load import Loader
+from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.register import Registrar
 from turnstile.catalog.rename import Renamer
-from turnstile.catalog.staging import Staging
 from turnstile.catalog.store import CatalogStore
-from turnstile.catalog.zones import Zones
 from turnstile.delta import materialise
 from turnstile.delta.commits import Commits
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import Snapshots
-from turnstile.delta.outcome import Outcomes
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.gc import gc_files
+from turnstile.gc import kinds as gc_files
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 T = TypeVar("T")
 TIMEOUT = 30 * SECOND

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from tests.simulation.plans import Plan
 from tests.simulation.state import State
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.core import Grace
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.faults import Faults
 from tests.simulation.scheduler import Scheduler, Task
 from tests.simulation.tree_auditor import HISTORY, TreeAuditor
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.core import Grace
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected

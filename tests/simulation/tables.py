@@ -16,8 +16,8 @@ from tests.simulation.scenario import Actor
 from tests.simulation.state import State
 from tests.simulation.tree_auditor import HISTORY
 from tests.simulation.writers import Writer
-from turnstile.delta.core import floor
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.delta.core import ratify_writes as floor
+from turnstile.gc.core import Grace
 
 ALONE = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc, "catalog": CatalogUser}
 

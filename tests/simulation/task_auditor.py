@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.faults import FREEZE
 from tests.simulation.record import Violation, audits
-from turnstile.coordination.core.task import Task, unpack
+from turnstile.coordination.core.rows import Task, unpack
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

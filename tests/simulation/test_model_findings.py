@@ -8,7 +8,7 @@ from tests.fakes.racing import before_next_write
 from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.gc_kit import days
 from tests.unit.test_gc_history import collect, put, whole
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.store.core.errors import NotFound
 
 

@@ -12,9 +12,9 @@ from tests.simulation.record import Violation, audits
 from turnstile.catalog.core.entities import Entity, decode
 from turnstile.catalog.core.index import Index, IndexEntry, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit
-from turnstile.catalog.history.core_snapshots import ALL, SNAPSHOT, Snapshot
+from turnstile.catalog.history.core import ALL, SNAPSHOT, Snapshot
 from turnstile.delta.core.head import PINNED
-from turnstile.gc.core_gc_plan import SETTLED_MS
+from turnstile.gc.core import SETTLED_MS
 
 if TYPE_CHECKING:
     from tests.simulation.state import State

@@ -13,15 +13,15 @@ from tests.simulation.ports import Process, SimStorages
 from tests.simulation.processes import Client, Sandbox
 from tests.simulation.scheduler import Crashed
 from tests.simulation.state import State
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
+from turnstile.delta.identity import Outcome
 from turnstile.delta.limits import Limits
-from turnstile.delta.outcome import Outcome
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.store.core.locations import staged_path
 from turnstile.store.core.names import staged_file
-from turnstile.store.core.paths import staged_path
 
 SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 

@@ -14,12 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from turnstile.api.auth.fetching import Unreachable
-from turnstile.api.auth.jwks import IssuerKeys
-from turnstile.api.auth.oidc import OidcTokens
-from turnstile.api.auth.own import OwnTokens
+from turnstile.api.auth.jwks import IssuerKeys, Unreachable
 from turnstile.api.auth.settings import OidcSettings, SigningKey
-from turnstile.api.auth.signed import SignedTokens
+from turnstile.api.auth.signed import OidcTokens, OwnTokens, SignedTokens
 
 ISSUER = "https://issuer.test/realm"
 AUDIENCE = "turnstile"

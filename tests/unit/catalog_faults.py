@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tests.fakes.world import FakeWorld
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 How = Literal["before", "after", "unsent", "lost"]
 CRASHES: tuple[How, ...] = ("before", "after")

@@ -8,22 +8,21 @@ import pytest
 
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld, fake_world
-from turnstile.catalog import bootstrap
-from turnstile.catalog.core.catalog_rows import RECENT
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.entities import TABLE, decode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.paths import fold, path_of
+from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.head import PINNED, TableHead
 from turnstile.delta.limits import Limits
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.locations import ancestors
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import ancestors, published_path
 from turnstile.store.core.writes import Change, Row, Set
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 LAKE = "file:///lake"
 

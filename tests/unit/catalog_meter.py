@@ -15,8 +15,8 @@ from typing import Any
 
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_kit import LAKE, staged
-from turnstile.adapters.dynamo.rows import model_of, to_item
-from turnstile.catalog import bootstrap
+from turnstile.adapters.dynamo.models import model_of, to_item
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.change import Edit
 from turnstile.catalog.core.entities import Entity, Table
 from turnstile.catalog.core.paths import Path

@@ -9,16 +9,15 @@ import msgspec
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import head_of
-from turnstile.access.core.principal import OPERATOR
-from turnstile.catalog.clone.clone_delta import DeltaCopier
+from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.clone.cloner import Cloned, Cloner, Judge
-from turnstile.catalog.core.entities import TABLE
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.clone.delta import DeltaCopier
+from turnstile.catalog.core.entities import TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import PINNED
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
@@ -27,7 +26,7 @@ from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import requests
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import Tables
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 SCHEMA = {
     "type": "struct",

@@ -6,11 +6,11 @@ from typing import Any
 
 from tests.fakes.world import FakeWorld
 from tests.unit.publish_kit import Table
-from turnstile.catalog.core.catalog_rows import new_staging
+from turnstile.catalog.core.rows import new_staging
 from turnstile.delta.content import content_of
-from turnstile.delta.core.positions import positioned
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_gc_plan import HOUR_MS, KINDS, Grace
+from turnstile.delta.core.head import positioned
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import HOUR_MS, KINDS, Grace
 from turnstile.store.faults import Faults, no_faults
 
 DAY = 24 * HOUR_MS

@@ -9,8 +9,7 @@ from dataclasses import replace
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
-from turnstile.store.ports import Clock, Ids
-from turnstile.store.world import World
+from turnstile.store.ports import Clock, Ids, World
 
 START = 1_770_000_000_000
 OFF = (0, 0, 0, 0, -2, 1, -3_000, 70_000, -130_000)

@@ -7,13 +7,11 @@ from collections.abc import Callable
 
 from tests.fakes import delta
 from tests.fakes.world import FakeWorld
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.head import TableHead, new_head_row
-from turnstile.delta.core.positions import positioned
-from turnstile.delta.core.ticket import final_bytes
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, positioned
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.core.writes import Insert, Row, new_row
 
 TABLE = "11111111-1111-4111-8111-111111111111"

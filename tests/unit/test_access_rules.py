@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 
 from turnstile.access.authorizer import allowed
 from turnstile.access.core import rules
-from turnstile.access.core.access import (
+from turnstile.access.core.grants import (
     GRANTABLE,
     MAX_PRINCIPALS,
     NOBODY,
+    OPERATOR,
     Access,
     Grant,
     GrantChange,
+    Principal,
     Privilege,
     Securable,
     changed,
@@ -25,7 +27,6 @@ from turnstile.access.core.access import (
     check_privileges,
     owner_for,
 )
-from turnstile.access.core.principal import OPERATOR, Principal
 from turnstile.access.core.rules import Chain, Rule, may_know_missing, padded, permitted
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstile.catalog.core.paths import fold
-from turnstile.catalog.history.core_as_of import AsOf, parse, to_text
+from turnstile.catalog.history.core import AsOf, parse, to_text
 from turnstile.iceberg.core import naming
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_VERSION

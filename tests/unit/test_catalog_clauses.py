@@ -10,9 +10,12 @@ import pytest
 
 from tests.fakes.refs import FakeRefs
 from turnstile.catalog.clone import core as clones
-from turnstile.catalog.core import catalog_rows, clone_holds, import_claims, location_rows
+from turnstile.catalog.core import location_rows
+from turnstile.catalog.core import location_rows as clone_holds
+from turnstile.catalog.core import location_rows as import_claims
+from turnstile.catalog.core import rows as catalog_rows
 from turnstile.catalog.core import table_heads as catalog_heads
-from turnstile.catalog.core.catalog_rows import CatalogHead
+from turnstile.catalog.core.rows import CatalogHead
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Row, Write

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.catalog_kit import create, fakes, fresh
 from tests.unit.clone_kit import clone, commit, iceberg_table
 from tests.unit.test_catalog_costs import counted, filled
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 
 

@@ -11,8 +11,8 @@ from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of
 from tests.unit.clone_kit import check_shown, clone, commit, drop_iceberg, held, iceberg_table
 from tests.unit.gc_kit import collect, days
-from turnstile.catalog.core.iceberg_entities import IcebergTable
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, StorageFault
 from turnstile.store.core.writes import Write

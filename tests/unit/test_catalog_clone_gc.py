@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of
 from tests.unit.clone_kit import check_shown, clone, commit, held
 from tests.unit.gc_kit import DAY, collect, days, everything
-from turnstile.gc.gc_kinds import Trouble
+from turnstile.gc.kinds import Trouble
+from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.core.names import staged_file
-from turnstile.store.core.paths import published_path, staged_path
 
 LOCATION = "file:///lake/main/sales/{}"
 

@@ -15,10 +15,10 @@ from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of
 from tests.unit.clone_kit import check_shown, clone, commit
 from tests.unit.gc_kit import DAY
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,
@@ -27,7 +27,7 @@ from turnstile.store.core.errors import (
     StateConflict,
     TurnstileError,
 )
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 Path = tuple[str, ...]
 spaces = st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2).map(tuple)

@@ -10,15 +10,15 @@ import pytest
 from tests.fakes import delta
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from tests.unit.clone_kit import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
-from turnstile.catalog.clone import clone_plan
+from turnstile.catalog.clone import copies as clone_plan
 from turnstile.catalog.clone.cloner import Cloned
 from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
-from turnstile.catalog.describing import Describer
+from turnstile.catalog.describe import Describer
 from turnstile.catalog.load import Loaded, Loader
 from turnstile.catalog.once import Once
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import Commits
-from turnstile.delta.core.decision import Refused
+from turnstile.delta.core.decide import Refused
 from turnstile.delta.core.metadata import Beside, MetadataSnapshot
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier

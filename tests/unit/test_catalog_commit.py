@@ -12,9 +12,9 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_faults import LOSSES, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.catalog_rows import RECENT, CatalogHead
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.core.rows import RECENT, CatalogHead
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import (
@@ -26,8 +26,7 @@ from turnstile.store.core.errors import (
     Throttled,
     TooLarge,
 )
-from turnstile.store.ports import AllAccepted, SomeRejected
-from turnstile.store.world import World
+from turnstile.store.ports import AllAccepted, SomeRejected, World
 
 
 def row(services: CatalogServices) -> CatalogHead:
@@ -279,8 +278,8 @@ def test_the_row_stays_small_and_remembers_the_recent_heads() -> None:
 
 def test_an_index_that_does_not_fit_into_one_obj_is_refused_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     services = fresh()
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", 500)
-    monkeypatch.setattr("turnstile.store.parts.MAX_OBJ", 600)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 500)
+    monkeypatch.setattr("turnstile.store.stored_objs.MAX_OBJ", 600)
     with pytest.raises(TooLarge) as refused:
         for n in range(100):
             services.namespaces.create("main", (f"namespace{n}",))
@@ -291,7 +290,7 @@ def test_an_index_that_does_not_fit_into_one_obj_is_refused_with_a_remedy(monkey
 def test_i9_a_commit_larger_than_a_row_is_stored_in_parts_and_read_like_any_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", 200)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 200)
     services = fresh()
     for n in range(30):
         services.namespaces.create("main", (f"namespace{n:02d}",), comment="x" * 600)
@@ -305,7 +304,7 @@ def test_i9_a_commit_larger_than_a_row_is_stored_in_parts_and_read_like_any_othe
 
 def test_i9_a_change_that_lost_leaves_no_part_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an attempt tidies up goes with its parts."""
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", 100)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
     services = fresh()
     rival, before = fresh(services.world), objs(services)
     attempts: list[int] = []

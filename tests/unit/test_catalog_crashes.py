@@ -12,7 +12,7 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names, staged
-from turnstile.catalog import bootstrap
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown
 

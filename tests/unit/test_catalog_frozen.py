@@ -12,15 +12,15 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
 from tests.unit.test_gc_history import GRACE, collect, put, whole
-from turnstile.catalog.attempts import OUTLIVED_MS
 from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import OUTLIVED_MS
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.request_rows import KEPT_S
 from turnstile.catalog.once import Once
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.limits import Limits
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import HOUR_MS, SETTLED_MS, Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import HOUR_MS, SETTLED_MS, Grace
 from turnstile.store.core.errors import StateConflict, Throttled
 
 LIMITS = Limits(history_ms=GRACE.history)

@@ -13,7 +13,7 @@ from tests.unit.catalog_kit import complete, fakes, fresh, head_of, names
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import StateConflict
-from turnstile.transfer.importing import Importer
+from turnstile.transfer.imports import Importer
 
 MAIN = ("main", ("default",))
 

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from tests.unit.catalog_kit import create, fakes, fresh, names
 from tests.unit.test_catalog_costs import counted
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.ancestry import ancestors, parents_after
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.core.tree import Tree, ancestors, parents_after
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 

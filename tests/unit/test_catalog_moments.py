@@ -10,17 +10,16 @@ from tests.unit.find_kit import Thing, finder, made
 from tests.unit.gc_kit import DAY, days
 from tests.unit.test_catalog_costs import counted
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Namespace, Table
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.listing import Page
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.limits import Limits
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import InvalidRequest, NotFound
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 MAIN = ("main", ("default",))
 GRACE = Grace(history=2 * DAY)

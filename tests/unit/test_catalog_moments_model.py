@@ -15,21 +15,20 @@ from tests.examples import examples
 from tests.unit.catalog_kit import LAKE, fakes, fresh
 from tests.unit.gc_kit import DAY
 from turnstile.access.authorizer import AccessControl, Need, Target
-from turnstile.access.core.access import Access, Grant, Privilege
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Access, Grant, Principal, Privilege
 from turnstile.access.core.rules import use_catalog
 from turnstile.catalog.change import Edit
 from turnstile.catalog.core.entities import Namespace, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.limits import Limits
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.errors import NotFound
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 MAIN = ("main", ("default",))
 GRACE = Grace(history=2 * DAY)

@@ -6,8 +6,8 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names
-from turnstile.catalog import bootstrap
-from turnstile.catalog.drop_namespace import AT_ONCE
+from turnstile.catalog import services as bootstrap
+from turnstile.catalog.drop import AT_ONCE
 from turnstile.catalog.namespaces import MAX_LEVELS
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge

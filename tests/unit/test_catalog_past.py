@@ -9,15 +9,15 @@ import pytest
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names
 from tests.unit.gc_kit import DAY, days
-from turnstile.catalog.core.catalog_rows import RECENT
 from turnstile.catalog.core.entities import External
+from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.table_heads import restore_head
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import (
     AlreadyExists,
     InvalidRequest,

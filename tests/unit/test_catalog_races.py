@@ -13,9 +13,9 @@ import pytest
 
 from tests.fakes.world import fake_world
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, head_of, names, staged
-from turnstile.catalog import bootstrap
+from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.tree import decode_commit
-from turnstile.catalog.register import Registered
+from turnstile.catalog.create import Registered
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 

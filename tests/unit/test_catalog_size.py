@@ -7,11 +7,11 @@ import pytest
 from tests.unit.catalog_kit import LAKE, complete, create, fakes, fresh, names
 from tests.unit.catalog_meter import MAIN, SIZES, Metered, creates, filled, loads, renames
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.catalog_rows import SPILLED_BYTES
 from turnstile.catalog.core.entities import Namespace
+from turnstile.catalog.core.rows import SPILLED_BYTES
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.services import build
-from turnstile.store.parts import OBJ_BUDGET
+from turnstile.store.stored_objs import OBJ_BUDGET
 
 
 @pytest.fixture(scope="module", params=[*SIZES[:-1], pytest.param(SIZES[-1], marks=pytest.mark.slow)])

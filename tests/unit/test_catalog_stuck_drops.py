@@ -12,15 +12,15 @@ from tests.fakes import delta
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, refused
 from tests.unit.clone_kit import check_shown, clone
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decision import Ratified, Refused
-from turnstile.delta.outcome import Outcomes
+from turnstile.delta.core.decide import Ratified, Refused
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import PATIENCE_MS, Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
-from turnstile.store.core.paths import staged_path
+from turnstile.store.core.locations import staged_path
 from turnstile.store.core.writes import Change, Set
 from turnstile.transfer.exports import Exporter
 

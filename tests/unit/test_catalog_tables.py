@@ -16,7 +16,7 @@ from tests.unit.catalog_kit import (
     staged,
     write_zero,
 )
-from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import (
     AlreadyExists,

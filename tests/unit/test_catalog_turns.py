@@ -12,14 +12,13 @@ from tests.fakes.storage import FakeClock, FakeIds
 from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import complete, fakes, fresh
 from tests.unit.test_catalog_races import at_once, widen
-from turnstile.catalog.backoff import Backoff
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.catalog_rows import CatalogHead, take_turn
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.rows import CatalogHead, take_turn
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.turns import HOLD_MS, Line
+from turnstile.catalog.retry import HOLD_MS, Backoff, Line
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.ports import Accepted, Rejected
 

@@ -7,11 +7,11 @@ import pytest
 from tests.fakes import delta
 from tests.unit.catalog_kit import fresh, head_of, refused
 from tests.unit.test_catalog_tables import MAIN, register
-from turnstile.catalog.version_zero import read_version_zero
+from turnstile.catalog.create import read_version_zero
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.delta.limits import Limits
 from turnstile.store.core.errors import InvalidCommit, NotFound
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 
 def test_a_table_without_version_0_is_not_registered() -> None:

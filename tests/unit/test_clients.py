@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.fakes.world import FakeWorld, fake_world
-from turnstile.access.clients import MAX_KEEP_S, Clients, Registered
+from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, Registered, hashed, matches
 from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
-from turnstile.access.core.principal import OPERATOR, Principal
-from turnstile.access.hashing import SALT_BYTES, hashed, matches
+from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Write

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.heads import accepts, empty_row, entry, floored, forms, named, proposals, ratified, recount, rows
 from tests.fakes.refs import applied
-from turnstile.delta.core.decide import decide
-from turnstile.delta.core.decision import Ratified, Spill
-from turnstile.delta.core.floor import raise_floor
-from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost
-from turnstile.delta.core.positions import positioned
-from turnstile.delta.core.proposal import Proposal
+from turnstile.delta.core.decide import Proposal, Ratified, Spill, decide
+from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.store.core.writes import Row
 
 MANY = settings(max_examples=examples(250), deadline=None)

@@ -9,9 +9,18 @@ import pytest
 
 from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from tests.fakes.refs import applied, clone, holds
-from turnstile.catalog.core.catalog_rows import CatalogHead, new_catalog, new_staging, swap_head, use_staging
-from turnstile.catalog.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
 from turnstile.catalog.core.location_rows import claim, owner_row, release
+from turnstile.catalog.core.rows import (
+    CatalogHead,
+    erase_collected,
+    mark_collecting,
+    mark_purged,
+    mark_purging,
+    new_catalog,
+    new_staging,
+    swap_head,
+    use_staging,
+)
 from turnstile.catalog.core.table_heads import (
     describe_head,
     drop_head,
@@ -21,11 +30,16 @@ from turnstile.catalog.core.table_heads import (
     rename_head,
     stay_head,
 )
-from turnstile.delta.core.floor import raise_floor
 from turnstile.delta.core.head import ROW_BUDGET, TableHead
-from turnstile.delta.core.ratify import named_change, ticket_change
-from turnstile.delta.core.recover import adopt, begin_recovery, end_recovery, give_up_recovery
-from turnstile.delta.core.stuck import mark_stuck, mark_unstuck
+from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
+from turnstile.delta.core.state_writes import (
+    adopt,
+    begin_recovery,
+    end_recovery,
+    give_up_recovery,
+    mark_stuck,
+    mark_unstuck,
+)
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
 

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
-from turnstile.delta.core.decide import decide
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.floor import FORGOTTEN_AT_ONCE, evicted, raise_floor
-from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.decide import Ratified, decide
+from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.ratify_writes import FORGOTTEN_AT_ONCE, evicted, raise_floor
 from turnstile.store.core.writes import Drop, Exclude, Row, Set
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnstile.delta.core.schemas import is_struct
+from turnstile.delta.core.content import is_struct
 
 
 def field(**members: Any) -> dict[str, Any]:

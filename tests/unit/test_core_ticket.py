@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from tests.fakes import delta
 from tests.fakes.heads import START_ICT, empty_row, floored, must, named, ticket
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.ticket import final_bytes
+from turnstile.delta.core.head import Positioned, TableHead, final_bytes, positioned
 
 MARK = {
     "domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":-1}', "removed": False}

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.heads import START_ICT, empty_row, floored, must, named, ratified
-from turnstile.delta.core.decide import decide
-from turnstile.delta.core.decision import Conflict, Ratified, Refused, Spill
+from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, Spill, decide
 from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, ROWS_UNREAD, TableHead
-from turnstile.delta.core.proposal import Proposal
 from turnstile.store.core.writes import Row
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, ratified, ticket
-from turnstile.delta.core.decide import decide
-from turnstile.delta.core.decision import Conflict, Ratified, Recall, Refused, Spill
-from turnstile.delta.core.head import ROW_BUDGET, ROWS_UNREAD, TableHead
-from turnstile.delta.core.positions import positioned
-from turnstile.delta.core.proposal import Proposal
+from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Recall, Refused, Spill, decide
+from turnstile.delta.core.head import ROW_BUDGET, ROWS_UNREAD, TableHead, positioned
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.core.writes import Row
 

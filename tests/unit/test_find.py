@@ -14,16 +14,27 @@ from tests.unit.catalog_kit import fakes, fresh
 from tests.unit.find_kit import Thing, entity, finder, found, made, naive
 from tests.unit.test_catalog_costs import counted
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Entity
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.paging import TOKEN_MS
 from turnstile.catalog.query import find
 from turnstile.catalog.query.core.parser import parse
-from turnstile.catalog.query.core.query import All, Compare, Exists, Field, In, Like, Not, Prefix, Query, Some, Step
-from turnstile.catalog.query.core.text import to_text
+from turnstile.catalog.query.core.query import (
+    All,
+    Compare,
+    Exists,
+    Field,
+    In,
+    Like,
+    Not,
+    Prefix,
+    Query,
+    Some,
+    Step,
+    to_text,
+)
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
 # -- the same answers as the obvious way --------------------------------------------------------------------------

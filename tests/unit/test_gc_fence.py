@@ -9,11 +9,11 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_kit import LAKE, fakes, fresh
 from tests.unit.gc_kit import DAY, days
 from tests.unit.test_gc_history import GRACE, collect, put, whole
-from turnstile.catalog.core.catalog_rows import begin_sweep
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.core.rows import begin_sweep
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.limits import Limits
-from turnstile.gc.core_gc_plan import HOUR_MS, SETTLED_MS
+from turnstile.gc.core import HOUR_MS, SETTLED_MS
 from turnstile.store.core.errors import NotFound, TurnstileError
 
 KEY = "test/catalog/main"

@@ -15,18 +15,16 @@ from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import RowSegments, create, fakes, fresh
 from tests.unit.gc_kit import DAY, days, everything
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.catalog_rows import RECENT, drop_catalog, forget_catalog
 from turnstile.catalog.core.entities import Namespace, decode
+from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree, decode_commit
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_bloom import BloomFilter
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import HOUR_MS, BloomFilter, Grace
 from turnstile.store.core.errors import NotFound
-from turnstile.store.ports import AllAccepted, Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import AllAccepted, Rejected, World
 
 GRACE = Grace(history=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)

@@ -10,10 +10,10 @@ import pytest
 from tests.functional.iceberg_kit import SALES, T1, VIEW, Iceberg, set_properties
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.gc_kit import DAY, days, everything
-from turnstile.catalog.core.catalog_rows import RECENT
-from turnstile.catalog.history.history import AsOf
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace, Kind
+from turnstile.catalog.core.rows import RECENT
+from turnstile.catalog.history.log import AsOf
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import HOUR_MS, Grace, Kind
 
 GRACE = Grace(history=2 * DAY, staging=DAY)
 

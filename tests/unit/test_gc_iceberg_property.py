@@ -16,11 +16,11 @@ from tests.functional.iceberg_kit import MAIN, SALES, Iceberg, set_properties
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.gc_kit import days
 from tests.unit.test_gc_iceberg import GRACE, others
-from turnstile.catalog.core.iceberg_entities import KINDS as ICEBERG
-from turnstile.catalog.core.iceberg_entities import IcebergTable
-from turnstile.catalog.history.history import AsOf
-from turnstile.gc.collect import Collector
-from turnstile.gc.core_gc_plan import KINDS
+from turnstile.catalog.core.entities import KINDS as ICEBERG
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.history.log import AsOf
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import TurnstileError
 
 Named = dict[str, str]

@@ -10,14 +10,14 @@ from tests.fakes.world import FakeWorld
 from tests.unit.catalog_faults import Crash, Faulty
 from tests.unit.catalog_kit import create, fakes, fresh, head_of
 from tests.unit.gc_kit import DAY, GRACE, days
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.metadata import Snapshots
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.gc.collect import Collector, Report
-from turnstile.store.core.paths import published_path
-from turnstile.store.world import World
+from turnstile.gc.collector import Collector, Report
+from turnstile.store.core.locations import published_path
+from turnstile.store.ports import World
 
 
 def collect(world: World, **more: bool) -> Report:

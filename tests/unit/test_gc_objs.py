@@ -8,7 +8,7 @@ from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import DAY, check_reachable, collect, days
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.publish import Publisher
-from turnstile.gc.collect import Collector
+from turnstile.gc.collector import Collector
 from turnstile.store.core.keys import inline_obj
 
 
@@ -108,7 +108,7 @@ def test_a_purged_table_leaves_no_content_behind() -> None:
 def test_a_grace_that_would_not_protect_proposals_in_flight_is_refused() -> None:
     import pytest
 
-    from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+    from turnstile.gc.core import HOUR_MS, Grace
 
     with pytest.raises(ValueError, match="day"):
         Grace(objs=25 * HOUR_MS - 1)

@@ -15,12 +15,12 @@ from turnstile.catalog.change import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.errors import NotFound
-from turnstile.store.parts import is_part, owner_of
+from turnstile.store.stored_objs import is_part, owner_of
 
 GRACE = Grace(history=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)
@@ -29,7 +29,7 @@ TIGHT = SpillLimits(embedded=150, segment=300)
 @pytest.fixture(autouse=True)
 def _small_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 100 bytes: most commits, segments and entities are in parts."""
-    monkeypatch.setattr("turnstile.store.parts.OBJ_BUDGET", 100)
+    monkeypatch.setattr("turnstile.store.stored_objs.OBJ_BUDGET", 100)
 
 
 def collect(world: FakeWorld, *, dry_run: bool = False) -> Report:

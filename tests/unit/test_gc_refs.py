@@ -15,8 +15,8 @@ from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.catalog_faults import Crash
 from tests.unit.gc_kit import DAY, days, everything
 from turnstile.coordination.refs import NamedRefs
-from turnstile.gc.collect import Collector, Report
-from turnstile.gc.core_gc_plan import Grace
+from turnstile.gc.collector import Collector, Report
+from turnstile.gc.core import Grace
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 
 GRACE = Grace(refs=30 * DAY)

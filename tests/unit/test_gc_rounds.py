@@ -14,12 +14,11 @@ from tests.unit.publish_kit import Table, table_id
 from turnstile.coordination.tasks import Tasks
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
-from turnstile.gc import collect as module
-from turnstile.gc.collect import Collector, Place, Report
-from turnstile.gc.collect_task import TASK, CollectTask
-from turnstile.gc.core_gc_plan import KINDS
+from turnstile.gc import collector as module
+from turnstile.gc.collector import TASK, Collector, CollectTask, Place, Report
+from turnstile.gc.core import KINDS
+from turnstile.store.batches import rows_between
 from turnstile.store.core.writes import Row
-from turnstile.store.rounds import rows_between
 
 TERM_MS = 900_000
 

@@ -9,7 +9,7 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import stage_table
 from tests.unit.publish_kit import Table, table_id
-from turnstile.catalog.core.gc_rows import erase_collected, mark_collecting, mark_purged, mark_purging
+from turnstile.catalog.core.rows import erase_collected, mark_collecting, mark_purged, mark_purging
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, Rejected
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import DAY, check_reachable, collect, days, everything, names
 from tests.unit.publish_kit import TABLE, Table
-from turnstile.delta.core.decision import Conflict, Ratified
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.core.head import positioned
 from turnstile.delta.materialise import materialise
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.gc.core_gc_plan import Staged, decided_at, due, staged_candidates, staged_since, version_of
+from turnstile.gc.core import Staged, decided_at, due, staged_candidates, staged_since, version_of
 from turnstile.store.core.errors import NotFound
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.gc_kit import collect, days, everything, names, stage_table
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at, table_id
-from turnstile.catalog.core.catalog_rows import use_staging
+from turnstile.catalog.core.rows import use_staging
 from turnstile.catalog.core.table_heads import drop_head
 from turnstile.delta.core.metadata import MetadataSnapshot
 from turnstile.delta.metadata import Snapshots
@@ -295,7 +295,7 @@ def test_a_dry_run_over_every_kind_changes_nothing_and_equals_the_run(world: Fak
 
 def test_a_registered_staging_row_is_rejected_by_the_announcement(world: FakeWorld) -> None:
     """The clause itself: a row that is not there is not made by the announcement."""
-    from turnstile.catalog.core.gc_rows import mark_collecting
+    from turnstile.catalog.core.rows import mark_collecting
 
     stage_table(world, STAGING)
     row = dict(world.refs.rows[world.space.staging(STAGING)])

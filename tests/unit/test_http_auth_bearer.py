@@ -15,13 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.auth_kit import KEY, Issuer, judge, jwk, token
-from turnstile.access.core.principal import OPERATOR, Principal
-from turnstile.api.auth import verdict
-from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open
-from turnstile.api.auth.judged import Judge, Judged
-from turnstile.api.auth.own import OwnTokens
+from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.api.auth import bearer as verdict
+from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Judge, Judged, Open, StaticTokens, fingerprint
 from turnstile.api.auth.settings import AuthSettings, authentication, read
-from turnstile.api.auth.static import StaticTokens, fingerprint
+from turnstile.api.auth.signed import OwnTokens
 from turnstile.api.http.env import BadSetting
 from turnstile.store.core.errors import NotAuthenticated
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tests.unit.auth_kit import ISSUER, Issuer, Ticks, judge, jwk, token
 from turnstile.api.auth import jwks
-from turnstile.api.auth.fetching import MAX_BYTES, Unreachable, fetch_json
-from turnstile.api.auth.jwks import FRESH_S, PAUSE_S, RETRY_S, STALE_S, IssuerKeys
+from turnstile.api.auth.jwks import FRESH_S, MAX_BYTES, PAUSE_S, RETRY_S, STALE_S, IssuerKeys, Unreachable, fetch_json
 from turnstile.api.http.errors import AuthenticationUnavailable
 from turnstile.store.core.errors import NotAuthenticated
 

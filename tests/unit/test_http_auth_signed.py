@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.auth_kit import AUDIENCE, ISSUER, KEY, Issuer, claims, judge, jwk, pem, private, raw, token
-from turnstile.access.core.principal import Principal
-from turnstile.api.auth.own import OwnTokens
+from turnstile.access.core.grants import Principal
 from turnstile.api.auth.settings import SigningKey
+from turnstile.api.auth.signed import OwnTokens
 from turnstile.store.core.errors import NotAuthenticated
 
 

@@ -7,9 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnstile.api.http.bodies import decode
-from turnstile.api.http.params import Query
-from turnstile.api.http.request import Request, activate
+from turnstile.api.http.request import Query, Request, activate, decode
 from turnstile.store.core.errors import InvalidRequest
 
 

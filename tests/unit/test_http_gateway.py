@@ -7,9 +7,8 @@ import base64
 import pytest
 
 from tests.functional.http import event
-from turnstile.api.http.gateway import method_of, path_of, to_gateway
+from turnstile.api.http.handler import Router, method_of, path_of, to_gateway
 from turnstile.api.http.request import MAX_BODY, body_of, query_of
-from turnstile.api.http.routing import Router
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ROUTES = ["/v1/tables/{table_id}/head", "/v1/tables/{table_id}", "/v1/tables", "/v1/tables/all"]

@@ -10,14 +10,13 @@ import pytest
 from chalice.app import Chalice
 
 from tests.functional.http import Http, event
-from turnstile.access.core.principal import OPERATOR
-from turnstile.api.auth.bearer import Bearer, Open
-from turnstile.api.auth.static import StaticTokens, fingerprint
+from turnstile.access.core.grants import OPERATOR
+from turnstile.api.auth.bearer import Bearer, Open, StaticTokens, fingerprint
 from turnstile.api.http.answers import Answer, created
 from turnstile.api.http.errors import STATUS, refusal, render, status_of
 from turnstile.api.http.handler import note, serve
 from turnstile.api.http.request import current
-from turnstile.delta.core.decision import Refused
+from turnstile.delta.core.decide import Refused
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
 
 COUNT = itertools.count()

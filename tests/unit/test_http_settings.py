@@ -8,7 +8,7 @@ from turnstile.adapters.credentials import Keys
 from turnstile.api.http import env as settings
 from turnstile.api.http import settings as shared_settings
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.gc.core_gc_plan import HOUR_MS
+from turnstile.gc.core import HOUR_MS
 
 
 def test_settings_have_types_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pyiceberg.manifest import read_manifest_list
 
 from tests.unit.iceberg_files import Lake
 from turnstile.iceberg.core import avro
-from turnstile.iceberg.core import manifests as m
+from turnstile.iceberg.core import avro as m
 
 SYNC = bytes(range(16))
 ENTRY: avro.Record = {

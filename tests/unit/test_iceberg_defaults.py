@@ -9,8 +9,7 @@ import msgspec
 import pytest
 from pyiceberg.schema import Schema as PyIcebergSchema
 
-from turnstile.iceberg.core.defaults import fits
-from turnstile.iceberg.core.schema import Field, ListType, Schema, StructType, Type, check
+from turnstile.iceberg.core.schema import Field, ListType, Schema, StructType, Type, check, fits
 from turnstile.store.core.errors import InvalidRequest
 
 UUID = "f79c3e09-677c-4bbd-a479-3f349cb785e7"

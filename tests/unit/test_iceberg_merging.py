@@ -13,10 +13,10 @@ from pyiceberg.manifest import ManifestEntryStatus
 from tests.fakes.storage import FakeIds
 from tests.functional.iceberg_kit import SCHEMA
 from tests.unit.iceberg_files import Lake
-from turnstile.adapters.storages import FileStorages
+from turnstile.adapters.opening import FileStorages
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.apply import applied
-from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.schema import Schema

@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.functional.iceberg_readers import takes
 from turnstile.iceberg.core import metadata
-from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec, SortField, SortOrder
 from turnstile.iceberg.core.schema import Field, ListType, MapType, Schema, StructType
 from turnstile.store.core.errors import InvalidRequest

@@ -18,7 +18,7 @@ from pyiceberg.table.update import update_table_metadata
 from tests.functional.iceberg_kit import SCHEMA, add_snapshot, set_properties, set_ref, snapshot
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core.apply import applied, created
-from turnstile.iceberg.core.creating import new_table
+from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec

@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.examples import examples
-from turnstile.catalog.core.index import Index, IndexEntry, past_prefix, unpack
-from turnstile.catalog.core.layered import LayeredIndex
-from turnstile.catalog.core.segments import (
+from turnstile.catalog.core.index import (
     Directory,
+    Index,
+    IndexEntry,
+    LayeredIndex,
     Segment,
     pack_directory,
+    past_prefix,
     position_of,
     segment_of,
     separator,
     stop_of,
+    unpack,
     unpack_directory,
 )
 from turnstile.catalog.core.spill import SpillLimits, spill

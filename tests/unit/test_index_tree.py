@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Namespace, Table, decode, encode, kind_of
-from turnstile.catalog.core.index import GONE, Index, IndexEntry, pack
+from turnstile.catalog.core.index import GONE, Index, IndexEntry, Segment, pack, pack_directory
 from turnstile.catalog.core.paths import key_of, path_of
-from turnstile.catalog.core.segments import Segment, pack_directory
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.store.core.errors import NotFound
 

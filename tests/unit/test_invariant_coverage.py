@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+DOMAIN = ROOT / "layers/turnstile"
 PAGE = (ROOT / "docs/invariants.md").read_text()
 NUMBERS = [f"I{number}" for number in range(1, 13)]
 KINDS = ("unit", "simulation", "contract", "functional", "histories")
@@ -34,14 +35,18 @@ def numbers(name: str) -> Iterator[str]:
 
 
 def clauses() -> dict[str, set[str]]:
-    """Invariant -> ``module: clause`` for every clause in the core."""
+    """Invariant -> ``subject/module: clause`` for every clause in a core."""
     found: dict[str, set[str]] = defaultdict(set)
-    for path in (ROOT / "layers/turnstile/core").glob("*.py"):
+    for path in sorted(DOMAIN.rglob("*.py")):
+        place = path.relative_to(DOMAIN).with_suffix("").parts
+        if "core" not in place:
+            continue
+        module = "/".join(part for part in place if part != "core")
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Clause":
                 name, invariant = node.args[0], node.args[1]
                 if isinstance(name, ast.Constant) and isinstance(invariant, ast.Constant):
-                    found[invariant.value].add(f"{path.stem}: {name.value}")
+                    found[invariant.value].add(f"{module}: {name.value}")
     return found
 
 

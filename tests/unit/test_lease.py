@@ -15,8 +15,8 @@ from tests.fakes.refs import FakeRefs
 from tests.fakes.storage import FakeClock
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
-from turnstile.coordination.core.lease import Lease
-from turnstile.coordination.leases import Held, Leases
+from turnstile.coordination.core.rows import Lease
+from turnstile.coordination.tasks import Held, Leases
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.ports import Accepted, Rejected

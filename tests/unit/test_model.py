@@ -12,17 +12,17 @@ from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
 from turnstile.delta.commits import Commits
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import Snapshots
-from turnstile.delta.outcome import Outcomes
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier
-from turnstile.gc.collect import Collector
+from turnstile.gc.collector import Collector
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.core.names import staged_file
-from turnstile.store.core.paths import published_path, staged_path
 from turnstile.store.core.writes import Change as Write
 from turnstile.store.core.writes import Insert, Set, new_row
 

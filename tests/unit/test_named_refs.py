@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
-from turnstile.catalog import bootstrap
+from turnstile.catalog import services as bootstrap
 from turnstile.coordination.core.named_ref import MAX_VALUE, RECENT, first_token, token_of, version_of
 from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import (

@@ -10,13 +10,12 @@ import pytest
 from tests.unit.catalog_kit import complete, create, fakes, fresh, head_of, names, staged
 from tests.unit.clone_kit import check_shown, clone
 from tests.unit.test_catalog_costs import counted
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Entity, External, Namespace
-from turnstile.catalog.core.iceberg_entities import IcebergTable, IcebergView
+from turnstile.catalog.core.entities import Entity, External, IcebergTable, IcebergView, Namespace
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import NotFound
 

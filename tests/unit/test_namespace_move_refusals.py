@@ -9,8 +9,8 @@ import pytest
 from tests.unit.catalog_kit import create, fresh, head_of, refused, set_state
 from tests.unit.test_namespace_move import EVENTS, put, sales
 from turnstile.catalog.core.entities import External
-from turnstile.catalog.move import AT_ONCE
 from turnstile.catalog.namespaces import MAX_LEVELS
+from turnstile.catalog.rename import AT_ONCE
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fakes.storage import FakeClock
+from turnstile.store.cache import ObjCache
 from turnstile.store.core.obj_types import TYPES, Caching
-from turnstile.store.obj_cache import ObjCache
 from turnstile.store.ports import Obj
 
 LIMIT = 20_000

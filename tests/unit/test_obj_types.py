@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.catalog_kit import create, fresh
 from turnstile.catalog.core.entities import Entity
-from turnstile.coordination.core.updateable import check_name
-from turnstile.gc.collect import _LOOKERS
-from turnstile.gc.core_gc_plan import KINDS
+from turnstile.coordination.core.rows import check_name
+from turnstile.gc.collector import _LOOKERS
+from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.obj_types import (
     COMMIT,

@@ -21,8 +21,8 @@ from turnstile.catalog.query.core.query import (
     Query,
     Some,
     Step,
+    to_text,
 )  # fmt: skip
-from turnstile.catalog.query.core.text import to_text
 from turnstile.store.core.errors import InvalidRequest
 
 # -- queries at random --------------------------------------------------------------------------------------------

@@ -9,13 +9,12 @@ from tests.fakes.heads import recount
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.content import content_of
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.head import KEEP_PUBLISHED
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.head import KEEP_PUBLISHED, positioned
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher, TableUnread
 from turnstile.store.core.errors import NotFound, StorageFault
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 
 @pytest.fixture

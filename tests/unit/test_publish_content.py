@@ -10,13 +10,12 @@ from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.commits import Commits
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.head import Entry, cost, digest_of
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.head import Entry, cost, digest_of, positioned
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 
 def test_the_transaction_of_anything_but_a_commit_is_nobodys() -> None:

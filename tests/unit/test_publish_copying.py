@@ -12,7 +12,7 @@ from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 Hook = Callable[[str], None]
 

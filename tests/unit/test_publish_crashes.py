@@ -11,13 +11,13 @@ from tests.fakes import delta
 from tests.fakes.heads import recount
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at
-from turnstile.delta.core.decision import Ratified
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.head import positioned
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.faults import POINTS, faults_from, no_faults
 
 PUBLISH_POINTS = [point for point in POINTS if point.startswith("publish.")]

@@ -7,11 +7,11 @@ import pytest
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.content import ContentMissing
-from turnstile.delta.core.positions import positioned
+from turnstile.delta.core.head import positioned
 from turnstile.delta.materialise import Materialised, materialise
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.paths import staged_path
+from turnstile.store.core.locations import staged_path
 
 
 @pytest.mark.parametrize("workers", [1, 8])

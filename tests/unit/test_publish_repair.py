@@ -9,7 +9,7 @@ from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
 from turnstile.store.core.errors import NotFound, StorageFault
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 
 
 def repairer(table: Table) -> Repairer:

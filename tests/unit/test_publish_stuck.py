@@ -7,7 +7,7 @@ import pytest
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import TABLE, Table
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.stuck import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.publish import Publisher
 from turnstile.store.ports import Accepted, Rejected
 

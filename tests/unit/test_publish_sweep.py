@@ -7,10 +7,9 @@ import pytest
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import Table, table_id
 from turnstile.delta.publish import Publisher
-from turnstile.delta.publish_many import StoreUnreachable, publish_hinted, publish_tables
-from turnstile.delta.sweep import Sweeper
+from turnstile.delta.sweep import StoreUnreachable, Sweeper, publish_hinted, publish_tables
 from turnstile.store.core.errors import Throttled
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 LATER = 10_000_000
 

@@ -14,18 +14,18 @@ from tests.fakes.world import fake_world
 from tests.unit.catalog_faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.unit.publish_kit import TABLE, Killed, Table, kill_at
 from tests.unit.recover_kit import adopted, diagnosis, publish, repair, restored, with_metadata
-from turnstile.delta.core.decision import Ratified, Refused
+from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.head import ROWS_UNREAD
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import Snapshots
-from turnstile.delta.outcome import Outcomes
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.recover import AT_ONCE, Recoverer
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.errors import OutcomeUnknown
-from turnstile.store.core.paths import published_path, staged_path
+from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.faults import POINTS
 
 

@@ -12,12 +12,12 @@ from tests.fakes.refs import clone
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import TABLE, Table
 from tests.unit.recover_kit import adopted, diagnosis, publish, repair, restored, with_metadata
-from turnstile.delta.core.decision import Ratified
+from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.fakes.racing import before_next_write
 from tests.fakes.refs import holds
 from tests.fakes.world import fake_world
-from turnstile.access.core.access import Access, Grant, GrantChange, Privilege
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.coordination.core.ref_rights import (
     MAX_NAMES,
     OWN,

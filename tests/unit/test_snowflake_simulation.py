@@ -15,10 +15,10 @@ import pytest
 
 from tests.unit.ids_kit import START, Sandbox, Universe
 from turnstile.coordination import ids as ids_module
-from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.core.snowflake import NODES, Issuer, parts_of, random_id
 from turnstile.coordination.ids import MARGIN_MS, ClaimedIds, SnowflakeIds
-from turnstile.coordination.leases import Held, Leases
+from turnstile.coordination.tasks import Held, Leases
 from turnstile.store.core.errors import StateConflict
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.losing_kit import Losing
-from turnstile.coordination.core.task import Task, begun, pack, unpack
-from turnstile.coordination.core.updateable import MAX_PAYLOAD
+from turnstile.coordination.core.rows import MAX_PAYLOAD, Task, begun, pack, unpack
 from turnstile.coordination.tasks import Busy, Running, Tasks
 from turnstile.coordination.updateables import Moved, Updateable, Updateables
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge

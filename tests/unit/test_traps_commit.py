@@ -10,14 +10,13 @@ from tests.fakes import delta
 from tests.fakes.heads import named, recount
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import Table
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
-from turnstile.delta.core.floor import FORGOTTEN_AT_ONCE
+from turnstile.delta.commits import inline_contents
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS
-from turnstile.delta.core.ratify import named_change
+from turnstile.delta.core.ratify_writes import FORGOTTEN_AT_ONCE, named_change
 from turnstile.delta.limits import Limits
 from turnstile.delta.publish import STEP, Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
-from turnstile.delta.winners import inline_contents
 from turnstile.store.core.errors import InvalidCommit, NotFound
 
 DAY = 86_400_000

@@ -13,16 +13,14 @@ from tests.fakes.world import fake_world
 from tests.unit.gc_kit import check_reachable, collect, days
 from tests.unit.publish_kit import Table, table_id
 from turnstile.delta.content import ContentMissing, content_of
-from turnstile.delta.copying import publish_version
-from turnstile.delta.core.decision import Conflict, Ratified
-from turnstile.delta.core.floor import raise_floor
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import positioned
-from turnstile.delta.publish import Publisher
+from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.delta.publish import Publisher, publish_version
 from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
-from turnstile.store.core.paths import LOG, published_path, staged_path
+from turnstile.store.core.locations import LOG, published_path, staged_path
 
 
 @pytest.fixture

@@ -12,11 +12,10 @@ from tests.fakes.heads import floored
 from tests.fakes.world import FakeWorld, fake_world
 from tests.unit.publish_kit import Table
 from turnstile.adapters.dynamo.calls import Patience
-from turnstile.adapters.dynamo.models import TableRow
+from turnstile.adapters.dynamo.models import TableRow, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.dynamo.rows import to_item
-from turnstile.delta.core.decision import Conflict, Ratified
-from turnstile.delta.outcome import Outcomes
+from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, Throttled

@@ -17,21 +17,20 @@ from tests.fakes.heads import floored
 from tests.fakes.world import fake_world
 from tests.unit.publish_kit import Table
 from tests.unit.test_traps_replay import inline
-from turnstile.catalog.core.gc_rows import mark_purging
+from turnstile.catalog.core.rows import mark_purging
 from turnstile.catalog.core.table_heads import drop_head, leave_head, restore_head
-from turnstile.catalog.describing import Describer
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.catalog.describe import Describer
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import ROW_BUDGET
 from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.core.stuck import mark_stuck
+from turnstile.delta.core.state_writes import mark_stuck
+from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import Snapshots
-from turnstile.delta.outcome import Outcomes
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Change, Write
-from turnstile.store.ports import Accepted, Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import Accepted, Rejected, World
 
 Happens = Callable[[Table], object]
 

@@ -16,8 +16,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import NOBODY, Access
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import NOBODY, Access, Principal
 from turnstile.access.core.rules import (
     METASTORE_RULES,
     TABLE_RULES,
@@ -33,15 +32,14 @@ from turnstile.access.core.rules import (
     see_table,
 )
 from turnstile.catalog.catalogs import REALM_TREE
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Catalog, Entity, id_of
-from turnstile.catalog.core.iceberg_entities import KINDS
+from turnstile.catalog.core.entities import KINDS, NAMESPACE, TABLE, Catalog, Entity, id_of
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core_snapshots import Snapshot
+from turnstile.catalog.history.core import Snapshot
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import PermissionDenied
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 class Target(msgspec.Struct, frozen=True):

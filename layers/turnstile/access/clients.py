@@ -1,22 +1,59 @@
-"""Registered clients: services that get access tokens for an id and a secret (OAuth 2.0 client credentials).
+"""Hashes of client secrets: scrypt with a salt, the parameters beside the hash so that they can be raised later.
 
-A secret is shown once, when it is made. Who may manage clients is the caller's to judge (I12).
+    scrypt$<log2 n>$<r>$<p>$<salt>$<hash>        salt and hash in hex
+
+The secrets are 256 random bits, which nobody guesses however fast the hash is: the moderate cost keeps the token
+endpoint, which strangers may call, from being a way to use up processor time and memory.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import re
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from turnstile.access.core.client_rows import Client, delete_client, new_client, rotate_secret
-from turnstile.access.core.principal import CLIENT_PREFIX, Principal, reserved
-from turnstile.access.hashing import SALT_BYTES, hashed, matches
+from turnstile.access.core.grants import CLIENT_PREFIX, Principal, reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import Rejected, World
+
+LOG_N: Final = 12
+R: Final = 8
+P: Final = 1
+"""4 MiB, some 20 ms."""
+
+SALT_BYTES: Final = 16
+_LENGTH: Final = 32
+
+
+def hashed(secret: str, salt: bytes) -> str:
+    """The hash to keep. ``salt`` is random and of ``SALT_BYTES``."""
+    return f"scrypt${LOG_N}${R}${P}${salt.hex()}${_scrypt(secret, salt, LOG_N, R, P).hex()}"
+
+
+def matches(secret: str, kept: str) -> bool:
+    """Whether ``kept`` is the hash of ``secret``; in a time that depends on neither."""
+    _, log_n, r, p, salt, expected = kept.split("$")
+    given = _scrypt(secret, bytes.fromhex(salt), int(log_n), int(r), int(p))
+    return hmac.compare_digest(given, bytes.fromhex(expected))
+
+
+def _scrypt(secret: str, salt: bytes, log_n: int, r: int, p: int) -> bytes:
+    n = 1 << log_n
+    return hashlib.scrypt(
+        secret.encode(errors="surrogatepass"), salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=_LENGTH
+    )
+
+
+# -- clients ----------------------------------------------------------------------------------------------------------
+# Registered clients: services that get access tokens for an id and a secret (OAuth 2.0 client credentials).
+#
+# A secret is shown once, when it is made. Who may manage clients is the caller's to judge (I12).
+
 
 SECRET_BYTES: Final = 32
 MAX_NAME: Final = 255

@@ -7,16 +7,15 @@ refusal says nothing about what is there. The catalog's past is its owner's busi
 from __future__ import annotations
 
 from turnstile.access.authorizer import AccessControl, Target, allowed
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Principal
 from turnstile.access.core.rules import create_schema, create_table, edit_catalog, permitted, read_schema, read_table
-from turnstile.catalog.core.clone_holds import Held
-from turnstile.catalog.core.entities import NAMESPACE
-from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE
+from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE
+from turnstile.catalog.core.location_rows import Held
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import PermissionDenied
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 class CloneRights:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from turnstile.access.authorizer import METASTORE, TABLES, AccessControl, Target, access_of, allowed
-from turnstile.access.core.access import Access, Grant, GrantChange, Securable, changed
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Securable, changed
 from turnstile.access.core.rules import Rule, edit_catalog, edit_schema, edit_table, nobody, permitted
 from turnstile.catalog.change import Edit, View
 from turnstile.catalog.core.entities import Catalog
-from turnstile.catalog.history.core_snapshots import Snapshot
+from turnstile.catalog.history.core import Snapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 

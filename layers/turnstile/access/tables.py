@@ -19,14 +19,14 @@ from typing import Final
 import msgspec
 
 from turnstile.access.authorizer import AccessControl, Target
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Principal
 from turnstile.access.core.rules import Chain, Rule, permitted
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
+from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, PermissionDenied
-from turnstile.store.lru import Lru
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 STALE_MS: Final = 5_000
 """How long a HEAD that was read once says what may be done with tables by uuid, in ms."""

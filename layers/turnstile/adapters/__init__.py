@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from turnstile.adapters.clock import SystemClock
-from turnstile.adapters.ids import RandomIds
-from turnstile.adapters.opening import open_world
-from turnstile.adapters.storages import FileStorages
+from turnstile.adapters.opening import FileStorages, open_world
+from turnstile.adapters.system import RandomIds, SystemClock
 
 __all__ = ["FileStorages", "RandomIds", "SystemClock", "open_world"]

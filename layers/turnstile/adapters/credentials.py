@@ -217,7 +217,7 @@ def open_vendor(
     """The vendor that a deployment's settings ask for: a role, whose sessions may use the KMS ``key``, or static keys, or
     neither."""
     if role:
-        from turnstile.adapters.clients import sts
+        from turnstile.adapters.opening import sts
 
         return FileVendor(StsVendor(sts(endpoint_url).assume_role, role, clock, ids, key=key))
     return FileVendor(StaticVendor(keys, clock) if keys is not None else None)

@@ -1,15 +1,148 @@
-"""One world per sandbox: clients are built once and shared by everything that runs in it."""
+"""AWS clients, built once per process.
+
+Time limits grow outwards: these clients < function < gateway < HTTP client. The clients' own retries are off, because
+``calls.py`` and ``storage_s3.py`` retry themselves, count every request, and know which faults may have had effect.
+"""
 
 from __future__ import annotations
 
-from turnstile.adapters.clients import dynamodb
-from turnstile.adapters.clock import SystemClock
+import os
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import botocore.session
+from botocore.config import Config
+
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.ids import RandomIds
-from turnstile.adapters.storages import FileStorages
+from turnstile.adapters.files import FileStorage
+from turnstile.adapters.system import RandomIds, SystemClock
+from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.keys import Space
-from turnstile.store.world import World
+from turnstile.store.ports import LogStorage, World
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+CONNECT_SECONDS = 1.0
+DYNAMODB_READ_SECONDS = 3.0
+S3_READ_SECONDS = 3.0
+CONNECTIONS = 32
+
+_DEFAULT_REGION = "us-east-1"  # emulators serve any; on AWS the function's environment names it
+
+
+def _create(service: str, endpoint_url: str | None, config: Config) -> Any:
+    session = botocore.session.get_session()
+    region = session.get_config_variable("region") or _DEFAULT_REGION
+    return session.create_client(service, region, endpoint_url=endpoint_url, config=config)
+
+
+@cache
+def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
+    """The DynamoDB client for ``endpoint_url`` (None: AWS, or AWS_ENDPOINT_URL)."""
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=DYNAMODB_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=CONNECTIONS,
+        parameter_validation=False,  # the models serialise; validation would walk every row again
+        tcp_keepalive=True,
+    )
+    return cast("DynamoDBClient", _create("dynamodb", endpoint_url, config))
+
+
+@cache
+def s3(endpoint_url: str | None) -> S3Client:
+    """The S3 client; emulators are addressed by path, since bucket host names do not resolve there."""
+    emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=S3_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 1},
+        max_pool_connections=CONNECTIONS,
+        s3={"addressing_style": "path" if emulator else "auto"},
+        tcp_keepalive=True,
+    )
+    return cast("S3Client", _create("s3", endpoint_url, config))
+
+
+@cache
+def sts(endpoint_url: str | None) -> Any:
+    """The STS client, which asks the region's own endpoint."""
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=S3_READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": 2},
+    )
+    return _create("sts", endpoint_url, config)
+
+
+# -- storages ---------------------------------------------------------------------------------------------------------
+# Which storage serves a table's location.
+
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+
+
+class FileStorages:
+    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same).
+
+    Paths are taken as they are: percent signs are not decoded, as Hadoop's ``Path`` does not.
+
+    Args:
+        endpoint_url: of the S3 service; None is AWS, or what AWS_ENDPOINT_URL says.
+    """
+
+    def __init__(self, endpoint_url: str | None = None) -> None:
+        self._endpoint_url = endpoint_url
+
+    def open(self, location: str) -> LogStorage:
+        """Storage below ``location``.
+
+        Raises:
+            InvalidRequest: a scheme that is not served, or a location that is not absolute.
+        """
+        match = _SCHEME.fullmatch(location)
+        scheme, rest = (match[1].lower(), match[2]) if match else ("", location)
+        if scheme == "file":
+            return FileStorage(_local_path(location, rest))
+        if scheme in _S3_SCHEMES:
+            from turnstile.adapters.opening import s3
+            from turnstile.adapters.s3 import S3Storage
+
+            bucket, prefix = _bucket_and_prefix(location, rest)
+            return S3Storage(s3(self._endpoint_url), bucket, prefix)
+        raise InvalidRequest(
+            f"storage of {location!r} is not served", field="location", remedy="use s3://bucket/prefix or file:///path"
+        )
+
+
+def _local_path(location: str, rest: str) -> str:
+    if rest.startswith("//"):
+        host, _, path = rest[2:].partition("/")
+        if host not in ("", "localhost"):
+            raise InvalidRequest(f"{location!r} names another host", field="location", remedy="use file:///path")
+        rest = "/" + path
+    path = "/" + rest.strip("/")
+    if not rest.startswith("/") or path == "/" or any(segment in (".", "..") for segment in path.split("/")):
+        raise InvalidRequest(f"{location!r} is not an absolute path", field="location", remedy="use file:///path")
+    return path
+
+
+def _bucket_and_prefix(location: str, rest: str) -> tuple[str, str]:
+    bucket, _, prefix = rest.removeprefix("//").partition("/")
+    prefix = prefix.strip("/")
+    if not rest.startswith("//") or not bucket or any(segment in (".", "..") for segment in prefix.split("/")):
+        raise InvalidRequest(f"{location!r} is not s3://bucket/prefix", field="location")
+    return bucket, prefix
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+# One world per sandbox: clients are built once and shared by everything that runs in it.
 
 
 def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:

@@ -12,22 +12,21 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import NOBODY, Access
+from turnstile.access.core.grants import NOBODY, Access
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.catalog_rows import drop_catalog, new_catalog
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog, encode
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of
+from turnstile.catalog.core.rows import drop_catalog, new_catalog
 from turnstile.catalog.core.tree import CatalogCommit, Tree
-from turnstile.catalog.drop_namespace import NamespaceDropper
+from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.namespaces import MAX_BYTES
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
-from turnstile.store.ports import Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import Rejected, World
 
 REALM_TREE: Final = "."
 

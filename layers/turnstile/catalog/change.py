@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import External, Table, encode
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
@@ -24,7 +24,7 @@ from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict,
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Clause, Equals, Erase, Insert, Row, new_row
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 MAX_BYTES: Final = 262_144
 """Bytes of an external table with its columns and properties; one obj holds it."""

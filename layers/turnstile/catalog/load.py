@@ -30,7 +30,7 @@ from turnstile.store.core.errors import NotFound, UnsupportedTable
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.obj_types import METADATA
 from turnstile.store.core.writes import Row
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import Entity, Namespace, encode
 from turnstile.catalog.core.merging import Merge, merged
 from turnstile.catalog.core.paths import Path, dotted
@@ -17,7 +17,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, TooLarge
 from turnstile.store.core.names import check_identifier
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 MAX_LEVELS: Final = 10
 MAX_BYTES: Final = 32_768

@@ -12,16 +12,15 @@ from typing import TypeVar
 
 import msgspec
 
-from turnstile.catalog.backoff import Pause, no_pause
 from turnstile.catalog.change import ChangeFunction, Edit, Judge, View
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.request_rows import DONE, Remembered, remember
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.retry import Pause, no_pause
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import Rejected
-from turnstile.store.world import World
+from turnstile.store.ports import Rejected, World
 
 T = TypeVar("T")
 

@@ -6,21 +6,24 @@ Uuid, location and commits stay what they are. A cached mapping of the old name 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.entities import Table
-from turnstile.catalog.core.paths import Path, dotted, key_of
-from turnstile.catalog.core.table_heads import rename_head
-from turnstile.catalog.heads import not_active
-from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.commit import Committer
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Namespace, Table
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, dotted, is_below, key_of, path_of
+from turnstile.catalog.core.table_heads import DROPPED, rename_head
+from turnstile.catalog.describe import not_active
+from turnstile.catalog.namespaces import MAX_LEVELS, Alter, NamedNamespace, check_path, require_free
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 class Renamer:
@@ -87,3 +90,163 @@ class Renamer:
 
         tree = self._committer.commit(catalog, change, judge=judge)
         return (*View(tree, self._reader.store).written(target), new_name)
+
+
+# -- move -------------------------------------------------------------------------------------------------------------
+# Renaming a namespace, or moving it below another one, with everything in it: one swap of the catalog's HEAD (I9).
+#
+#     namespace                  a new entity, since it says its name; uuid, rights and properties stay
+#     everything below it        the same entities under other names: index entries move, no obj is written
+#     HEADs of Delta tables      their full names, in the same transaction; so only so many of them at once
+#     tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and views
+#
+# What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer tree:
+# nothing is left behind under the old name. Files stay where they are; a location says where a table was made, not what it
+# is called.
+
+
+AT_ONCE: Final = 90
+"""Delta tables with a HEAD that move with a namespace: one transaction holds at most 100 rows."""
+
+_BATCH: Final = 100
+
+_Entries = Mapping[str, IndexEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """From one full name to another; ``recased`` when they differ in case at most, so that no key changes."""
+
+    source: Path
+    target: Path
+
+    @property
+    def recased(self) -> bool:
+        return key_of(self.source) == key_of(self.target)
+
+    def key(self, key: str) -> str:
+        """The key that ``key``, below the source, has afterwards."""
+        return key_of(self.target) + key[len(key_of(self.source)) :]
+
+
+class NamespaceMover:
+    """Renames and moves namespaces within a catalog. From one catalog to another nothing can move: objs, and what HEADs
+    and locations say of their catalog, belong to one."""
+
+    def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+
+    def rename(
+        self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
+    ) -> NamedNamespace:
+        """Give the namespace ``path`` another name, and return it. Three requests when warm, and one for each hundred
+        Delta tables and nested namespaces in it that this sandbox has not seen.
+
+        Args:
+            parent: the namespace to move it to, the empty path for the catalog's top; None: it stays where it is.
+            alter: what else changes of it, in the same swap.
+
+        Raises:
+            InvalidRequest: not a name; into itself or below itself; something would have more than ``MAX_LEVELS`` levels.
+            NotFound: no such catalog or namespace, or none to move to.
+            AlreadyExists: the new name is taken (a change of case only is allowed).
+            StateConflict: ``TableNotActive``: a table in it is leaving, stuck or recovering.
+            TooLarge: more than ``AT_ONCE`` Delta tables that are coordinated here.
+        """
+        check_path(path)
+        check_identifier(new_name, "name")
+        parent = path[:-1] if parent is None else parent
+        move = _Move(path, check_path((*parent, new_name)))
+        _refuse_itself(catalog, path, parent)
+        now = self._world.clock.now_ms()
+
+        def change(view: View) -> Edit | None:
+            old = view.entity(view.tree.namespace(path).obj)
+            assert isinstance(old, Namespace)
+            new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
+            if move.recased and new == old:
+                return None
+            full = dotted(view.tree.catalog, *view.written(parent), new_name)  # or says which level is missing
+            if not move.recased:
+                require_free(view, move.target, "name")
+            inside = dict(view.tree.subtree(path))
+            _require_levels(inside, move)
+            heads = {} if move.recased and new.name == old.name else _heads(view, inside, full, path)
+            return Edit(
+                f"rename namespace {dotted(*path)} to {dotted(*move.target)}",
+                put={move.target: msgspec.structs.replace(new, updated=now)},
+                entries={} if move.recased else {move.key(key): entry for key, entry in inside.items()},
+                remove=() if move.recased else (path, *map(path_of, inside)),
+                writes=tuple(rename_head(self._world.space.table(id), name, now) for id, name in heads.items()),
+            )
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            for found in failed.values():
+                if found is not None and found["state"] != DROPPED:
+                    raise not_active(found["name"], found)
+            # What was dropped, the next tree does not have.
+
+        view = View(self._committer.commit(catalog, change, judge=judge), self._reader.store)
+        moved = view.entity(view.tree.namespace(move.target).obj)
+        assert isinstance(moved, Namespace)
+        return NamedNamespace(view.written(move.target), moved)
+
+
+def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
+    """Raises InvalidRequest when ``parent`` is the namespace ``path`` or lies below it."""
+    source, target = key_of(path), key_of(parent)
+    if target == source or is_below(target, source):
+        raise InvalidRequest(
+            f"namespace '{dotted(catalog, *path)}' cannot move to '{dotted(catalog, *parent)}': into itself or below",
+            field="namespace",
+            remedy="name a namespace that is not below it",
+        )
+
+
+def _require_levels(inside: _Entries, move: _Move) -> None:
+    """Raises InvalidRequest when a namespace below would be nested too deeply."""
+    below = [path_of(key) for key, entry in inside.items() if entry.kind == NAMESPACE]
+    depth = max((len(path) for path in below), default=0) - len(move.source) + len(move.target)
+    if depth > MAX_LEVELS:
+        raise InvalidRequest(
+            f"what is in namespace '{dotted(*move.source)}' would have {depth} levels",
+            field="namespace",
+            remedy=f"move it where at most {MAX_LEVELS} levels come together",
+        )
+
+
+def _heads(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
+    """The full names that Delta tables with a HEAD will have, by uuid, when the namespace ``path`` is called ``full``.
+
+    Raises:
+        TooLarge: they do not fit one transaction.
+    """
+    tables = _coordinated(view, inside, path)
+    above = {key_of(path_of(key)[:end]) for key in tables for end in range(len(path) + 1, len(path_of(key)))}
+    spelled = view.entities([inside[key].obj for key in above])
+    found: dict[str, str] = {}
+    for key, table in tables.items():
+        levels = [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
+        found[table.table_id] = dotted(full, *(spelled[obj].name for obj in levels), table.name)
+    return found
+
+
+def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
+    """The tables that have a HEAD, by key; of too many no more are read than it takes to know."""
+    entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
+    found: dict[str, Table] = {}
+    for at in range(0, len(entries), _BATCH):
+        some = entries[at : at + _BATCH]
+        entities = view.entities([obj for _, obj in some])
+        for key, obj in some:
+            table = entities[obj]
+            if isinstance(table, Table) and table.external is None:
+                found[key] = table
+        if len(found) > AT_ONCE:
+            raise TooLarge(
+                f"more than {AT_ONCE} Delta tables in namespace '{dotted(view.tree.catalog, *path)}' would move",
+                field="namespace",
+                remedy="create the new namespace, and rename the tables into it one by one",
+                limit=AT_ONCE,
+            )
+    return found

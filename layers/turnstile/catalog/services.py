@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from turnstile.catalog.backoff import Pause, no_pause
 from turnstile.catalog.catalogs import Catalogs
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.drop import Dropper
-from turnstile.catalog.drop_namespace import NamespaceDropper
-from turnstile.catalog.entries import Entries
+from turnstile.catalog.commit import Committer
+from turnstile.catalog.create import Registrar, Staging
+from turnstile.catalog.drop import Dropper, NamespaceDropper
 from turnstile.catalog.external import Externals
-from turnstile.catalog.history.history import History
+from turnstile.catalog.history.log import History
 from turnstile.catalog.history.moments import Moments
 from turnstile.catalog.history.reset import Resetter
 from turnstile.catalog.history.snapshots import CatalogSnapshots
-from turnstile.catalog.listing import Listings
-from turnstile.catalog.move import NamespaceMover
+from turnstile.catalog.listing import Entries, Listings
+from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader, Watch
-from turnstile.catalog.register import Registrar
-from turnstile.catalog.rename import Renamer
-from turnstile.catalog.staging import Staging
+from turnstile.catalog.rename import NamespaceMover, Renamer
+from turnstile.catalog.retry import Pause, no_pause
 from turnstile.catalog.store import CatalogStore
-from turnstile.catalog.zones import Zones
 from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import Snapshots
 from turnstile.delta.publish import Publisher
-from turnstile.store.world import World
+from turnstile.store.core.errors import AlreadyExists
+from turnstile.store.core.names import check_namespace
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +130,23 @@ def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -
         namespace_dropper=namespace_dropper,
         namespace_mover=NamespaceMover(world, reader, committer),
     )
+
+
+# -- bootstrap --------------------------------------------------------------------------------------------------------
+# What a stack has from the start: a catalog with a namespace, and its lake root claimed.
+
+
+def ensure(world: World, catalog: str = "main", namespace: str = "default", *, lake_root: str = "") -> None:
+    """Create what is missing; harmless to repeat, also by several at once.
+
+    Args:
+        namespace: dotted.
+        lake_root: location of managed tables to claim; empty leaves that to the first staging table.
+    """
+    services = build(world, lake_root=lake_root)
+    if lake_root:
+        services.zones.ensure(lake_root)
+    with suppress(AlreadyExists):
+        services.catalogs.create(catalog)
+    with suppress(AlreadyExists):
+        services.namespaces.create(catalog, check_namespace(namespace))

@@ -10,13 +10,12 @@ from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
-from turnstile.catalog.turns import Line
+from turnstile.catalog.retry import Line
+from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.names import is_commit_id
 from turnstile.store.core.obj_types import COMMIT, ENTITY_PREFIX, SEGMENT
-from turnstile.store.lru import Lru
-from turnstile.store.ports import Obj
-from turnstile.store.world import World
+from turnstile.store.ports import Obj, World
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
 _SEGMENTS_BYTES: Final = 64 * 1024 * 1024

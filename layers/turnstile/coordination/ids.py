@@ -10,12 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from turnstile.coordination.core.lease import Lease
+from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.core.snowflake import NODES, RANDOM_BITS, Issuer, random_id
-from turnstile.coordination.leases import Leases
+from turnstile.coordination.tasks import Leases
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
-from turnstile.store.ports import Clock, Ids
-from turnstile.store.world import World
+from turnstile.store.ports import Clock, Ids, World
 
 TERM_MS: Final = 60_000
 MARGIN_MS: Final = 5_000

@@ -13,8 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.access.core.access import Access, GrantChange, owner_for
-from turnstile.access.core.principal import OPERATOR, Principal
+from turnstile.access.core.grants import OPERATOR, Access, GrantChange, Principal, owner_for
 from turnstile.coordination.core import named_ref
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
 from turnstile.coordination.core.ref_rights import (
@@ -30,8 +29,7 @@ from turnstile.coordination.core.ref_rights import (
 )
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Clause, Write
-from turnstile.store.ports import Accepted
-from turnstile.store.world import World
+from turnstile.store.ports import Accepted, World
 
 _ROUNDS: Final = 8
 

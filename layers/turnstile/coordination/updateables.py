@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.coordination.core import updateable as plans
-from turnstile.coordination.core.updateable import check_name, check_payload
+from turnstile.coordination.core import rows as plans
+from turnstile.coordination.core.rows import check_name, check_payload
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import Accepted
-from turnstile.store.world import World
+from turnstile.store.ports import Accepted, World
 
 
 class Updateable(msgspec.Struct, frozen=True):

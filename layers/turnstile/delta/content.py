@@ -1,26 +1,37 @@
-"""The ratified bytes of a commit, wherever they are kept (I2, I4).
-
-    staged, not yet published      the staged file, whole, if its bytes are those that were judged
-    inline in the row              the entry's bytes, made final for their position
-    inline in an obj               the same, from the obj
-    published                      ``_delta_log/<v>.json``
-
-When the place a commit should be in has lost it, the published file counts if it carries the same transaction: an
-engine may have published by itself and cleaned up behind itself.
-"""
+"""How inline content is packed for the row or an obj."""
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 
-from turnstile.delta.core.head import TableHead, digest_of
-from turnstile.delta.core.positions import Positioned
-from turnstile.delta.core.ticket import final_bytes
-from turnstile.delta.packing import unpack
+from turnstile.delta.core.head import Positioned, TableHead, digest_of, final_bytes
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.paths import published_path, staged_path
-from turnstile.store.ports import LogStorage
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.ports import LogStorage, World
+
+
+def pack(content: bytes) -> bytes:
+    """Compressed content."""
+    return zlib.compress(content, 6)
+
+
+def unpack(packed: bytes) -> bytes:
+    """The content that ``pack`` was given."""
+    return zlib.decompress(packed)
+
+
+# -- content ----------------------------------------------------------------------------------------------------------
+# The ratified bytes of a commit, wherever they are kept (I2, I4).
+#
+#     staged, not yet published      the staged file, whole, if its bytes are those that were judged
+#     inline in the row              the entry's bytes, made final for their position
+#     inline in an obj               the same, from the obj
+#     published                      ``_delta_log/<v>.json``
+#
+# When the place a commit should be in has lost it, the published file counts if it carries the same transaction: an
+# engine may have published by itself and cleaned up behind itself.
 
 
 class ContentMissing(StorageFault):

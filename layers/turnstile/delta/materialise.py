@@ -15,13 +15,11 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from turnstile.delta.content import content_of
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import Positioned
+from turnstile.delta.core.head import Positioned, TableHead
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.paths import staged_path
+from turnstile.store.core.locations import staged_path
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import LogStorage
-from turnstile.store.world import World
+from turnstile.store.ports import LogStorage, World
 
 _LOOKS = 3
 

@@ -7,8 +7,11 @@ from collections.abc import Collection
 
 import msgspec
 
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.core.metadata_size import check_shown
+from turnstile.delta.core.content import Content
+from turnstile.delta.core.decide import Proposal
+from turnstile.delta.core.head import ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, TableHead
+from turnstile.delta.core.metadata import MetadataSnapshot, apply, check_shown
+from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.keys import Space, metadata_obj
 from turnstile.store.core.obj_types import METADATA
@@ -70,3 +73,50 @@ class Snapshots:
         self._cache[(catalog, id)] = snapshot
         while len(self._cache) > _CACHED:
             self._cache.popitem(last=False)
+
+
+# -- effects ----------------------------------------------------------------------------------------------------------
+# What a commit does to a table's metadata: the snapshot after it, and the mark of the row ids it may have assigned.
+
+
+def with_effects(
+    snapshots: Snapshots,
+    head: TableHead,
+    proposal: Proposal,
+    content: Content,
+    *,
+    request: CommitRequest,
+    now_ms: int,
+) -> Proposal:
+    """The proposal of ``request``, with the snapshot that its commit makes written and the one it was made from asserted.
+
+    Args:
+        head: the HEAD that the commit is to extend; its snapshot is the one before.
+        now_ms: server clock (ms), when the snapshot is written.
+
+    Raises:
+        TurnstileError: what ``request.describe`` raises; nothing was written then.
+    """
+    if not content.changes_metadata and not request.always:  # not read whole: it may have assigned any row ids
+        unread = not content.whole and head.row_hwm is not None and content.hwm is None
+        return _with_mark(proposal, ROWS_UNREAD) if unread else proposal
+    version = request.version or 0
+    before = snapshots.get(head.catalog, head.metadata)
+    if request.describe is None:
+        after = apply(before, content, version)
+    else:
+        after = request.describe(head.metadata, before, content, version)
+    metadata = snapshots.put(head.catalog, head.table_id, after, now_ms)
+    if not after.row_tracking:
+        proposal = _with_mark(proposal, ROWS_KEPT if head.row_hwm is None else ROWS_OFF)
+    elif proposal.entry.hwm == ROWS_KEPT and (head.row_hwm is None or not content.whole):
+        proposal = _with_mark(proposal, -1 if content.whole else ROWS_UNREAD)
+    return msgspec.structs.replace(
+        proposal,
+        metadata=metadata,
+        asserts=request.etag if request.etag is not None else head.metadata,
+    )
+
+
+def _with_mark(proposal: Proposal, hwm: int) -> Proposal:
+    return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(proposal.entry, hwm=hwm))

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from turnstile.delta.content import pack
 from turnstile.delta.core.content import Content
+from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
 from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.core.proposal import Proposal
-from turnstile.delta.packing import pack
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
 from turnstile.store.core.keys import app_key
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file

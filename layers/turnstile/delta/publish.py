@@ -1,34 +1,88 @@
-"""Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
-
-    1  read the HEAD                     consistent
-    2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
-    3  identity index                    everything that is about to leave the tail is remembered first (I3)
-    4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
-    5  stuck, or no longer               a version that can never be published stops the table, with a reason
-    6  recovering                        a restored HEAD adopts what is published after it (services/recover)
-
-A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
-Any number of publishers may work on a table at once; the same files win, and floor writes are judged by the row.
-"""
+"""Publishing one version: exactly the ratified bytes into ``_delta_log/<v>.json``, put-if-absent (I4)."""
 
 from __future__ import annotations
 
 import msgspec
 
-from turnstile.delta.content import ContentChanged, ContentMissing
-from turnstile.delta.copying import LogDiffers, publish_version
-from turnstile.delta.core.floor import evicted, raise_floor
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.recover import RECOVERING
-from turnstile.delta.core.stuck import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.content import ContentChanged, ContentMissing, content_of
+from turnstile.delta.core.head import Positioned, TableHead, positioned
+from turnstile.delta.core.ratify_writes import evicted, raise_floor
+from turnstile.delta.core.state_writes import RECOVERING, mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.limits import Limits
 from turnstile.delta.recover import Recoverer
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError
+from turnstile.store.core.locations import published_path
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import Accepted
-from turnstile.store.world import World
+from turnstile.store.ports import Accepted, World
+
+_TRIES = 3
+
+
+class LogDiffers(StorageFault):
+    """``_delta_log/<v>.json`` exists and is not the ratified commit. It is never overwritten. ``growing`` in
+    ``details`` says that it is a beginning of the ratified bytes, as if somebody were still writing it."""
+
+
+def publish_version(world: World, head: TableHead, place: Positioned, faults: Faults = no_faults) -> None:
+    """See to it that version ``place.version`` is in ``_delta_log``; every version before it must be.
+
+    An engine may have published it already: the same bytes are as good as our own.
+
+    Raises:
+        ContentMissing, ContentChanged: the ratified bytes are lost.
+        LogDiffers: the file holds something else.
+        StorageFault: storage did not answer; try again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            _publish(world, head, place, faults)
+        except LogDiffers as differs:
+            if not (differs.details["growing"] and tries_left):
+                raise
+        except (ContentMissing, StorageFault):
+            if not tries_left:
+                raise
+        else:
+            return
+
+
+def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
+    content = content_of(world, head, place)
+    faults("publish.fetched")
+    storage = world.storages.open(head.location)
+    path = published_path(place.version)
+    if storage.put_if_absent(path, content):
+        faults("publish.copied")
+        return
+    found = storage.read(path, limit=len(content) + 1)
+    if found is None:
+        raise StorageFault(f"{path} exists and cannot be read", remedy="try again", path=path)
+    if found[0] != content:
+        raise LogDiffers(
+            f"{path} holds {found[1].size} bytes that are not the ratified commit's {len(content)}",
+            remedy="somebody wrote it past the catalog: move the file away and run 'turnstile repair', "
+            "which publishes the ratified bytes",
+            version=place.version,
+            path=path,
+            growing=content.startswith(found[0]),
+        )
+    faults("publish.verified")
+
+
+# -- publish ----------------------------------------------------------------------------------------------------------
+# Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
+#
+#     1  read the HEAD                     consistent
+#     2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
+#     3  identity index                    everything that is about to leave the tail is remembered first (I3)
+#     4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
+#     5  stuck, or no longer               a version that can never be published stops the table, with a reason
+#     6  recovering                        a restored HEAD adopts what is published after it (services/recover)
+#
+# A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
+# Any number of publishers may work on a table at once; the same files win, and floor writes are judged by the row.
+
 
 STEP = 32
 """Versions between two floor writes; also bounds the floor write's expression, which names every evicted entry."""

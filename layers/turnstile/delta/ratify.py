@@ -18,17 +18,22 @@ import dataclasses
 import msgspec
 
 from turnstile.delta.core.content import Content, read_content
-from turnstile.delta.core.decide import decide, find_identity
-from turnstile.delta.core.decision import Conflict, Ratified, Recall, Refused, Spill
-from turnstile.delta.core.finality import excludes_earlier
-from turnstile.delta.core.head import INLINE_IN_ROW, TableHead, digest_of
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.proposal import Proposal
-from turnstile.delta.core.ratify import named_change, ticket_change
-from turnstile.delta.effects import with_effects
+from turnstile.delta.core.decide import (
+    Conflict,
+    Proposal,
+    Ratified,
+    Recall,
+    Refused,
+    Spill,
+    decide,
+    excludes_earlier,
+    find_identity,
+)
+from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of, positioned
+from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import Snapshots, with_effects
 from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name
 from turnstile.store.core.errors import (
     InvalidCommit,
@@ -40,11 +45,10 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.keys import inline_obj
+from turnstile.store.core.locations import staged_path
 from turnstile.store.core.obj_types import INLINE
-from turnstile.store.core.paths import staged_path
 from turnstile.store.core.writes import Change
-from turnstile.store.ports import Accepted, Obj
-from turnstile.store.world import World
+from turnstile.store.ports import Accepted, Obj, World
 
 
 class TimestampAhead(InvalidCommit):

@@ -11,17 +11,14 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from turnstile.delta.adoptable import NotAdoptable, Unknowns
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.recover import RECOVERING, may_recover
-from turnstile.delta.core.stuck import stuck_at
+from turnstile.delta.core.head import Positioned, TableHead, positioned
+from turnstile.delta.core.state_writes import RECOVERING, may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
-from turnstile.delta.recover import Recoverer
+from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.store.core.errors import NotFound, StorageFault
-from turnstile.store.core.paths import published_path, staged_path
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.ports import World
 
 Finding = Literal[
     "healthy", "behind", "missing", "changed", "differs", "ahead", "gap", "foreign", "unreadable", "not in use"

@@ -25,16 +25,13 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.catalog_rows import CatalogHead
-from turnstile.catalog.core.iceberg_entities import KINDS, IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import KINDS, IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.gc.core_bloom import BloomFilter
-from turnstile.gc.core_gc_plan import SETTLED_MS, Item, due
-from turnstile.gc.gc_fence import Fence
-from turnstile.gc.gc_files import NotNow, delete_all
-from turnstile.gc.gc_kinds import LOOKUP, Batch, Means, Trouble
-from turnstile.gc.gc_trees import KeptTrees
+from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
+from turnstile.gc.kinds import LOOKUP, Batch, Means, NotNow, Trouble, delete_all
+from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.batches import batched
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Stat

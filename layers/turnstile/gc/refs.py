@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
-from turnstile.gc.core_gc_plan import due
-from turnstile.gc.gc_files import NotNow
-from turnstile.gc.gc_kinds import Batch, Means, Trouble
+from turnstile.gc.core import due
+from turnstile.gc.kinds import Batch, Means, NotNow, Trouble
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected
 

@@ -13,12 +13,11 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.clone.clone_copies import Copy, Past, Wanted
+from turnstile.catalog.clone.copies import Copy, Past, Wanted
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.core.catalog_rows import new_staging
-from turnstile.catalog.core.entities import Entity
-from turnstile.catalog.core.iceberg_entities import ICEBERG_TABLE, ICEBERG_VIEW, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, Entity, IcebergTable, IcebergView
 from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata

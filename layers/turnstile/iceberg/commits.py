@@ -18,10 +18,9 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.access import Access, owner_for
+from turnstile.access.core.grants import Access, owner_for
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.core.entities import Entity
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u

@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Principal
 from turnstile.catalog.change import ChangeFunction, Judge, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.iceberg_entities import IcebergEntity
+from turnstile.catalog.commit import Committer
+from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.files import FileMissing, MetadataFiles
 from turnstile.iceberg.places import Places
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)

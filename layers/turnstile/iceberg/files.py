@@ -11,10 +11,10 @@ from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
+from turnstile.store.cache import Lru
 from turnstile.store.core.answer_size import told, within
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
 from turnstile.store.core.locations import normalise
-from turnstile.store.lru import Lru
 from turnstile.store.ports import Ids, LogStorage, Storages
 
 MAX_BYTES: Final = 5_500_000

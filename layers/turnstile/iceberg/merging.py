@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from turnstile.iceberg.core import avro
-from turnstile.iceberg.core import manifests as m
+from turnstile.iceberg.core import avro as m
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata

@@ -12,12 +12,12 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from turnstile.access.core.principal import Principal
-from turnstile.catalog.core.catalog_rows import OPEN, use_staging
-from turnstile.catalog.core.iceberg_entities import IcebergEntity
+from turnstile.access.core.grants import Principal
+from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, owner_row, release
 from turnstile.catalog.core.paths import Path, dotted, fold
-from turnstile.catalog.register import check_creator
+from turnstile.catalog.core.rows import OPEN, use_staging
+from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.iceberg.core.errors import CommitFailed, NotOffered

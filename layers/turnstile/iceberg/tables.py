@@ -7,19 +7,18 @@ from functools import partial
 
 import msgspec
 
-from turnstile.access.core.access import Access, owner_for
+from turnstile.access.core.grants import Access, owner_for
 from turnstile.catalog.change import Edit, View
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.core.iceberg_entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import requests
-from turnstile.iceberg.core.creating import new_table
-from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.draft import new_table
+from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.naming import levels, name
-from turnstile.iceberg.core.readable import check_foreign
 from turnstile.iceberg.places import Place, check_paths
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.writes import Row

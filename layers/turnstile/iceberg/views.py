@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.core.iceberg_entities import IcebergView
+from turnstile.catalog.core.entities import IcebergView
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import requests

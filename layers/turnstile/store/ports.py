@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import msgspec
 
+from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Row, Write
 
 
@@ -211,3 +213,20 @@ class Ids(Protocol):
 
     def obj_id(self) -> str:
         """A fresh, time-ordered id for an obj."""
+
+
+# -- world ------------------------------------------------------------------------------------------------------------
+# Everything a service needs of the outside, in one value: built once per sandbox by ``adapters.open_world``, or from
+# fakes by tests.
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Ports and the tenant's key space."""
+
+    refs: Refs
+    objs: Objs
+    storages: Storages
+    clock: Clock
+    ids: Ids
+    space: Space

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.staging import UUID_PROPERTY
+from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.protocols import released, upgraded
-from turnstile.delta.log_state import LogState
+from turnstile.delta.log import LogState
 
 ICT: Final = "delta.enableInCommitTimestamps"
 ICT_VERSION: Final = "delta.inCommitTimestampEnablementVersion"

@@ -24,16 +24,16 @@ from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.core.table_heads import DROPPED, EXPORTED, LEAVING, leave_head, left_head, stay_head
+from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
-from turnstile.catalog.heads import not_active
 from turnstile.catalog.reader import Found
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.metadata import MetadataSnapshot
 from turnstile.delta.core.protocols import released
-from turnstile.delta.log_state import read_commit
+from turnstile.delta.log import read_commit
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
-from turnstile.store.core.paths import published_path
+from turnstile.store.core.locations import published_path
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Rejected
 from turnstile.transfer import commits

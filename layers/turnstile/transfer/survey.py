@@ -10,25 +10,22 @@ from turnstile.catalog.change import View
 from turnstile.catalog.core.location_rows import Location, conflict, keys_above
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.catalog.locations import registered
 from turnstile.catalog.namespaces import require_free
-from turnstile.catalog.owners import registered
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.staging import UUID_PROPERTY
-from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, is_struct
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.core.metadata_size import check_shown
+from turnstile.delta.core.metadata import MetadataSnapshot, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
-from turnstile.delta.core.schemas import is_struct
 from turnstile.delta.limits import Limits
-from turnstile.delta.log_state import LogState, broken
+from turnstile.delta.log import LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
-from turnstile.delta.reading import read_state
 from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise, overlap
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.core.writes import Row
-from turnstile.store.world import World
+from turnstile.store.ports import World
 from turnstile.transfer.commits import first_timestamp, import_txn
 
 _UPGRADE: Final = 10_000

@@ -12,7 +12,8 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.functional.conformance.cases import documented
 from tests.functional.http import function
 from tests.functional.openapi_kit import UNITY
-from turnstile.api.unity import config, legacy, permissions, requests
+from turnstile.api.unity import answers as config
+from turnstile.api.unity import legacy, permissions, requests
 from turnstile.api.unity.errors import KINDS, PREFIX
 
 NOT_OF_AN_OPERATION = {"NoSuchRoute", "MethodNotAllowed"}

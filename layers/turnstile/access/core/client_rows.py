@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Principal
 from turnstile.store.core.writes import Change, Clause, Drop, Equals, Erase, Insert, Present, Row, Set, new_row
 
 

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnstile.access.core.access import NOBODY, Access, Privilege
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import NOBODY, Access, Principal, Privilege
 
 
 @dataclass(frozen=True, slots=True)

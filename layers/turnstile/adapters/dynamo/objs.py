@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
-from turnstile.adapters.dynamo.models import ObjRow
-from turnstile.adapters.dynamo.rows import Item, from_item, to_item
+from turnstile.adapters.dynamo.models import Item, ObjRow, from_item, to_item
+from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import Throttled
-from turnstile.store.obj_cache import ObjCache
-from turnstile.store.parts import LargeObj
 from turnstile.store.ports import Clock, Obj
-from turnstile.store.stored_objs import Seconds, StoredObjs
+from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
 _READ_BATCH: Final = 100
 _WRITE_BATCH: Final = 25

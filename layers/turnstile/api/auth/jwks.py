@@ -1,26 +1,77 @@
-"""An issuer's public keys: fetched through its discovery document, kept, and fetched again with restraint.
-
-* A key that is not known makes them be fetched again, because issuers rotate keys; but not more often than every
-  ``PAUSE_S``, whatever strangers write into their tokens.
-* A key that is not known during that pause may be one that the issuer made since: it is not refused, but asked for again
-  when the pause is over. Refused is what the issuer's word of just now does not know.
-* Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
-* Without an answer of the issuer a key that is not known is neither good nor bad: ``AuthenticationUnavailable``, not a
-  refusal.
-"""
+"""Which URLs may be trusted for what they answer."""
 
 from __future__ import annotations
 
+import http.client
+import json
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import jwt
 
-from turnstile.api.auth.fetching import Unreachable, fetch_json
-from turnstile.api.auth.judged import invalid
+from turnstile.api.auth.bearer import invalid, trustworthy
 from turnstile.api.http.errors import AuthenticationUnavailable
+
+# -- fetching ---------------------------------------------------------------------------------------------------------
+# GET of an issuer's documents: https only, no redirects, little time, little data.
+
+
+SECONDS: Final = 3.0
+MAX_BYTES: Final = 512 * 1024
+
+
+class Unreachable(Exception):
+    """The document could not be got, or is not what it should be."""
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    """A redirect is an error: it could lead to http, or to somebody else."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def fetch_json(url: str) -> dict[str, Any]:
+    """The JSON object at ``url``.
+
+    Raises:
+        Unreachable: no answer in time, another status than 200, too large, not an object, or not a URL to be trusted.
+    """
+    if not trustworthy(url):
+        raise Unreachable(f"{url[:200]!r} is not an https URL")
+    opener = urllib.request.build_opener(_Stay)
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - judged above
+    try:
+        with opener.open(request, timeout=SECONDS) as answer:
+            raw = answer.read(MAX_BYTES + 1)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unreachable(f"{url}: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise Unreachable(f"{url}: more than {MAX_BYTES} bytes")
+    try:
+        told = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Unreachable(f"{url}: not JSON") from None
+    if not isinstance(told, dict):
+        raise Unreachable(f"{url}: not a JSON object")
+    return told
+
+
+# -- jwks -------------------------------------------------------------------------------------------------------------
+# An issuer's public keys: fetched through its discovery document, kept, and fetched again with restraint.
+#
+# * A key that is not known makes them be fetched again, because issuers rotate keys; but not more often than every
+#   ``PAUSE_S``, whatever strangers write into their tokens.
+# * A key that is not known during that pause may be one that the issuer made since: it is not refused, but asked for again
+#   when the pause is over. Refused is what the issuer's word of just now does not know.
+# * Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
+# * Without an answer of the issuer a key that is not known is neither good nor bad: ``AuthenticationUnavailable``, not a
+#   refusal.
+
 
 ALGORITHMS: Final[Mapping[str, str]] = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",

@@ -11,11 +11,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.principal import OPERATOR, Principal
-from turnstile.api.auth.bearer import Authentication, Bearer, Open
-from turnstile.api.auth.judged import Judge
-from turnstile.api.auth.static import StaticTokens, fingerprint
-from turnstile.api.auth.urls import trustworthy
+from turnstile.access.core.grants import OPERATOR, Principal
+from turnstile.api.auth.bearer import Authentication, Bearer, Judge, Open, StaticTokens, fingerprint, trustworthy
 from turnstile.api.http import env
 
 _KEY: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]{1,64}):(?P<secret>[A-Za-z0-9+/_=-]{43,512})")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.delta.core.decision import Refused
+from turnstile.delta.core.decide import Refused
 from turnstile.store.core.errors import StateConflict, TurnstileError
 
 STATUS: Final[dict[str, int]] = {

@@ -1,30 +1,175 @@
-"""A Chalice app as a Lambda handler behind an HTTP API.
+"""HTTP API events (payload 2.0) for Chalice, which reads payload 1.0, and its answers back.
 
-    event -> Request -> principal -> route -> view -> answer or error -> event, and one log line, whatever happens.
-
-Errors become answers in one place; Chalice's own error bodies are never reached.
+An HTTP API decodes every escape of ``rawPath`` except ``%25``; a function URL decodes none. Decoding a parameter once
+is therefore right for both.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from chalice.app import Chalice, Response
 
-from turnstile.access.core.principal import ANONYMOUS
+from turnstile.access.core.grants import ANONYMOUS
 from turnstile.api.auth.bearer import Authentication
-from turnstile.api.http import errors, gateway
+from turnstile.api.http import errors
 from turnstile.api.http.answers import JSON, to_response
 from turnstile.api.http.errors import MethodNotAllowed, NoSuchRoute, UnsupportedMediaType
 from turnstile.api.http.request import BodyLimit, Request, activate, body_of, query_of
-from turnstile.api.http.routing import Router
-from turnstile.api.http.telemetry import Telemetry
 from turnstile.store.core.errors import TurnstileError
+
+
+def path_of(event: Mapping[str, Any]) -> str:
+    """The path below the stage; extra leading slashes count as one, as the gateway's own routing has it."""
+    path = "/" + str(event.get("rawPath") or "").lstrip("/")
+    stage = str(event.get("requestContext", {}).get("stage") or "$default")
+    prefix = f"/{stage}/"
+    return path[len(prefix) - 1 :] if stage != "$default" and path.startswith(prefix) else path
+
+
+def method_of(event: Mapping[str, Any]) -> str:
+    """The request's method in capitals."""
+    return str(event.get("requestContext", {}).get("http", {}).get("method") or "GET").upper()
+
+
+def to_chalice(request: Request, params: Mapping[str, str], method: str) -> dict[str, Any]:
+    """The event Chalice routes by. Body and query stay in ``Request``; views read them there, typed."""
+    return {
+        "requestContext": {"resourcePath": request.route, "httpMethod": method, "path": request.path},
+        "multiValueQueryStringParameters": None,
+        "headers": {},
+        "pathParameters": dict(params),
+        "body": None,
+        "stageVariables": None,
+    }
+
+
+def to_gateway(answer: Mapping[str, Any], *, head: bool = False) -> dict[str, Any]:
+    """Chalice's answer in payload 2.0; HEAD keeps status and headers only."""
+    body = "" if head or answer["statusCode"] == 204 else str(answer.get("body") or "")
+    return {
+        "statusCode": answer["statusCode"],
+        "headers": dict(answer.get("headers") or {}),
+        "body": body,
+        "isBase64Encoded": False,
+    }
+
+
+# -- routing ----------------------------------------------------------------------------------------------------------
+# Which route a path belongs to.
+#
+# The gateway's own match is not used: a ``$default`` route, a function URL and a stage prefix then all behave alike,
+# and an unknown path is answered in our error shape.
+
+
+class Router:
+    """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over parameters."""
+
+    def __init__(self, templates: Iterable[str]) -> None:
+        ordered = sorted(templates, key=lambda template: (template.count("{"), template))
+        self._routes = [(template, _pattern(template)) for template in ordered]
+
+    def match(self, path: str) -> tuple[str, dict[str, str]] | None:
+        """The template and its parameters, percent-decoded exactly once, or None."""
+        for template, pattern in self._routes:
+            found = pattern.fullmatch(path)
+            if found:
+                return template, {name: unquote(value) for name, value in found.groupdict().items()}
+        return None
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", template)
+    return re.compile(
+        "".join(re.escape(part) if i % 2 == 0 else f"(?P<{part}>[^/]+)" for i, part in enumerate(parts)), re.DOTALL
+    )
+
+
+# -- routes -----------------------------------------------------------------------------------------------------------
+# Which function serves which route. Tests hold the apps, template.yaml and openapi/v1.yaml to these.
+
+
+_UNITY: Final = "/api/2.1/unity-catalog"
+_TABLES: Final = "/v1/catalogs/{catalog}/namespaces/{namespace}/tables"
+
+COMMIT: Final[dict[str, tuple[str, ...]]] = {
+    "/v1": ("GET",),
+    "/v1/tables/{table_id}/commits": ("GET", "POST"),
+    "/v1/tables/{table_id}/head": ("GET",),
+    "/v1/tables/{table_id}/outcome": ("GET",),
+    f"{_TABLES}/{{table}}": ("GET",),
+    f"{_UNITY}/delta/preview/commits": ("GET", "POST"),
+    f"{_UNITY}/delta/v1/config": ("GET",),
+    f"{_UNITY}/delta/v1/catalogs/{{catalog}}/schemas/{{schema}}/tables/{{table}}": ("GET", "HEAD", "POST"),
+}
+
+TOKENS: Final[dict[str, tuple[str, ...]]] = {
+    "/v1/clients": ("GET", "POST"),
+    "/v1/clients/{client_id}": ("DELETE", "GET"),
+    "/v1/clients/{client_id}/rotate": ("POST",),
+    "/oauth/token": ("POST",),
+    "/api/1.0/unity-control/auth/tokens": ("POST",),
+}
+
+
+# -- telemetry --------------------------------------------------------------------------------------------------------
+# One structured log line and one EMF line a request.
+
+
+NAMESPACE = "Turnstile"
+
+
+class Telemetry:
+    """Writes what happened to a request.
+
+    Args:
+        service: the function's name; a dimension of every metric.
+    """
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._logger = Logger(service=service, location=None)  # always this line
+        self._cold = True
+
+    def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
+        """Log the request and count it. ``fault`` is what was not foreseen; it is logged with its traceback.
+
+        Only few values of ``operation`` exist (route templates), so that metrics stay cheap.
+        """
+        write = self._logger.error if fault is not None else self._logger.info
+        write(
+            f"{operation} {status}",
+            exc_info=fault,
+            operation=operation,
+            status=status,
+            duration_ms=round(duration_ms, 2),
+            cold_start=self._cold,
+            **more,
+        )
+        self._cold = False
+        metrics = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
+        metrics.add_dimension("operation", operation)
+        metrics.add_metric("duration", MetricUnit.Milliseconds, duration_ms)
+        metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)
+        metrics.add_metric("failed", MetricUnit.Count, 1 if status >= 500 else 0)
+        metrics.flush_metrics()
+
+
+# -- handler ----------------------------------------------------------------------------------------------------------
+# A Chalice app as a Lambda handler behind an HTTP API.
+#
+#     event -> Request -> principal -> route -> view -> answer or error -> event, and one log line, whatever happens.
+#
+# Errors become answers in one place; Chalice's own error bodies are never reached.
+
 
 Event = Mapping[str, Any]
 Handler = Callable[[Event, Any], dict[str, Any]]
@@ -88,7 +233,7 @@ def serve(
         if request.body and method not in ("GET", "HEAD") and request.route not in public:
             _check_media_type(request)
         activate(request)
-        found: dict[str, Any] = app(gateway.to_chalice(request, params, method), None)
+        found: dict[str, Any] = app(to_chalice(request, params, method), None)
         if _raised.get():
             raise _raised.get().pop()
         return found
@@ -115,7 +260,7 @@ def serve(
         telemetry.record(
             operation, answered["statusCode"], duration, fault, correlation_id=request.correlation, **_notes.get()
         )
-        return gateway.to_gateway(answered, head=request.method == "HEAD")
+        return to_gateway(answered, head=request.method == "HEAD")
 
     return handle
 
@@ -144,10 +289,10 @@ def _request(event: Event, router: Router) -> tuple[Request, dict[str, str]]:
     headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
     given = headers.get("x-correlation-id", "")
     asked = str(event.get("requestContext", {}).get("requestId") or "unknown")
-    path = gateway.path_of(event)
+    path = path_of(event)
     route, params = router.match(path) or ("", {})
     request = Request(
-        method=gateway.method_of(event),
+        method=method_of(event),
         path=path,
         route=route,
         headers=headers,

@@ -15,11 +15,11 @@ from typing import Final, TypeVar
 
 from turnstile.access.authorizer import Guard
 from turnstile.api.http.request import current
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.once import Once
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 T = TypeVar("T")
 

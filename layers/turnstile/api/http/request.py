@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import re
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar, overload
 from urllib.parse import parse_qs
 
 import msgspec
 
-from turnstile.access.core.principal import ANONYMOUS, Principal
+from turnstile.access.core.grants import ANONYMOUS, Principal
+from turnstile.catalog.history.core import AsOf, parse
 from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.names import MAX_VERSION
 
 MAX_BODY = 1024 * 1024
 """Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
@@ -92,3 +96,124 @@ def _too_large(size: int, limit: BodyLimit) -> TooLarge:
         limit=limit.bytes,
         size=size,
     )
+
+
+# -- bodies -----------------------------------------------------------------------------------------------------------
+# JSON bodies into Structs, strictly: unknown members are refused so that a typing error is noticed.
+
+
+T = TypeVar("T")
+
+_AT = re.compile(r" - at `(?P<key>key in )?\$\.?(?P<path>[^`]*)`$")
+_NAMED = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<name>[^`]*)`")
+
+
+@functools.cache
+def _decoder(shape: type[Any]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
+
+
+def body(shape: type[T]) -> T:
+    """The current request's body as ``shape``, a Struct with ``forbid_unknown_fields``.
+
+    Raises:
+        InvalidRequest: not JSON, or a member is missing, unknown or of the wrong type; ``field`` names it.
+    """
+    return decode(current().body, shape)
+
+
+def decode(raw: bytes, shape: type[T]) -> T:
+    """``raw`` as ``shape``; see ``body``. Of a member given twice the last counts."""
+    if not raw:
+        raise InvalidRequest("the request has no body", field="body", remedy="send a JSON object")
+    try:
+        return _decoder(shape).decode(raw)  # type: ignore[arg-type,no-any-return]
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error)) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise InvalidRequest(
+            f"the body is not JSON in UTF-8: {error}", field="body", remedy="send one JSON object encoded as UTF-8"
+        ) from None
+    except RecursionError:
+        raise InvalidRequest("the body is nested too deeply", field="body", remedy="send flat JSON") from None
+
+
+def _misfit(text: str) -> InvalidRequest:
+    """msgspec's message ("Expected `int`, got `str` - at `$.version`") with its place as the field."""
+    at = _AT.search(text)
+    path = at["path"] if at else ""
+    plain = text[: at.start()] if at else text
+    named = _NAMED.match(plain)
+    if named is None:
+        return InvalidRequest(
+            f"{path or 'the body'}: {plain}", field=path or "body", remedy="send the type the API describes"
+        )
+    field = f"{path}.{named['name']}" if path else named["name"]
+    if named["how"] == "missing required":
+        return InvalidRequest(f"{field} is missing", field=field, remedy=f"give {named['name']}")
+    return InvalidRequest(f"{field} is not a member of this request", field=field, remedy="check its spelling")
+
+
+# -- params -----------------------------------------------------------------------------------------------------------
+# Members of the query, with their ranges. Unknown and repeated members are refused, like unknown body members.
+
+
+class Query:
+    """The current request's query.
+
+    Args:
+        allowed: the members this operation knows.
+
+    Raises:
+        InvalidRequest: another member is there, or one is there twice.
+    """
+
+    def __init__(self, *allowed: str) -> None:
+        self._values: dict[str, str] = {}
+        for name, values in current().query.items():
+            if name not in allowed:
+                known = ", ".join(allowed) or "none"
+                raise InvalidRequest(
+                    f"query member {name!r} is not known here", field=name, remedy=f"members known here: {known}"
+                )
+            if len(values) != 1:
+                raise InvalidRequest(f"query member {name!r} is given twice", field=name, remedy="give it once")
+            self._values[name] = values[0]
+
+    def text(self, name: str) -> str | None:
+        """The member, None when absent or empty."""
+        return self._values.get(name) or None
+
+    @overload
+    def integer(self, name: str, default: int, least: int = 0, most: int = MAX_VERSION) -> int: ...
+    @overload
+    def integer(self, name: str, default: None = None, least: int = 0, most: int = MAX_VERSION) -> int | None: ...
+    def integer(self, name: str, default: int | None = None, least: int = 0, most: int = MAX_VERSION) -> int | None:
+        """The member as a whole number between ``least`` and ``most``."""
+        value = self.text(name)
+        if value is None:
+            return default
+        number = int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else -1
+        if not least <= number <= most:
+            raise InvalidRequest(
+                f"{name} must be a whole number between {least} and {most}, not {value[:40]!r}",
+                field=name,
+                remedy=f"give {name} in that range",
+            )
+        return number
+
+    def moment(self, name: str = "as_of") -> AsOf | None:
+        """The member as a moment of a catalog (``core.as_of``), None when absent or empty."""
+        value = self.text(name)
+        return None if value is None else parse(value, name)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """The member as ``true`` or ``false``."""
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.lower() not in ("true", "false"):
+            raise InvalidRequest(
+                f"{name} must be true or false, not {value[:40]!r}", field=name, remedy="true or false"
+            )
+        return value.lower() == "true"

@@ -1,13 +1,4 @@
-"""What a route needs, declared where it is registered, judged before its view is answered (I12).
-
-    @api.route(TABLE, methods=["GET"])
-    @needs(see_table, by_name)
-    def load(catalog, namespace, table): ...
-
-Nothing can be forgotten: services are only handed out inside a declared view (``guard`` raises elsewhere); what they do
-is judged by the request's guard; and an answer whose needs were not all judged is never sent. A test walks the routes
-of every function.
-"""
+"""What judges requests, built once from one world: by name on trees, by uuid, and the metastore's rights."""
 
 from __future__ import annotations
 
@@ -16,11 +7,47 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from turnstile.access.authorizer import METASTORE, Guard, Need, Target
-from turnstile.access.core.principal import Principal
+from turnstile.access.authorizer import METASTORE, AccessControl, Guard, Need, Target
+from turnstile.access.core.grants import Principal
 from turnstile.access.core.rules import Rule
+from turnstile.access.tables import TableAccess
 from turnstile.api.http.request import current
+from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import TurnstileError
+from turnstile.store.ports import World
+
+
+class Judging:
+    """Access control of one sandbox.
+
+    Args:
+        reader: share it with the catalog's services, for its caches; it must not be watched.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader) -> None:
+        self.access = AccessControl(world, reader)
+        self.tables = TableAccess(world, reader, self.access)
+
+    def guard(self, principal: Principal, needs: Sequence[Need], *, inside: bool = False) -> Guard:
+        """The guard of one request."""
+        return self.access.guard(principal, needs, inside=inside)
+
+    def by_id(self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool) -> Guard:
+        """The guard of a request that names a table by uuid, judged. Raises as ``TableAccess.judge``."""
+        made = self.access.guard(principal, [])
+        made.chain = self.tables.judge(principal, rules, table_id, fresh=fresh)
+        return made
+
+
+# -- rights -----------------------------------------------------------------------------------------------------------
+# What a route needs, declared where it is registered, judged before its view is answered (I12).
+#
+# A view carries its declaration: ``@rights.needs((see_table, by_name))``.
+#
+# Nothing can be forgotten: services are only handed out inside a declared view (``guard`` raises elsewhere); what they do
+# is judged by the request's guard; and an answer whose needs were not all judged is never sent. A test walks the routes
+# of every function.
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,9 +9,8 @@ from turnstile.adapters.credentials import Keys, open_vendor
 from turnstile.api.http import env
 from turnstile.catalog.core.spill import SpillLimits
 from turnstile.delta.limits import Limits
-from turnstile.gc.core_gc_plan import HOUR_MS, Grace
-from turnstile.store.ports import Vendor
-from turnstile.store.world import World
+from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.store.ports import Vendor, World
 
 _YEARS = 10 * 366 * 24  # hours
 

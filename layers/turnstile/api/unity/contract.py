@@ -14,11 +14,11 @@ import msgspec
 from msgspec import UNSET
 
 from turnstile.api.unity import agree, answers, requests
-from turnstile.api.unity.derived import is_derived
+from turnstile.api.unity.agree import check_uniform
+from turnstile.api.unity.answers import is_derived
+from turnstile.api.unity.columns import check_partitions, to_delta
 from turnstile.api.unity.plan import CLUSTERING, Plan, check_features, checked_domains
-from turnstile.api.unity.schema import check_partitions, to_delta
-from turnstile.api.unity.uniform import check_uniform
-from turnstile.catalog.staging import UUID_PROPERTY, StagingTable
+from turnstile.catalog.create import UUID_PROPERTY, StagingTable
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot
 from turnstile.store.core.errors import InvalidRequest

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 
 from turnstile.api.unity import requests
-from turnstile.api.unity.derived import CATALOG_MANAGED
+from turnstile.api.unity.answers import CATALOG_MANAGED
+from turnstile.api.unity.columns import check_partitions, to_delta
 from turnstile.api.unity.errors import RequirementFailed
 from turnstile.api.unity.plan import Plan, checked_domains
-from turnstile.api.unity.schema import check_partitions, to_delta
 from turnstile.catalog.core.entities import DELTA, External, Table
+from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.external import of_external, touched
-from turnstile.catalog.staging import UUID_PROPERTY
 from turnstile.store.core.errors import InvalidRequest, UnsupportedTable
 
 

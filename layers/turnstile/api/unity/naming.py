@@ -1,10 +1,12 @@
 """Names as the two APIs write them. What cannot be a name is not found when it is looked up, and refused when it is to
-be created."""
+be created.
+"""
 
 from __future__ import annotations
 
 from turnstile.catalog.core.paths import Path, dotted
-from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound, UnsupportedTable
 from turnstile.store.core.names import check_identifier, check_namespace
 
 
@@ -49,3 +51,26 @@ def split_table(full: str) -> tuple[str, str, str]:
     if not (catalog and schema and table):
         raise NotFound("table", full[:900], field="full_name", remedy="write catalog.schema.table")
     return catalog, schema, table
+
+
+# -- clones -----------------------------------------------------------------------------------------------------------
+# Clones of Delta tables over Unity Catalog's APIs: refused, which is less than they could show and never wrong.
+#
+# Engines find a table's files by its folder, and its uuid in its log. Nothing in these APIs says "this version and no
+# further": they would read what the source is by now, and commit to it. Keys for the folder would open all of that, too.
+
+
+def require_no_clone(head: TableHead) -> TableHead:
+    """``head``, unless it is a clone's.
+
+    Raises:
+        UnsupportedTable: it is.
+    """
+    if head.state == PINNED:
+        raise UnsupportedTable(
+            f"'{head.name}' is a clone, pinned to version {head.latest} of another table",
+            field="table",
+            remedy=f"read version {head.latest} of its source, or attach the catalog with turnstile_spark, which reads clones",
+            version=head.latest,
+        )
+    return head

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from turnstile.access.authorizer import METASTORE, Target
-from turnstile.access.core.access import (
+from turnstile.access.core.grants import (
     Access,
     Grant,
     GrantChange,

@@ -8,8 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from turnstile.api.unity import requests
-from turnstile.api.unity.numbers import check_numbers
-from turnstile.api.unity.schema import check_partitions, to_delta
+from turnstile.api.unity.columns import check_numbers, check_partitions, to_delta
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, check_uuid

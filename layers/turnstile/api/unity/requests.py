@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from turnstile.api.unity.numbers import Count, Feature
+from turnstile.api.unity.columns import Count, Feature
 
 Map = dict[str, str]
 

@@ -18,12 +18,11 @@ from collections.abc import Container, Iterator
 import msgspec
 
 from turnstile.api.unity import requests
-from turnstile.api.unity.agree import describe, redescribe, visible_properties
+from turnstile.api.unity.agree import describe, needs_uniform, redescribe, visible_properties
 from turnstile.api.unity.errors import RequirementFailed
 from turnstile.api.unity.plan import Plan, check_bound, lacking
-from turnstile.api.unity.uniform import needs_uniform
-from turnstile.catalog.describing import Describer
-from turnstile.delta.core.decision import Conflict, Ratified, Refused
+from turnstile.catalog.describe import Describer
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import MetadataSnapshot, etag_of
 from turnstile.delta.metadata import Snapshots
@@ -38,8 +37,8 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile.store.core.paths import published_path, staged_path
-from turnstile.store.world import World
+from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.ports import World
 
 
 @contextlib.contextmanager

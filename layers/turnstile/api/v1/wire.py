@@ -10,9 +10,8 @@ from msgspec import UNSET, UnsetType
 from turnstile.catalog.load import Loaded
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.content import read_content
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.positions import Positioned
-from turnstile.delta.outcome import Outcome
+from turnstile.delta.core.head import Positioned, TableHead
+from turnstile.delta.identity import Outcome
 from turnstile.store.core.names import inline_unique, staged_file
 
 

@@ -18,20 +18,19 @@ from typing import Final, Protocol
 
 import msgspec
 
-from turnstile.access.core.access import Access
+from turnstile.access.core.grants import Access
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.clone.clone_copies import Copier, Past, Wanted
-from turnstile.catalog.clone.clone_plan import Part, check_held, check_rows, parts_of
-from turnstile.catalog.core.clone_holds import Held, hold
+from turnstile.catalog.clone.copies import Copier, Part, Past, Wanted, check_held, check_rows, parts_of
 from turnstile.catalog.core.entities import Entity, Namespace, Table
+from turnstile.catalog.core.location_rows import Held, hold
 from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.history import AsOf
+from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.namespaces import check_path
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.core.writes import Write
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 _SAID: Final = "clone from "
 """How the message of a clone's commit begins; the HEAD that was cloned follows."""

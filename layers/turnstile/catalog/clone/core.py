@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.clone_holds import Held, let_go
-from turnstile.catalog.core.entities import CloneOf, Entity, Table
-from turnstile.catalog.core.iceberg_entities import IcebergTable
+from turnstile.catalog.core.entities import CloneOf, Entity, IcebergTable, Table
+from turnstile.catalog.core.location_rows import Held, let_go
 from turnstile.catalog.core.paths import Path, dotted, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
 from turnstile.store.core.errors import InvalidRequest

@@ -7,11 +7,13 @@ the commit obj; the layer below is spilled into segment objs that the commit nam
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
+
+from turnstile.store.core.obj_types import SEGMENT
 
 GONE: Final = "gone"
 
@@ -174,3 +176,196 @@ def unpack(packed: bytes) -> Index:
         keys.append(key)
         entries.append(IndexEntry(kinds[kind], obj, _long_uuid(table_id)))
     return Index(tuple(keys), tuple(entries))
+
+
+# -- segments ---------------------------------------------------------------------------------------------------------
+# Which segment of a spilled index holds a key: the directory, a partition of all keys into ranges.
+#
+# A range begins at its ``first`` key and ends before the next one's; the first range begins at the empty key. Each leads
+# to at most one segment obj. Segments are written once, and trees of many commits share them. A segment may hold keys
+# outside its range: they are remains of a range that was wider once, and count for nothing.
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One range. ``first`` its lowest possible key; ``obj`` the segment's id, empty for a range that holds nothing
+    below the embedded layer; ``weight`` about how many packed bytes of the segment lie in the range."""
+
+    first: str
+    obj: str
+    weight: int = 0
+
+
+Directory = tuple[Segment, ...]
+"""Ranges in key order, the first one's ``first`` empty. The empty directory: nothing was ever spilled."""
+
+
+class Segments(Protocol):
+    """Where segments come from."""
+
+    def load(self, id: str) -> Index:
+        """The segment; at most one request."""
+
+    def peek(self, id: str) -> Index | None:
+        """The segment if that takes no request."""
+
+
+def position_of(directory: Directory, key: str) -> int:
+    """Position of the range that ``key`` lies in; the directory must not be empty."""
+    return bisect_right(directory, key, key=lambda segment: segment.first) - 1
+
+
+def segment_of(directory: Directory, key: str) -> str:
+    """Id of the segment that may hold ``key``; empty when none does."""
+    return directory[position_of(directory, key)].obj if directory else ""
+
+
+def stop_of(directory: Directory, position: int) -> str | None:
+    """The key at which a range ends; None: it is the last one."""
+    return directory[position + 1].first if position + 1 < len(directory) else None
+
+
+def separator(left: str, right: str) -> str:
+    """The shortest key that is greater than ``left`` and not greater than ``right``, which is greater than ``left``."""
+    return right[: shared(left, right) + 1]
+
+
+# -- bytes ------------------------------------------------------------------------------------------------------------
+#
+# [1, rows]; a row: characters shared with the first key before, rest of it, id (its 16 bytes if it is plain hex), weight
+
+
+_SEGMENTS_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, str, msgspec.Raw, int]]])
+
+
+def pack_directory(directory: Directory) -> bytes:
+    """The directory as bytes; the empty one takes none."""
+    rows = []
+    last = ""
+    for segment in directory:
+        same = shared(last, segment.first)
+        rows.append((same, segment.first[same:], _short(segment.obj), segment.weight))
+        last = segment.first
+    return _ENCODER.encode((_FORMAT, rows)) if rows else b""
+
+
+def unpack_directory(packed: bytes) -> Directory:
+    """The directory that ``pack_directory`` was given.
+
+    Raises:
+        ValueError: bytes of a format this version does not know.
+    """
+    if not packed:
+        return ()
+    found, rows = _SEGMENTS_DECODER.decode(packed)
+    if found != _FORMAT:
+        raise ValueError(f"segment directory format {found} is not known here")
+    segments = []
+    last = ""
+    for same, rest, id, weight in rows:
+        last = last[:same] + rest
+        segments.append(Segment(last, _long(msgspec.msgpack.decode(id)), weight))
+    return tuple(segments)
+
+
+def _short(id: str) -> bytes | str:
+    digits = id.removeprefix(SEGMENT.prefix)
+    try:
+        packed = bytes.fromhex(digits)
+    except ValueError:
+        return id
+    return packed if SEGMENT.id(packed.hex()) == id else id
+
+
+def _long(id: bytes | str) -> str:
+    return id if isinstance(id, str) else SEGMENT.id(id.hex())
+
+
+# -- layered ----------------------------------------------------------------------------------------------------------
+# The index of a tree: the embedded layer over the spilled one, as if they were one sorted map (Polaris, "Object
+# Indexes"). What is embedded wins, ``GONE`` included; a look-up reads at most one segment, a range only those it crosses.
+
+
+Item = tuple[str, IndexEntry]
+
+
+class LayeredIndex:
+    """Sorted keys with their entries, segments loaded as they are needed. Never changes."""
+
+    __slots__ = ("_segments", "directory", "embedded")
+
+    def __init__(self, embedded: Index, directory: Directory, segments: Segments) -> None:
+        self.embedded, self.directory, self._segments = embedded, directory, segments
+
+    def get(self, key: str) -> IndexEntry | None:
+        """The entry under exactly ``key``: at most one segment is read."""
+        found = self.embedded.get(key)
+        if found is None:
+            id = segment_of(self.directory, key)
+            found = self._segments.load(id).get(key) if id else None
+        return _live(found)
+
+    def peek(self, key: str) -> IndexEntry | None:
+        """The entry as far as it is in memory. None also means: not here."""
+        found = self.embedded.get(key)
+        if found is None:
+            id = segment_of(self.directory, key)
+            segment = self._segments.peek(id) if id else None
+            found = segment.get(key) if segment is not None else None
+        return _live(found)
+
+    def iterate(self, start: str = "", stop: str | None = None, *, reverse: bool = False) -> Iterator[Item]:
+        """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
+        ranges = self._ranges(start, stop)
+        for low, high, id in reversed(list(ranges)) if reverse else ranges:
+            over = self.embedded.iterate(low, high, reverse=reverse)
+            under = self._segments.load(id).iterate(low, high, reverse=reverse) if id else iter(())
+            yield from _merged(over, under, reverse=reverse)
+
+    def starting(self, prefix: str, *, reverse: bool = False) -> Iterator[Item]:
+        """Entries whose key starts with ``prefix``, in key order (or the reverse of it)."""
+        return self.iterate(prefix, past_prefix(prefix), reverse=reverse)
+
+    def first(self, start: str) -> Item | None:
+        """The first entry with ``key >= start``."""
+        return next(self.iterate(start), None)
+
+    def last(self, stop: str | None) -> Item | None:
+        """The last entry with ``key < stop``; None for ``stop``: the last of all."""
+        return next(self.iterate(stop=stop, reverse=True), None)
+
+    def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
+        """The embedded layer after ``put`` and then ``remove``; keys to remove need not be there."""
+        gone = list(remove)
+        buried = {key: IndexEntry(GONE, "") for key in gone if segment_of(self.directory, key)}
+        return self.embedded.with_changes({**put, **buried}, [key for key in gone if key not in buried])
+
+    def _ranges(self, start: str, stop: str | None) -> Iterator[tuple[str, str | None, str]]:
+        """The parts of ``[start, stop)`` by the segment they lie in."""
+        if not self.directory:
+            yield start, stop, ""
+            return
+        for at in range(position_of(self.directory, start), len(self.directory)):
+            segment, end = self.directory[at], stop_of(self.directory, at)
+            if stop is not None and segment.first >= stop:
+                return
+            last = stop is not None and (end is None or stop < end)
+            yield max(start, segment.first), stop if last else end, segment.obj
+
+
+def _live(entry: IndexEntry | None) -> IndexEntry | None:
+    return None if entry is None or entry.kind == GONE else entry
+
+
+def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
+    """Two sorted runs as one, without what is gone; where both have a key, ``over`` counts."""
+    high, low = next(over, None), next(under, None)
+    while high is not None or low is not None:
+        if high is not None and (low is None or high[0] == low[0] or (high[0] < low[0]) != reverse):
+            if low is not None and low[0] == high[0]:
+                low = next(under, None)
+            if high[1].kind != GONE:
+                yield high
+            high = next(over, None)
+        elif low is not None:
+            yield low
+            low = next(under, None)

@@ -15,8 +15,16 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.index import GONE, Index
-from turnstile.catalog.core.segments import Directory, Segment, pack_directory, position_of, separator, stop_of
+from turnstile.catalog.core.index import (
+    GONE,
+    Directory,
+    Index,
+    Segment,
+    pack_directory,
+    position_of,
+    separator,
+    stop_of,
+)
 
 _BULK: Final = 4  # from so many times the limit on, a change writes as many segments as it takes
 _SMALL: Final = 4  # a segment below this part of the limit looks for a neighbour to join

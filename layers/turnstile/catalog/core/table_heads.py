@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.catalog.core.gc_rows import PURGED, PURGING
+from turnstile.catalog.core.rows import PURGED, PURGING
 from turnstile.delta.core.head import ACTIVE, PINNED, State, TableHead
 from turnstile.store.core.writes import Absent, Action, Below, Change, Clause, Drop, Either, Equals, Set
 

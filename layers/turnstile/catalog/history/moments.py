@@ -13,9 +13,8 @@ from turnstile.catalog import paging
 from turnstile.catalog.core.entities import id_of
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core_as_of import AsOf, to_text
-from turnstile.catalog.history.history import History, Kept
-from turnstile.catalog.history.named import snapshot_of
+from turnstile.catalog.history.core import AsOf, to_text
+from turnstile.catalog.history.log import History, Kept, snapshot_of
 from turnstile.catalog.paging import Token, bad_token, from_text
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import NotFound

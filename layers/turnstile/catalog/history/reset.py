@@ -8,30 +8,30 @@ If the present HEAD leads nowhere, ``lost_head`` goes on from another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from turnstile.catalog.change import MAX_ROWS, Edit, View
-from turnstile.catalog.committer import Committer
-from turnstile.catalog.core.catalog_rows import CatalogHead
+from turnstile.catalog.clone.core import needs_of
+from turnstile.catalog.commit import Committer
+from turnstile.catalog.core.entities import KINDS as ICEBERG
 from turnstile.catalog.core.entities import TABLE, Table
-from turnstile.catalog.core.iceberg_entities import KINDS as ICEBERG
 from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.location_rows import Location, exchange
 from turnstile.catalog.core.paths import dotted, key_of, path_of
+from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.table_heads import DROPPED, drop_head, gone_for_good, rename_head, restore_head
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.clone_reset import held_again
-from turnstile.catalog.history.history import AsOf, History
+from turnstile.catalog.history.log import AsOf, History
 from turnstile.catalog.history.moments import Moments
-from turnstile.catalog.lost_head import SAID, LostHead
-from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.reader import SAID, CatalogReader, LostHead
 from turnstile.delta.core.head import ACTIVE, PINNED, TableHead
 from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.world import World
+from turnstile.store.ports import World
 
 AT_ONCE: Final = 90
 """Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
@@ -240,3 +240,45 @@ def _not_ours(full: str) -> StateConflict:
         field="to",
         remedy="register or drop it first, so that it is there now as it was then",
     )
+
+
+# -- clone reset ------------------------------------------------------------------------------------------------------
+# Clones that come and go with a reset: what they need is held again, or let go of, in the same transaction (I10).
+
+
+def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *, room: int) -> list[Write]:
+    """The rows of the locations that clones among these tables need. One read where there are any.
+
+    Args:
+        room: rows that the transaction has left.
+
+    Raises:
+        StateConflict: ``CannotReset``: the files that a clone shows are gone or being removed.
+        TooLarge: there is no room for them.
+    """
+    come, go = ({one.table_id: needs_of(one)[0] for one in some if one.clone is not None} for some in (coming, going))
+    places = {held: world.space.location(held.location) for held in (*come.values(), *go.values())}
+    if not places:
+        return []
+    if len(places) > room:
+        raise TooLarge(
+            f"clones of {len(places)} locations would come or go",
+            field="to",
+            remedy="go back in steps, or drop some of the clones first",
+            limit=room,
+            size=len(places),
+        )
+    rows = world.refs.read_many(list(places.values()))
+    writes: list[Write] = []
+    for held, key in places.items():
+        owner = Location.from_row(rows[key]) if key in rows else None
+        if owner is None or not owner.keeps(held):
+            raise StateConflict(
+                "CannotReset",
+                f"a clone would come back whose files in {held.location} are gone or being removed",
+                field="to",
+                remedy="go back to another time",
+            )
+        comes, goes = ([id for id, at in some.items() if at == held] for some in (come, go))
+        writes.append(exchange(world.space, held, owner.clones, come=comes, go=goes))
+    return writes

@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.catalog.change import Edit, View
-from turnstile.catalog.committer import Committer
+from turnstile.catalog.commit import Committer
 from turnstile.catalog.core.entities import TABLE, encode
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core_as_of import AsOf
-from turnstile.catalog.history.core_snapshots import Snapshot, snapshot_path
-from turnstile.catalog.history.history import Kept
+from turnstile.catalog.history.core import AsOf, Snapshot, snapshot_path
+from turnstile.catalog.history.log import Kept, snapshot_of
 from turnstile.catalog.history.moments import Moments
-from turnstile.catalog.history.named import snapshot_of
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.comments import check_comment
 from turnstile.store.core.errors import AlreadyExists, TooLarge
-from turnstile.store.core.names import check_identifier
-from turnstile.store.world import World
+from turnstile.store.core.names import check_comment, check_identifier
+from turnstile.store.ports import World
 
 MAX_BYTES: Final = 262_144
 """Bytes of a snapshot with the versions of its tables: about ten thousand."""

@@ -1,13 +1,4 @@
-"""Path queries over a catalog's tree: level by level from the root, what cannot match pruned before it is read.
-
-    1  which names a level can lead to at all follows from its predicate: the index is read there only
-    2  name, kind and id are in the index: a predicate that they decide costs no request
-    3  entities are read a hundred at a time, across parents, and only those that 2 left open
-    4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it open
-
-A query is answered page by page, each from the HEAD that the first one saw, less what whoever asks may not see now. Only
-4 looks at the present: tables commit without their catalog. As of a moment of the past 4 is refused, not guessed.
-"""
+"""Children of one name in a tree, between bounds, from where a page before left off."""
 
 from __future__ import annotations
 
@@ -20,23 +11,142 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.entities import NAMESPACE, Entity
-from turnstile.catalog.core.paths import Path, dotted, fold, key_of, path_of
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.core.entities import KINDS as ICEBERG
+from turnstile.catalog.core.entities import NAMESPACE, Entity, Table, id_of, kind_of
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.paths import Path, below, child_key, dotted, fold, is_below, key_of, past_subtree, path_of
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.moments import Moments, Start
 from turnstile.catalog.listing import size_of
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.query.core.parser import parse
-from turnstile.catalog.query.core.query import Query, Step, Subject, holds
-from turnstile.catalog.query.core.reach import reach_of
-from turnstile.catalog.query.core.text import to_text
-from turnstile.catalog.query.find_subjects import TableProperties, characters, named, whole
-from turnstile.catalog.query.scan import Child, children
+from turnstile.catalog.query.core.query import TYPES, Query, Step, Subject, Value, holds, to_text
+from turnstile.catalog.query.core.reach import Reach, reach_of
 from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.metadata import Snapshots
 from turnstile.store.core.answer_size import Room
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.world import World
+from turnstile.store.ports import World
+
+Child = tuple[str, IndexEntry]
+
+
+def children(tree: Tree, parent: str, reach: Reach, after: str = "") -> Iterator[Child]:
+    """Direct children of the key ``parent`` whose names are in reach, in key order, with their keys.
+
+    Names out of reach are jumped over with everything below them.
+
+    Args:
+        after: the key up to which, with its whole subtree, everything was seen before: what is there is left out. Of
+            what lies around it, only the way to it is seen again.
+    """
+    first = _resumed(parent, after)
+    if reach.only is not None:
+        yield from _named(tree, parent, reach.only, first)
+        return
+    start, stop = below(parent)
+    prefix = key_of((*path_of(parent), "")) if parent else ""
+    at = max(start, prefix + reach.start, first)
+    if reach.stop is not None:
+        stop = min(prefix + reach.stop, stop) if stop is not None else prefix + reach.stop
+    while (found := next(tree.index.iterate(at, stop), None)) is not None:  # bounded: reads no segment beyond
+        child = child_key(parent, found[0])
+        if child == found[0]:
+            yield found
+        at = past_subtree(child)
+
+
+def _resumed(parent: str, after: str) -> str:
+    """The first key among the children of ``parent`` that is to be seen."""
+    if not after or not is_below(after, parent):
+        return ""
+    child = child_key(parent, after)
+    return past_subtree(after) if child == after else child
+
+
+def _named(tree: Tree, parent: str, names: frozenset[str], first: str) -> Iterator[Child]:
+    for name in sorted(names):
+        path = (*path_of(parent), name)
+        key = key_of(path)
+        if not name or len(path_of(key)) != len(path) or key < first:  # a NUL in a name would lead to another level
+            continue
+        entry = tree.find(path)
+        if entry is not None:
+            yield key, entry
+
+
+# -- find subjects ----------------------------------------------------------------------------------------------------
+# What a predicate is judged on: first what the index knows, then the entity, then a Delta table's own properties.
+
+
+def named(name: str, entry: IndexEntry) -> Subject:
+    """What the index says of an entry: no request. Names compare folded, so the key's last level will do."""
+    known: dict[str, Value] = {"name": name, "kind": entry.kind}
+    if entry.table_id:
+        known["id"] = entry.table_id
+    return Subject(entry.kind, known)
+
+
+def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subject:
+    """What an entity says; ``properties`` those that are not part of it, once they are known."""
+    members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
+    if kind_of(entity) in ICEBERG:
+        members["format"] = "iceberg"
+    members |= {"kind": kind_of(entity), "id": id_of(entity)}
+    if not getattr(entity, "updated", 0):
+        members["updated"] = None
+    known = {name: value for name, value in members.items() if value is not None}
+    return Subject(kind_of(entity), known, whole=True, properties=_own(entity) if properties is None else properties)
+
+
+def _own(entity: Entity) -> Mapping[str, str] | None:
+    """An entity's properties; None for a Delta table, which has them beside its HEAD."""
+    if isinstance(entity, Table):
+        return None if entity.external is None else entity.external.properties
+    return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which nobody opens for this
+
+
+def characters(subject: Subject) -> int:
+    """How much text there is to compare with a query."""
+    said = [value for value in subject.attributes.values() if isinstance(value, str)]
+    properties = subject.properties or {}
+    return sum(map(len, said)) + sum(map(len, properties)) + sum(map(len, properties.values()))
+
+
+class TableProperties:
+    """Properties of Delta tables, as their HEADs have them now."""
+
+    def __init__(self, world: World, snapshots: Snapshots) -> None:
+        self._refs, self._space, self._snapshots = world.refs, world.space, snapshots
+
+    def of(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
+        """By table uuid; one request per hundred HEADs, and one per hundred of their snapshots that are not cached.
+        Tables that are gone are left out."""
+        keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
+        if not keys:
+            return {}
+        heads = [TableHead.from_row(row) for row in self._refs.read_many(keys).values()]
+        found = self._snapshots.get_many(catalog, {head.metadata for head in heads})
+        return {
+            head.table_id: {**said.beside.properties, **(said.metadata.get("configuration") or {})}
+            for head in heads
+            if (said := found.get(head.metadata)) is not None
+        }
+
+
+# -- find -------------------------------------------------------------------------------------------------------------
+# Path queries over a catalog's tree: level by level from the root, what cannot match pruned before it is read.
+#
+#     1  which names a level can lead to at all follows from its predicate: the index is read there only
+#     2  name, kind and id are in the index: a predicate that they decide costs no request
+#     3  entities are read a hundred at a time, across parents, and only those that 2 left open
+#     4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it open
+#
+# A query is answered page by page, each from the HEAD that the first one saw, less what whoever asks may not see now. Only
+# 4 looks at the present: tables commit without their catalog. As of a moment of the past 4 is refused, not guessed.
+
 
 AT_ONCE: Final = 100
 """Entries that are judged together, so that one request reads what they need."""

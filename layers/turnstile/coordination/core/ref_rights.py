@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from turnstile.access.core.access import Access, Grant, GrantChange, Privilege, changed
-from turnstile.access.core.principal import Principal
+from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege, changed
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, TooLarge
 from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
 

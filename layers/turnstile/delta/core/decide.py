@@ -1,18 +1,110 @@
-"""The decision: ``decide(head, proposal)`` says what a HEAD answers to a proposal.
-
-The conditional write of ``ratify.py`` accepts exactly when this function says Ratified; when the write is refused,
-the returned row and this function make the answer, without another read. The order of the questions is the order of
-the paragraphs below and is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
-"""
+"""A proposal: *may this be version v?*, or *may this be the next version?*"""
 
 from __future__ import annotations
 
+from typing import Final, Literal
+
+import msgspec
+
 from turnstile.catalog.clone.core import READ_ONLY
-from turnstile.delta.core.decision import Conflict, Decision, Ratified, Recall, Refused, Spill
-from turnstile.delta.core.head import ACTIVE, ROWS_UNREAD, TableHead, cost
-from turnstile.delta.core.positions import Positioned, positioned
-from turnstile.delta.core.proposal import Proposal
+from turnstile.delta.core.head import ACTIVE, ROW_BUDGET, ROWS_UNREAD, Entry, Positioned, TableHead, cost, positioned
 from turnstile.store.core.names import MAX_ROW_ID
+
+
+class Proposal(msgspec.Struct, frozen=True):
+    """One attempt to extend a table.
+
+    Attributes:
+        version: the proposed version; None asks for a ticket (the next one, blind appends only).
+        base: newest version known not to contain this transaction.
+        entry: what the row will carry.
+        apps: hashed streaming application ids of its ``txn`` actions.
+        asserts: metadata id that must still be current (etag), if it asserts or changes metadata.
+        metadata: metadata id that becomes current, if it changes metadata.
+        recalled: set after the identity index had no entry for this identity: the ``tail_from`` of the row that
+            was looked at. Identities evicted before that position are known not to be this one.
+        room: bytes that the tail may carry with it (I11): how long a backlog may grow before it is refused.
+    """
+
+    version: int | None
+    base: int
+    entry: Entry
+    apps: tuple[str, ...] = ()
+    asserts: str | None = None
+    metadata: str | None = None
+    recalled: int | None = None
+    room: int = ROW_BUDGET
+
+    @property
+    def oldest_needed(self) -> int:
+        """The tail must still carry everything from this version on (I3).
+
+        The identity index can stand in for evicted transaction ids, but nothing remembers evicted streaming
+        applications: a ticket with a ``txn`` needs every entry since its base.
+        """
+        return self.base + 1 if self.version is None and self.apps else self.identities_needed
+
+    @property
+    def identities_needed(self) -> int:
+        """The tail must still carry identities from this version on; older ones were looked up in the index (I3)."""
+        return max(self.base + 1, self.recalled or 0)
+
+
+# -- decision ---------------------------------------------------------------------------------------------------------
+# Answers of the coordinator. Exactly one of these, never a guess.
+
+
+class Ratified(msgspec.Struct, frozen=True, tag=True):
+    """The proposal is version ``place.version`` now; ``replayed`` when it already was (I3). ``head`` is the row that
+    says so, after the write (None where the decision was made from a row that the caller has)."""
+
+    place: Positioned | None
+    version: int
+    latest: int
+    metadata: str
+    replayed: bool = False
+    head: TableHead | None = None
+
+
+class Conflict(msgspec.Struct, frozen=True, tag=True):
+    """Somebody else is that version. ``winners`` is what the tail knows of them, newest first; versions up to
+    ``published`` are in ``_delta_log``."""
+
+    latest: int
+    published: int
+    winners: tuple[Positioned, ...]
+    because: Literal["version", "metadata", "application"] = "version"
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """Not possible whatever the version; ``kind`` is the error type, ``details`` data for programs."""
+
+    kind: str
+    message: str
+    remedy: str
+    field: str | None = None
+    details: dict[str, int | str | None] = {}
+
+
+class Recall(msgspec.Struct, frozen=True, tag=True):
+    """The row cannot tell whether this identity was ratified before: look in the identity index, then ask again."""
+
+    tail_from: int
+
+
+class Spill(msgspec.Struct, frozen=True, tag=True):
+    """The row has no room for the inline bytes: write them as an obj, then ask again with a reference."""
+
+
+Decision = Ratified | Conflict | Refused | Recall | Spill
+
+
+# -- decide -----------------------------------------------------------------------------------------------------------
+# The decision: ``decide(head, proposal)`` says what a HEAD answers to a proposal.
+#
+# The conditional write of ``ratify.py`` accepts exactly when this function says Ratified; when the write is refused,
+# the returned row and this function make the answer, without another read. The order of the questions is the order of
+# the paragraphs below and is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
 
 
 def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
@@ -158,3 +250,39 @@ def _not_active(head: TableHead) -> Refused:
         remedy=remedies.get(head.state, "reload the table"),
         details={"state": head.state, "latest": head.latest},
     )
+
+
+# -- finality ---------------------------------------------------------------------------------------------------------
+# Which refusals also speak for an earlier attempt whose answer was lost (I3).
+#
+# The same proposal was sent before, and may still be on its way. To tell its proposer "refused" is the truth only if that
+# attempt can never be accepted any more: a clause of it fails on this row, and on every row that may follow. Otherwise the
+# outcome is unknown, and the proposer sends the same again. That it was not accepted *before* this refusal, the refusal
+# itself says: identity is judged first (``decide``).
+
+
+_FOR_EVER: Final = {"ReloadRequired"}
+"""``remembered`` fails: ``tail_from`` never falls."""
+
+_WHILE_NEXT: Final = {"TimestampNotIncreasing", "InvalidCommit"}
+"""Of a named commit: ``later`` fails, and ``last_ict`` never falls; or ``fresh rows`` does. ``row_hwm`` may change, but by
+a commit only, which takes the version that was named: then ``next`` fails, and for ever."""
+
+
+def excludes_earlier(answer: Ratified | Conflict | Refused | Recall | Spill, proposal: Proposal) -> bool:
+    """Whether an earlier attempt of ``proposal`` can have no other outcome than ``answer``.
+
+    A conflict does: ``latest`` and ``epoch`` never fall, so neither ``next`` nor ``same epoch`` holds again; and a row
+    that forgets a streaming application has raised ``tail_from`` above what a ticket with one needs (``remembered``).
+
+    Everything else may pass. A table that is stuck, leaving, recovering or dropped may be active again, a full row is
+    emptied, a gap is filled by others, metadata may be described as it was before, and a mark of row ids that a ticket
+    cannot follow is replaced by one that it can.
+    """
+    match answer:
+        case Ratified() | Conflict():
+            return True
+        case Refused(kind=kind):
+            return kind in _FOR_EVER or (proposal.version is not None and kind in _WHILE_NEXT)
+        case _:
+            return False

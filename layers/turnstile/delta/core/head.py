@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
+from turnstile.store.core.names import MAX_ROW_ID, inline_unique, staged_file
 from turnstile.store.core.writes import Row
 
 ACTIVE: Final = "active"
@@ -211,3 +212,113 @@ def new_head_row(
         row["row_hwm"] = row_hwm
         row["tail_hwm"] = row_hwm
     return row
+
+
+# -- positions --------------------------------------------------------------------------------------------------------
+# Where each tail entry stands: version, in-commit timestamp, staged name and row ids.
+#
+# For a named commit they were proposed; for a ticket they follow from its position in the row (design 2.2), so the
+# write that ratified it fixed them, and whoever needs them computes the same.
+
+
+class Positioned(msgspec.Struct, frozen=True):
+    """A ratified commit with everything that follows from its place.
+
+    ``first_row`` is the base row id of a ticket's first file (None without row tracking); ``modified`` the one
+    stable modification time of the version (ms)."""
+
+    version: int
+    ict: int
+    name: str
+    modified: int
+    first_row: int | None
+    published: bool
+    entry: Entry
+
+
+def mark_after(mark: int | None, entry: Entry) -> int | None:
+    """Row-id high-water mark after ``entry`` (None without row tracking)."""
+    if entry.hwm == ROWS_OFF:
+        return None
+    if entry.hwm != ROWS_KEPT:
+        return entry.hwm
+    return mark + entry.rows if entry.ticket and mark is not None else mark
+
+
+def positioned(head: TableHead) -> tuple[Positioned, ...]:
+    """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
+    placed = []
+    ict = head.tail_ict
+    hwm = head.tail_hwm
+    for version, entry in enumerate(head.tail, start=head.tail_from):
+        ict = max(entry.ict, ict + 1) if entry.ticket else entry.ict
+        first_row = hwm + 1 if entry.ticket and hwm is not None else None
+        hwm = mark_after(hwm, entry)
+        name = entry.name or staged_file(version, entry.unique or inline_unique(entry.txn))
+        placed.append(
+            Positioned(
+                version=version,
+                ict=ict,
+                name=name,
+                modified=entry.modified or ict,
+                first_row=first_row,
+                published=version <= head.floor,
+                entry=entry,
+            )
+        )
+    return tuple(placed)
+
+
+# -- ticket -----------------------------------------------------------------------------------------------------------
+# The final bytes of a ticket: the proposed content with what follows from its position filled in.
+#
+# Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so everybody who computes the
+# bytes gets the same ones.
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Stats(msgspec.Struct):
+    numRecords: int = 0
+
+
+class _Add(msgspec.Struct):
+    stats: str = "{}"
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def final_bytes(place: Positioned, proposed: bytes) -> bytes:
+    """The content of version ``place.version``; for anything but a ticket the proposed bytes themselves (I2).
+
+    Args:
+        place: the entry's place in the tail.
+        proposed: newline-delimited JSON as the client sent it.
+    """
+    if not place.entry.ticket:
+        return proposed
+    next_row = place.first_row
+    lines = []
+    for line in proposed.rstrip(b"\n").split(b"\n"):
+        ((name, body),) = _OBJECT.decode(line).items()
+        if name == "commitInfo":
+            info = _OBJECT.decode(body)
+            info["inCommitTimestamp"] = _raw(place.ict)
+            body = _raw(info)
+        elif name == "add" and next_row is not None:
+            add = _OBJECT.decode(body)
+            add["baseRowId"] = _raw(next_row)
+            add["defaultRowCommitVersion"] = _raw(place.version)
+            next_row += msgspec.json.decode(msgspec.json.decode(body, type=_Add).stats, type=_Stats).numRecords
+            body = _raw(add)
+        elif name == "domainMetadata":
+            continue  # only row tracking's own is allowed in a blind append; it is written anew below
+        lines.append(msgspec.json.encode({name: body}))
+    if next_row is not None:
+        mark = msgspec.json.encode({"rowIdHighWaterMark": next_row - 1}).decode()
+        domain = {"domain": ROW_TRACKING_DOMAIN, "configuration": mark, "removed": False}
+        lines.append(msgspec.json.encode({"domainMetadata": domain}))
+    return b"\n".join(lines) + b"\n"

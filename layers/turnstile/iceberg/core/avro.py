@@ -220,3 +220,79 @@ def _long(value: int) -> bytes:
 
 def _bytes(value: bytes) -> bytes:
     return _long(len(value)) + value
+
+
+# -- manifests --------------------------------------------------------------------------------------------------------
+# Manifest lists of format version 2: the fields that are looked at, and the schema in which they are written.
+
+
+PATH: Final = 500
+SPEC_ID: Final = 502
+CONTENT: Final = 517
+SEQUENCE: Final = 515
+MIN_SEQUENCE: Final = 516
+ADDED_SNAPSHOT: Final = 503
+EXISTING_FILES: Final = 505
+DELETED_FILES: Final = 506
+KEY_METADATA: Final = 519
+
+STATUS: Final = 0
+ENTRY_SNAPSHOT: Final = 1
+ENTRY_SEQUENCE: Final = 3
+ENTRY_FILE_SEQUENCE: Final = 4
+"""Fields of a manifest's entries."""
+
+ADDED: Final = 1
+"""The status of an entry whose file the manifest's own snapshot added."""
+
+
+def _field(id: int, name: str, type: str) -> dict[str, Any]:
+    return {"name": name, "type": type, "field-id": id}
+
+
+def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", type], "default": None, "field-id": id}
+
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "manifest_file",
+    "fields": [
+        _field(PATH, "manifest_path", "string"),
+        _field(501, "manifest_length", "long"),
+        _field(SPEC_ID, "partition_spec_id", "int"),
+        _field(CONTENT, "content", "int"),
+        _field(SEQUENCE, "sequence_number", "long"),
+        _field(MIN_SEQUENCE, "min_sequence_number", "long"),
+        _field(ADDED_SNAPSHOT, "added_snapshot_id", "long"),
+        _field(504, "added_files_count", "int"),
+        _field(EXISTING_FILES, "existing_files_count", "int"),
+        _field(DELETED_FILES, "deleted_files_count", "int"),
+        _field(512, "added_rows_count", "long"),
+        _field(513, "existing_rows_count", "long"),
+        _field(514, "deleted_rows_count", "long"),
+        _optional(
+            507,
+            "partitions",
+            {
+                "type": "array",
+                "element-id": 508,
+                "items": {
+                    "type": "record",
+                    "name": "r508",
+                    "fields": [
+                        _field(509, "contains_null", "boolean"),
+                        _optional(518, "contains_nan", "boolean"),
+                        _optional(510, "lower_bound", "bytes"),
+                        _optional(511, "upper_bound", "bytes"),
+                    ],
+                },
+            },
+        ),
+        _optional(KEY_METADATA, "key_metadata", "bytes"),
+    ],
+}
+"""Table specification, "Manifest Lists", version 2."""
+
+REQUIRED: Final = frozenset(field["field-id"] for field in SCHEMA["fields"] if not isinstance(field["type"], list))
+KNOWN: Final = frozenset(field["field-id"] for field in SCHEMA["fields"])

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.history import core_as_of as moments
-from turnstile.catalog.history.core_as_of import AsOf
+from turnstile.catalog.history import core as moments
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import check_path
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.iceberg.core.integers import Int32
 from turnstile.iceberg.core.schema import Part, Schema, parts
+from turnstile.iceberg.core.values import Int32
 from turnstile.store.core.errors import InvalidRequest
 
 FIRST_PARTITION_ID: Final = 1000

@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from turnstile.iceberg.core.integers import Int32, Int64, Positive32, Positive64
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import EncryptedKey, PartitionStatisticsFile, Snapshot, StatisticsFile
+from turnstile.iceberg.core.values import Int32, Int64, Positive32, Positive64
 from turnstile.iceberg.core.views import ViewVersion
 
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.iceberg.core.integers import Int32, NonNegative64
 from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.core.values import Int32, NonNegative64
 from turnstile.store.core.errors import InvalidRequest
 
 VIEW_FORMAT: Final = 1

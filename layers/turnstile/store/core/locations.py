@@ -11,6 +11,7 @@ from typing import Final
 
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import version_file
 
 MAX_LENGTH: Final = 1024
 """Bytes in UTF-8: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
@@ -104,3 +105,21 @@ def managed_location(root: str, catalog: str, namespace: Path, table_id: str) ->
 def overlap(one: str, other: str) -> bool:
     """Whether two normalised locations are equal, or one lies below the other."""
     return one == other or one in ancestors(other) or other in ancestors(one)
+
+
+# -- paths ------------------------------------------------------------------------------------------------------------
+# Paths below a table's location.
+
+
+LOG = "_delta_log/"
+STAGED = "_delta_log/_staged_commits/"
+
+
+def published_path(version: int) -> str:
+    """``_delta_log/<20 digits>.json``."""
+    return LOG + version_file(version)
+
+
+def staged_path(name: str) -> str:
+    """``_delta_log/_staged_commits/<name>``."""
+    return STAGED + name

@@ -9,7 +9,7 @@ import re
 import uuid
 from typing import Final
 
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
 MAX_ROW_ID: Final = 2**53 - 1
@@ -72,3 +72,36 @@ def check_uuid(value: str, field: str = "table_id") -> str:
     if parsed is None or str(parsed) != value.lower():
         raise InvalidRequest(f"{field} {value!r} is not a uuid", field=field, remedy="use the table's table_id")
     return value.lower()
+
+
+# -- comments ---------------------------------------------------------------------------------------------------------
+# Comments: what users write about things, short enough for answers that list many (``core.answer_size``).
+
+
+MAX_BYTES: Final = 32_768
+"""Bytes of a comment in UTF-8; what a namespace may take with its properties."""
+
+
+def check_comment(comment: str | None, field: str = "comment") -> str | None:
+    """``comment`` if it fits; raises TooLarge."""
+    size = len((comment or "").encode())
+    if size > MAX_BYTES:
+        raise TooLarge(
+            f"{field} takes {size} bytes, and the limit is {MAX_BYTES}",
+            field=field,
+            remedy="shorten it, or keep the text elsewhere and name the place",
+            limit=MAX_BYTES,
+            size=size,
+        )
+    return comment
+
+
+# -- integers ---------------------------------------------------------------------------------------------------------
+# The widths that integers have for those who read them: JSON knows none, and Python's have none.
+
+
+INT_MAX: Final = 2**31 - 1
+"""The largest ``int`` of Java and Iceberg, 32 bits; the smallest is one more below zero."""
+
+LONG_MAX: Final = 2**63 - 1
+"""The largest ``long``, 64 bits."""

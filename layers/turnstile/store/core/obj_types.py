@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.gc.core_gc_plan import Kind
+from turnstile.gc.core import Kind
 
 
 class Caching(Enum):

@@ -1,0 +1,192 @@
+"""Who asks. Authentication makes one per request; access control (I12) judges it; neither knows the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from turnstile.store.core.errors import InvalidRequest, TooLarge
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """A user or a service.
+
+    Attributes:
+        name: what grants and ownership name: an OIDC subject or e-mail, or a client's id.
+        roles: names of the groups and roles it is in; a grant to one of them is a grant to it.
+        admin: owner of everything in the realm: an operator.
+    """
+
+    name: str
+    roles: frozenset[str] = frozenset()
+    admin: bool = False
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name under which something may have been granted."""
+        return self.roles | {self.name}
+
+
+OPERATOR: Final = Principal("operator", admin=True)
+"""Whoever holds the static token, and everybody on a stack that is open because only this machine reaches it."""
+
+ANONYMOUS: Final = Principal("anonymous")
+"""Whoever asks for a token and has none yet. Nothing is granted to it."""
+
+CLIENT_PREFIX: Final = "client-"
+"""What ids of registered clients begin with."""
+
+
+def reserved(name: str) -> bool:
+    """Whether only Turnstile itself gives this name; an issuer that gave it would make one principal another (I12)."""
+    return name in (OPERATOR.name, ANONYMOUS.name) or name.startswith(CLIENT_PREFIX)
+
+
+# -- access -----------------------------------------------------------------------------------------------------------
+# What may be granted, to whom, and where it is kept (I12).
+#
+# Every securable carries an ``Access``: its owner and the grants on it. That of a table or a namespace is a member of its
+# entity, that of a catalog a member of the commit obj that the catalog's HEAD names, that of the metastore (the realm) one
+# of the realm's own tree. So a change of rights is one swap of one HEAD, and whoever reads a tree has its rights with it.
+#
+# Names and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a privilege: nobody can
+# grant it, it is handed over.
+
+
+class Privilege(StrEnum):
+    """One thing that a principal may do to a securable and to everything below it."""
+
+    CREATE_CATALOG = "CREATE CATALOG"
+    USE_CATALOG = "USE CATALOG"
+    CREATE_SCHEMA = "CREATE SCHEMA"
+    USE_SCHEMA = "USE SCHEMA"
+    CREATE_TABLE = "CREATE TABLE"
+    SELECT = "SELECT"
+    MODIFY = "MODIFY"
+    READ_FILES = "READ FILES"
+    WRITE_FILES = "WRITE FILES"
+    CREATE_EXTERNAL_TABLE = "CREATE EXTERNAL TABLE"
+    CREATE_REFERENCE = "CREATE REFERENCE"
+
+
+class Securable(StrEnum):
+    """What has an owner and grants. There is one metastore: the realm."""
+
+    METASTORE = "metastore"
+    CATALOG = "catalog"
+    SCHEMA = "schema"
+    TABLE = "table"
+
+
+_TABLE: Final = (Privilege.SELECT, Privilege.MODIFY)
+_SCHEMA: Final = (Privilege.CREATE_SCHEMA, Privilege.USE_SCHEMA, Privilege.CREATE_TABLE, *_TABLE)
+
+GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
+    Securable.METASTORE: (
+        Privilege.CREATE_CATALOG,
+        Privilege.READ_FILES,
+        Privilege.WRITE_FILES,
+        Privilege.CREATE_EXTERNAL_TABLE,
+        Privilege.CREATE_REFERENCE,
+    ),
+    Securable.CATALOG: (Privilege.USE_CATALOG, *_SCHEMA),
+    Securable.SCHEMA: _SCHEMA,
+    Securable.TABLE: _TABLE,
+}
+"""What has a meaning where: on the securable itself or on what can lie below it. Nothing is inherited from the
+metastore. Files outside the lake root are the metastore's, as long as external locations are no securables."""
+
+MAX_PRINCIPALS: Final = 200
+"""Principals with grants on one securable; a role is one, whoever is in it."""
+
+_PRINCIPAL: Final = re.compile(r"(?!\s)[^\x00-\x1f\x7f]{1,255}(?<!\s)")
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True):
+    """What one principal was granted, sorted."""
+
+    principal: str
+    privileges: tuple[Privilege, ...]
+
+
+class Access(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Owner (empty: nobody but admins) and grants of one securable, by principal. Immutable and in one form only, so
+    that equal rights are equal values."""
+
+    owner: str = ""
+    grants: tuple[Grant, ...] = ()
+
+    def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
+        """What was granted here to any of ``names``: a principal's own and its roles'."""
+        return frozenset(
+            privilege for grant in self.grants if grant.principal in names for privilege in grant.privileges
+        )
+
+    def owned_by(self, names: frozenset[str]) -> bool:
+        """Whether the owner is among ``names``. What has no owner is nobody's."""
+        return bool(self.owner) and self.owner in names
+
+
+NOBODY: Final = Access()
+"""The rights of what has none of its own, and of what does not exist."""
+
+
+class GrantChange(msgspec.Struct, frozen=True):
+    """Privileges to add to and then to remove from what ``principal`` was granted."""
+
+    principal: str
+    add: tuple[Privilege, ...] = ()
+    remove: tuple[Privilege, ...] = ()
+
+
+def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
+    """``access`` after ``changes`` in their order, and with ``owner`` if one is given.
+
+    Raises:
+        TooLarge: more than ``MAX_PRINCIPALS`` principals.
+    """
+    held = {grant.principal: {*grant.privileges} for grant in access.grants}
+    for change in changes:
+        held[change.principal] = (held.get(change.principal, set()) | {*change.add}) - {*change.remove}
+    grants = tuple(Grant(name, tuple(sorted(held[name]))) for name in sorted(held) if held[name])
+    if len(grants) > max(MAX_PRINCIPALS, len(access.grants)):
+        raise TooLarge(
+            f"{len(grants)} principals would have grants here",
+            field="changes",
+            remedy="grant to a role that they share",
+            limit=MAX_PRINCIPALS,
+            size=len(grants),
+        )
+    return Access(access.owner if owner is None else owner, grants)
+
+
+def owner_for(principal: Principal) -> str:
+    """Who owns what ``principal`` creates: itself, or nobody but admins when it is the nameless operator of a stack
+    without users. So no user who happens to have that name owns it later."""
+    return "" if principal == OPERATOR else principal.name
+
+
+def check_principal(name: str, field: str) -> str:
+    """``name`` if it can name a user, a service or a role; raises InvalidRequest otherwise."""
+    if not _PRINCIPAL.fullmatch(name):
+        raise InvalidRequest(
+            f"{field} is not the name of a principal",
+            field=field,
+            remedy="use 1 to 255 characters, without space around them",
+        )
+    return name
+
+
+def check_privileges(securable: Securable, names: Iterable[str], field: str) -> tuple[Privilege, ...]:
+    """The privileges of these names, each one that has a meaning on ``securable``; raises InvalidRequest otherwise."""
+    fitting = {str(privilege): privilege for privilege in GRANTABLE[securable]}
+    for name in names:
+        if name not in fitting:
+            raise InvalidRequest(
+                f"{name[:60]!r} cannot be granted on a {securable}", field=field, remedy=f"one of {', '.join(fitting)}"
+            )
+    return tuple(fitting[name] for name in names)

@@ -1,0 +1,240 @@
+"""Relative paths below a table, checked once for every storage."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat as modes
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import BinaryIO, Final
+
+from turnstile.store.core.errors import InvalidRequest, StorageFault
+from turnstile.store.ports import Stat
+
+
+def check_path(path: str) -> str:
+    """``path`` if it stays below its table: no empty, ``.`` or ``..`` segment, no NUL, no backslash.
+
+    Raises:
+        InvalidRequest: otherwise (I10: nothing outside the table's own location is ever touched).
+    """
+    if "\0" in path or "\\" in path or any(segment in ("", ".", "..") for segment in path.split("/")):
+        raise InvalidRequest(
+            f"path {path!r} does not name a file below the table",
+            field="path",
+            remedy="use a relative path with forward slashes and without '.' or '..'",
+        )
+    return path
+
+
+def check_prefix(prefix: str) -> str:
+    """As ``check_path`` for the beginning of a path: it may be empty, end with a slash or in the middle of a name."""
+    folder = prefix.rpartition("/")[0]
+    if folder:
+        check_path(folder)
+    elif prefix.startswith("/"):
+        check_path(prefix)
+    return prefix
+
+
+# -- storage file -----------------------------------------------------------------------------------------------------
+# Log storage on a local file system: for development and tests, with the guarantees of the real thing.
+
+
+# Paths are text from end to end here, as in the port; Path objects would come and go at every call.
+# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123
+
+
+_TEMPORARY: Final = ".turnstile-"
+_TRIES: Final = 20
+_ABANDONED_SECONDS: Final = 3600
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+
+
+class FileStorage:
+    """``turnstile.store.ports.LogStorage`` below one directory.
+
+    Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
+    under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
+    listed; a checksum leaves together with its file, and the folders together with the table's last one. A managed
+    table (``<root>/<catalog>/<namespace>/<uuid>``) takes along the two folders above it if nothing else is in them.
+
+    Args:
+        root: absolute directory; need not exist.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        try:
+            with open(self._full(path), "rb") as file:
+                info = os.fstat(file.fileno())
+                return file.read(-1 if limit is None else limit), _stat(path, info)
+        except _GONE:
+            return None
+        except OSError as error:
+            raise _fault("read", path, error) from error
+
+    def stat(self, path: str) -> Stat | None:
+        try:
+            info = os.stat(self._full(path))
+        except _GONE:
+            return None
+        except OSError as error:
+            raise _fault("look at", path, error) from error
+        return _stat(path, info) if modes.S_ISREG(info.st_mode) else None
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        target = self._full(path)
+        folder = os.path.dirname(target)
+        temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
+        try:
+            _write_durably(folder, temporary, content)
+            try:
+                os.link(temporary, target)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(temporary)
+            with suppress(FileNotFoundError):  # published, collected and gone already
+                _sync(folder)
+        except OSError as error:
+            raise _fault("write", path, error) from error
+        return True
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        folder, _, start = check_prefix(prefix).rpartition("/")
+        found = []
+        for entry in _entries(os.path.join(self._root, folder)):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name.startswith(start) and path > after and entry.is_file():
+                found.append((path, entry))
+        for path, entry in sorted(found, key=lambda pair: pair[0]):
+            with suppress(FileNotFoundError):  # deleted since it was listed
+                yield _stat(path, entry.stat())
+
+    def list_all(self) -> Iterator[Stat]:
+        found = []
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            for entry in _entries(os.path.join(self._root, folder)):
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                elif entry.is_file():
+                    found.append((path, entry))
+        for path, entry in sorted(found, key=lambda pair: pair[0]):
+            with suppress(FileNotFoundError):
+                yield _stat(path, entry.stat())
+
+    def delete(self, path: str) -> None:
+        target = self._full(path)
+        folder, name = os.path.split(target)
+        try:
+            for victim in (target, os.path.join(folder, f".{name}.crc")):
+                with suppress(*_GONE):
+                    os.unlink(victim)
+        except OSError as error:
+            raise _fault("delete", path, error) from error
+        if not _holds_files(self._root):
+            _remove_tree(self._root)
+            _remove_parents(self._root)
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, check_path(path))
+
+
+def _write_durably(folder: str, temporary: str, content: bytes) -> None:
+    with _create(folder, temporary) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            os.unlink(temporary)
+            raise
+
+
+def _create(folder: str, temporary: str) -> BinaryIO:
+    for _ in range(_TRIES):
+        with suppress(FileNotFoundError):  # the last file of the table was deleted just now, and its folders with it
+            os.makedirs(folder, exist_ok=True)
+            return open(temporary, "xb")
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+
+
+def _holds_files(folder: str) -> bool:
+    """Whether there is any file to be listed; ends at the first one, which a living table has near its root."""
+    below = []
+    with suppress(*_GONE), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if not entry.is_dir(follow_symlinks=False):
+                return True
+            below.append(entry.path)
+    return any(_holds_files(one) for one in below)
+
+
+def _remove_tree(root: str) -> None:
+    """The folders of a table without files, and what writers left in them that crashed long ago; files of others
+    stay, and so does a file that somebody is just writing, with its folder."""
+    for folder, _, names in os.walk(root, topdown=False):
+        for name in names:
+            with suppress(OSError):
+                if _is_litter(os.path.join(folder, name), name):
+                    os.unlink(os.path.join(folder, name))
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def _remove_parents(root: str) -> None:
+    """The folders of a managed table's namespace and catalog, if they are empty now; never those above."""
+    if os.path.exists(root) or not _UUID.fullmatch(os.path.basename(root)):
+        return
+    namespace = os.path.dirname(root)
+    with suppress(OSError):  # not empty
+        os.rmdir(namespace)
+        os.rmdir(os.path.dirname(namespace))
+
+
+def _is_litter(path: str, name: str) -> bool:
+    if name.startswith(_TEMPORARY):
+        return time.time() - os.stat(path).st_mtime > _ABANDONED_SECONDS
+    return name.startswith(".") and name.endswith(".crc")
+
+
+def _sync(folder: str) -> None:
+    """Make a new name durable: a crash of the machine must not take back what was answered (I5)."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except _GONE:
+        return []
+    except OSError as error:
+        raise _fault("list", folder, error) from error
+
+
+def _stat(path: str, info: os.stat_result) -> Stat:
+    return Stat(path=path, size=info.st_size, modified=info.st_mtime_ns // 1_000_000)
+
+
+def _fault(verb: str, path: str, error: OSError) -> StorageFault:
+    return StorageFault(
+        f"could not {verb} {path}: {error.strerror}", remedy="check the disk and its permissions, then try again"
+    )

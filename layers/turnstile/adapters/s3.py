@@ -1,0 +1,172 @@
+"""Retries of S3 calls. Every call made through here is idempotent, so a lost answer is simply asked for again."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
+
+from turnstile.adapters.files import check_path, check_prefix
+from turnstile.store.core.errors import StorageFault
+from turnstile.store.ports import Stat
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS: Final = 3.0
+FIRST_SECONDS: Final = 0.05
+LONGEST_SECONDS: Final = 1.0
+_AGAIN: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
+_LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
+
+
+def code_of(error: ClientError) -> str:
+    """S3's error code; for HEAD requests, which have no body, the status."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: ClientError) -> int:
+    """HTTP status of the answer (0: none)."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def _transient(error: Exception) -> bool:
+    if isinstance(error, ClientError):
+        return status_of(error) in (409, 429) or status_of(error) >= 500 or code_of(error) in _AGAIN
+    return isinstance(error, _LOST)
+
+
+def patiently(
+    what: str,
+    attempt: Callable[[], T],
+    *,
+    deadline: float | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> T:
+    """``attempt()`` until it answers, with full jitter between tries; none is started ``deadline`` seconds (default:
+    ``DEADLINE_SECONDS``) after the first.
+
+    Raises:
+        StorageFault: time is up, or S3 answered something that waiting does not mend.
+    """
+    end = now() + (DEADLINE_SECONDS if deadline is None else deadline)
+    pause = FIRST_SECONDS
+    while True:
+        try:
+            return attempt()
+        except (BotoCoreError, ClientError) as error:
+            wait = random.uniform(0, pause)  # noqa: S311 - jitter, not a secret
+            if not _transient(error) or now() + wait >= end:
+                raise StorageFault(f"could not {what}: {error}", remedy="try again later") from error
+            sleep(wait)
+            pause = min(pause * 2, LONGEST_SECONDS)
+
+
+# -- storage s3 -------------------------------------------------------------------------------------------------------
+# Log storage on S3 (and whatever enforces ``If-None-Match: *`` on PutObject).
+
+
+_ABSENT = ("NoSuchKey", "404", "NotFound")
+
+
+class S3Storage:
+    """``turnstile.store.ports.LogStorage`` below one prefix of a bucket.
+
+    Args:
+        client: without retries of its own.
+        prefix: without slashes at either end; may be empty.
+        page: files in one answer of a listing, at most 1000.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
+        self._client, self._bucket, self._page = client, bucket, page
+        self._root = f"{prefix}/" if prefix else ""
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        key = self._key(path)
+        ranged: dict[str, Any] = {} if limit is None else {"Range": f"bytes=0-{max(limit, 1) - 1}"}
+
+        def attempt() -> tuple[bytes, Stat] | None:
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=key, **ranged)
+            except ClientError as error:
+                if code_of(error) in _ABSENT:
+                    return None
+                if ranged and code_of(error) == "InvalidRange":  # what S3 says to any range of an empty file
+                    found = self._stat(path)
+                    return None if found is None else (b"", found)
+                raise
+            total = answer.get("ContentRange", "").rpartition("/")[2]  # "bytes 0-9/1234"
+            size = int(total) if total else answer["ContentLength"]
+            return answer["Body"].read()[:limit], Stat(path, size, _ms(answer["LastModified"]))
+
+        return patiently(f"read {path}", attempt)
+
+    def stat(self, path: str) -> Stat | None:
+        self._key(path)
+        return patiently(f"look at {path}", lambda: self._stat(path))
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        key = self._key(path)
+
+        def attempt() -> bool:
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=key, Body=content, IfNoneMatch="*")
+            except ClientError as error:
+                if status_of(error) == 412:
+                    return False
+                raise
+            return True
+
+        return patiently(f"write {path}", attempt)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        yield from self._list(check_prefix(prefix), after=after, Delimiter="/")
+
+    def list_all(self) -> Iterator[Stat]:
+        yield from self._list("")
+
+    def delete(self, path: str) -> None:
+        key = self._key(path)
+        patiently(f"delete {path}", lambda: self._client.delete_object(Bucket=self._bucket, Key=key))
+
+    def _stat(self, path: str) -> Stat | None:
+        try:
+            answer = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
+        except ClientError as error:
+            if code_of(error) in _ABSENT:
+                return None
+            raise
+        return Stat(path, answer["ContentLength"], _ms(answer["LastModified"]))
+
+    def _list(self, prefix: str, *, after: str = "", **more: Any) -> Iterator[Stat]:
+        asked = {"Bucket": self._bucket, "Prefix": self._root + prefix, "MaxKeys": self._page, **more}
+        if after:
+            asked["StartAfter"] = self._root + after
+        while True:
+            page = patiently(f"list {prefix}", lambda: self._client.list_objects_v2(**asked))
+            for found in page.get("Contents", ()):
+                path = found["Key"][len(self._root) :]
+                if path and not path.endswith("/"):  # consoles make such empty objects to show folders
+                    yield Stat(path, found["Size"], _ms(found["LastModified"]))
+            if not page.get("IsTruncated"):
+                return
+            if not page.get("NextContinuationToken"):
+                raise StorageFault(f"the listing of {prefix} was cut off")
+            asked["ContinuationToken"] = page["NextContinuationToken"]
+
+    def _key(self, path: str) -> str:
+        return self._root + check_path(path)
+
+
+def _ms(moment: datetime) -> int:
+    """Whole seconds, whatever a listing says: a file's time must be the same from every operation, and GET and HEAD
+    answer with an HTTP date."""
+    return int(moment.timestamp()) * 1000

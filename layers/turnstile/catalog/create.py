@@ -1,0 +1,329 @@
+"""Create, phase 1 of 3: a fresh uuid and a location for a table that does not exist yet.
+
+    1  staging table      this module: one row, nothing else; the name is not reserved
+    2  version 0          the client writes ``_delta_log/00000000000000000000.json`` below the location
+    3  registration       ``register``: judges version 0 and makes the table
+
+A client that crashes before 3 leaves a staging row and perhaps files: gc collects both after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import Committer
+from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.location_rows import owner_row
+from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.rows import OPEN, new_staging, use_staging
+from turnstile.catalog.locations import Zones
+from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.content import Content, read_content
+from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
+from turnstile.delta.core.metadata import MetadataSnapshot, first_snapshot
+from turnstile.delta.limits import Limits
+from turnstile.delta.metadata import Snapshots
+from turnstile.delta.ratify import TimestampAhead
+from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
+from turnstile.store.core.locations import managed_location, published_path
+from turnstile.store.core.names import check_comment, check_identifier, check_uuid
+from turnstile.store.core.writes import Insert, Row, new_row
+from turnstile.store.ports import Rejected, World
+
+REQUIRED_FEATURES: Final = ("catalogManaged", "inCommitTimestamp")
+"""Table features that version 0 must list; what ``core.content.check_protocol`` checks."""
+
+UUID_PROPERTY: Final = "io.unitycatalog.tableId"
+
+
+class StagingTable(msgspec.Struct, frozen=True):
+    """What the client needs to write version 0."""
+
+    table_id: str
+    location: str
+    required_features: tuple[str, ...]
+    required_properties: dict[str, str]
+
+
+class Staging:
+    """Creates staging tables.
+
+    Args:
+        lake_root: storage location below which managed tables live.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader, zones: Zones, lake_root: str) -> None:
+        self._world, self._reader, self._zones, self._root = world, reader, zones, lake_root
+
+    def create(
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        *,
+        creator: str = "",
+        check: Callable[[str, str], object] = lambda _table_id, _location: None,
+    ) -> StagingTable:
+        """A fresh staging table. Two requests when warm. A repetition makes another one; the first is collected later.
+
+        Args:
+            creator: who may register it; empty for admins only.
+            check: is told uuid and location before anything is written; what it raises leaves nothing to be collected.
+
+        Raises:
+            InvalidRequest: not a name.
+            NotFound: no such catalog or namespace.
+            AlreadyExists: the name is taken now (it may also be taken later: names are not reserved).
+        """
+        check_path(namespace)
+        check_identifier(name, "name")
+        root = self._zones.ensure(self._root)
+        view = View(self._reader.current(catalog), self._reader.store)
+        view.tree.parent(namespace)
+        require_free(view, (*namespace, name), "name")
+        written = view.written(namespace)
+        table_id = self._world.ids.uuid()
+        location = managed_location(root, view.tree.catalog, written, table_id)
+        check(table_id, location)
+        answer = self._world.refs.write(
+            new_staging(
+                key=self._world.space.staging(table_id),
+                table_id=table_id,
+                catalog=view.tree.catalog,
+                namespace=dotted(*written),
+                name=name,
+                location=location,
+                creator=creator,
+                now=self._world.clock.now_ms(),
+            )
+        )
+        if isinstance(answer, Rejected) and (answer.row or {}).get("location") != location:
+            raise TurnstileError(f"uuid {table_id} was given out twice")
+        return StagingTable(
+            table_id,
+            location,
+            REQUIRED_FEATURES,
+            {"delta.enableInCommitTimestamps": "true", UUID_PROPERTY: table_id},
+        )
+
+
+# -- version zero -----------------------------------------------------------------------------------------------------
+# Version 0 of a new table: read from storage and judged before the table exists.
+
+
+class VersionZero(msgspec.Struct, frozen=True):
+    """What registration needs of it; ``row_hwm`` the row-id high-water mark, None without row tracking."""
+
+    content: Content
+    row_hwm: int | None
+
+
+def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> VersionZero:
+    """Read ``_delta_log/00000000000000000000.json`` below ``location``.
+
+    Raises:
+        NotFound: the file is not there.
+        InvalidCommit: it breaks the catalog-managed contract; the message names the member.
+    """
+    path = published_path(0)
+    found = world.storages.open(location).read(path, limit=limits.staged_bytes)
+    if found is None:
+        raise NotFound("commit", path, field="table_id", remedy="write version 0 before registering the table")
+    raw, stat = found
+    content = read_content(raw, whole=len(raw) == stat.size, first_version=True)
+    now = world.clock.now_ms()
+    if content.ict > now + limits.clock_skew_ms:
+        raise TimestampAhead(
+            f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
+            field="commitInfo.inCommitTimestamp",
+            remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
+            server=now,
+        )
+    stored = (content.metadata or {}).get("configuration", {}).get(UUID_PROPERTY)
+    if stored is not None and str(stored).lower() != table_id:
+        raise InvalidCommit(
+            f"metaData.configuration has {UUID_PROPERTY} {stored!r}, not this table's id {table_id}",
+            field=f"metaData.configuration.{UUID_PROPERTY}",
+            remedy="leave the property out, or set it to table_id",
+        )
+    return VersionZero(content, _row_hwm(content))
+
+
+def _row_hwm(content: Content) -> int | None:
+    features = (content.protocol or {}).get("writerFeatures") or []
+    if "rowTracking" not in features:
+        return None
+    if not content.whole:
+        return ROWS_UNREAD
+    return -1 if content.hwm is None else content.hwm
+
+
+# -- register ---------------------------------------------------------------------------------------------------------
+# Create, phase 3 of 3: a staged table becomes a table, in one transaction over four rows (I9).
+#
+#     1  catalog, staging, HEAD     one batch; a HEAD that is there already: this registration was done before (I3)
+#     2  version 0                  read and judged
+#     3  objs                       metadata snapshot; entity and catalog commit
+#     4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
+#
+# A crash before 4 leaves the staging table as it was, to be registered again or collected. An answer lost at 4 is found
+# out by the committer; one lost on its way to the client by 1 of the repetition.
+
+
+_ANOTHER: Final = "create a staging table of your own, and register that"
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The table, and whether an earlier request had registered it."""
+
+    table_id: str
+    replayed: bool
+
+
+class Registrar:
+    """Registers staged tables."""
+
+    def __init__(
+        self, world: World, reader: CatalogReader, committer: Committer, snapshots: Snapshots, limits: Limits
+    ) -> None:
+        self._world, self._reader, self._committer = world, reader, committer
+        self._snapshots, self._limits = snapshots, limits
+
+    def register(
+        self,
+        catalog: str,
+        namespace: Path,
+        name: str,
+        table_id: str,
+        *,
+        comment: str | None = None,
+        principal: Principal = OPERATOR,
+        describe: Callable[[Content], MetadataSnapshot] = first_snapshot,
+    ) -> Registered:
+        """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
+
+        Args:
+            principal: who asks, and owns the table then; has to be the creator of the staging table, or an admin.
+            describe: makes the table's snapshot from the content of version 0, or raises what refuses it.
+
+        Raises:
+            InvalidRequest: not a name, not a uuid.
+            NotFound: no such catalog, namespace or staging table; no version 0.
+            InvalidCommit: version 0 breaks the contract.
+            AlreadyExists: the name is taken; the staging table can still be registered under another.
+            StateConflict: ``StagingTableUsed``: it is a table of another name already.
+            PermissionDenied: somebody else's staging table (I12).
+            TooLarge: the comment.
+            OutcomeUnknown: send the same request again.
+        """
+        check_path(namespace)
+        check_identifier(name, "name")
+        check_comment(comment)
+        table_id = check_uuid(table_id)
+        path, space = (*namespace, name), self._world.space
+        keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]
+        rows = self._world.refs.read_many(keys)
+        tree = self._reader.at(catalog, rows.get(keys[0]), path)
+        if keys[2] in rows:
+            found = tree.find(path)
+            if found is None or found.table_id != table_id:
+                raise _used(table_id, rows[keys[2]], principal)
+            return Registered(table_id, replayed=True)
+        staged = _staged(rows.get(keys[1]), tree.catalog, table_id, principal)
+        require_free(View(tree, self._reader.store), path, "name")
+        zero = read_version_zero(self._world, self._limits, staged["location"], table_id)
+        snapshot = describe(zero.content)
+        metadata = self._snapshots.put(tree.catalog, table_id, snapshot, self._world.clock.now_ms())
+        made = self._made(name, staged, comment, Access(owner_for(principal)))
+        taken: list[Row] = []
+
+        def change(view: View) -> Edit | None:
+            found = view.tree.find(path)
+            if found is not None and found.table_id == table_id:
+                return None
+            if taken:
+                raise _used(table_id, taken[-1], principal)
+            view.tree.parent(namespace)
+            require_free(view, path, "name")
+            full = dotted(view.tree.catalog, *view.written(namespace), name)
+            head = new_head_row(
+                key=keys[2],
+                table_id=table_id,
+                catalog=view.tree.catalog,
+                name=full,
+                location=made.location,
+                metadata=metadata,
+                version=0,
+                ict=zero.content.ict,
+                row_hwm=zero.row_hwm,
+                created=made.created,
+                managed=True,
+            )
+            owner = owner_row(space, made.location, table_id, view.tree.catalog, made.created)
+            writes = (Insert(head, (new_row("I2"),)), use_staging(keys[1]), owner)
+            return Edit(f"create table {full}", put={path: made}, writes=writes)
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            head = failed.get(0)
+            if head is not None:  # registered meanwhile: the next tree says whether under this name
+                taken.append(head)
+            elif 1 in failed:
+                raise _no_staging(table_id)
+            elif 2 in failed:
+                raise StateConflict(
+                    "LocationOwned", f"location {made.location} has another owner", field="table_id", remedy=_ANOTHER
+                )
+
+        self._committer.commit(catalog, change, row=rows[keys[0]], judge=judge)
+        return Registered(table_id, replayed=bool(taken))
+
+    def _made(self, name: str, staged: Row, comment: str | None, access: Access) -> Table:
+        return Table(
+            name=name,
+            table_id=staged["table_id"],
+            location=staged["location"],
+            created=self._world.clock.now_ms(),
+            comment=comment,
+            access=access,
+        )
+
+
+def _staged(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
+    """The open staging row, if ``principal`` may use it in ``catalog``."""
+    if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
+        raise _no_staging(table_id)
+    check_creator(row, principal)
+    return row
+
+
+def check_creator(staging: Row, principal: Principal) -> None:
+    """A staging table is its creator's alone, until it is a table.
+
+    Raises:
+        PermissionDenied: somebody else's; one without a creator is for admins (I12).
+    """
+    if not principal.admin and staging["creator"] != principal.name:
+        raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
+
+
+def _no_staging(table_id: str) -> NotFound:
+    return NotFound("staging table", table_id, field="table_id", remedy="create a staging table and write version 0")
+
+
+def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
+    """The refusal; which table it became is told to admins only, others may have no right to know."""
+    about = {"name": head["name"], "state": head["state"]} if principal.admin else {}
+    said = f"the table '{head['name']}' ({head['state']})" if about else "a table"
+    return StateConflict(
+        "StagingTableUsed",
+        f"{table_id} is {said} already",
+        field="table_id",
+        remedy="create another staging table",
+        **about,
+    )

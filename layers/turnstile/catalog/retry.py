@@ -1,0 +1,143 @@
+"""Waiting between attempts: exponential, with full jitter, within a deadline."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from turnstile.catalog.core.rows import CatalogHead, take_turn
+from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Clock, Ids, World
+
+STARVING: Final = 0.4
+"""The part of its time after which a change asks the others to let it go first."""
+
+Pause = Callable[[float], None]
+"""Waits for so many seconds; passed in, because services do not wait by themselves."""
+
+
+def no_pause(seconds: float) -> None:
+    """Try again at once: for tests, and where the store's own latency is pause enough."""
+
+
+class Backoff:
+    """One operation's patience.
+
+    Args:
+        deadline_ms: time for all attempts together.
+        first_ms, most_ms: bounds of the jitter's upper limit. An attempt takes 15 ms or so: who tries again sooner than
+            others have ended loses to them again, and pays for it.
+        starving: the part of ``deadline_ms`` after which it is ``starving``.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: Ids,
+        pause: Pause,
+        *,
+        deadline_ms: int,
+        first_ms: int = 32,
+        most_ms: int = 400,
+        starving: float = STARVING,
+    ) -> None:
+        self._clock, self._ids, self._pause = clock, ids, pause
+        self._began, self._deadline_ms = clock.now_ms(), deadline_ms
+        self._starves = self._began + deadline_ms * starving
+        self._limit, self._most = first_ms, most_ms
+
+    def again(self) -> bool:
+        """Pause and say whether there is time for another attempt."""
+        paused = self.hold_back(self._limit)
+        self._limit = min(self._limit * 2, self._most)
+        return paused
+
+    def hold_back(self, most_ms: int) -> bool:
+        """Pause for a random time up to ``most_ms``, unless the deadline has passed; whether it has not, also after the
+        pause: a sandbox may be frozen in it for hours."""
+        if self._over:
+            return False
+        share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
+        self._pause(most_ms * share / 1000)
+        return not self._over
+
+    @property
+    def _over(self) -> bool:
+        return self._clock.now_ms() >= self._began + self._deadline_ms
+
+    @property
+    def starving(self) -> bool:
+        """Whether so much of the time is gone that others should let this change go first."""
+        return self._clock.now_ms() >= self._starves
+
+    def gave_up(self, catalog: str) -> StateConflict:
+        """The error for when there is none."""
+        return StateConflict(
+            "ConcurrentChange",
+            f"catalog '{catalog}' changed during every attempt",
+            remedy="send the same request again",
+            retry_after_ms=200,
+        )
+
+
+# -- turns ------------------------------------------------------------------------------------------------------------
+# Who goes first when many change one catalog.
+#
+# Losing is not evenly spread: a large change takes longer than a small one, so on a busy catalog it finds the HEAD moved
+# every time; and whoever has just won has the newest tree and wins again. Two remedies, neither needed for safety:
+#
+# * changes of one process stand in line, since only one of them can win at a time;
+# * a change that has lost for a good part of its time says so in the catalog's row, and the others hold back for a moment.
+#   They see it without a request: a refused swap returns the row, and a new change reads it anyway.
+
+
+HOLD_MS: Final = 1_000
+"""How long others hold back at most, so that the crash of a change costs them no more."""
+
+_LOOK_MS: Final = 60  # between looks of those who hold back
+_LINES: Final = 64
+
+
+class Line:
+    """Changes of this process, one at a time a catalog. Waiting is bounded: past it everybody tries at once."""
+
+    def __init__(self) -> None:
+        self._locks = tuple(threading.Lock() for _ in range(_LINES))
+
+    @contextmanager
+    def stand(self, catalog: str, patience_ms: int) -> Iterator[None]:
+        """Wait for those before, but no longer than ``patience_ms``."""
+        lock = self._locks[hash(catalog) % _LINES]
+        mine = lock.acquire(timeout=patience_ms / 1000)
+        try:
+            yield
+        finally:
+            if mine:
+                lock.release()
+
+
+class Turn:
+    """One change's place among those of other processes."""
+
+    look_ms = _LOOK_MS
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.id = ""
+
+    def others(self, row: Row | None) -> bool:
+        """Whether another change has asked to go first. Nobody may ask for longer than ``HOLD_MS``: an end further away is
+        that of a clock which is ahead, and would close the catalog for as long as it is."""
+        if row is None or "turn" not in row:
+            return False
+        head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
+        return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
+
+    def ask(self, key: str) -> Row | None:
+        """Ask to go first; the catalog's row after that, whether or not somebody else has asked before."""
+        now = self._world.clock.now_ms()
+        self.id = self.id or self._world.ids.uuid()
+        return self._world.refs.write(take_turn(key, self.id, now + HOLD_MS, now)).row

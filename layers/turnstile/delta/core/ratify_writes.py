@@ -1,0 +1,231 @@
+"""The conditional writes that ratify: one UpdateItem each, every clause with its invariant.
+
+``named_change`` extends a table by a version the proposer chose; ``ticket_change`` by whichever is next. Both accept
+exactly when ``decide`` says a fresh Ratified (a property test holds them together).
+"""
+
+from __future__ import annotations
+
+from turnstile.delta.core.decide import Proposal
+from turnstile.delta.core.head import (
+    ACTIVE,
+    KEEP_PUBLISHED,
+    ROWS_KEPT,
+    ROWS_OFF,
+    ROWS_UNREAD,
+    TableHead,
+    cost,
+    mark_after,
+    positioned,
+)
+from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.store.core.writes import (
+    Absent,
+    Action,
+    Append,
+    AtLeast,
+    AtMost,
+    Below,
+    Change,
+    Clause,
+    Drop,
+    Either,
+    Equals,
+    Exclude,
+    Include,
+    Lacks,
+    Set,
+    SetSum,
+)
+
+
+def _common(proposal: Proposal) -> tuple[Clause, ...]:
+    entry = proposal.entry
+    read = Clause("same metadata", "I2", "metadata is what the proposer read", Equals(("metadata",), proposal.asserts))
+    return (
+        *((read,) if proposal.asserts is not None else ()),
+        Clause("active", "I10", "the table takes commits", Equals(("state",), ACTIVE)),
+        Clause("new identity", "I3", "this transaction is not in the tail", Lacks(("ids",), entry.txn)),
+        Clause(
+            "remembered",
+            "I3",
+            "no identity was evicted that could be this one",
+            AtMost(("tail_from",), proposal.oldest_needed),
+        ),
+        Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), proposal.room - cost(entry))),
+    )
+
+
+def named_change(key: str, proposal: Proposal, now: int) -> Change:
+    """Ratify ``proposal.version``.
+
+    Args:
+        key: refs key of the HEAD.
+        now: server clock (ms), kept for operators; no clause depends on it.
+    """
+    version, entry = proposal.version, proposal.entry
+    if version is None:
+        raise ValueError("a ticket has no version")
+    clauses = [
+        Clause("next", "I1", "the version before this one is the latest", Equals(("latest",), version - 1)),
+        Clause("later", "I7", "the in-commit timestamp increases", Below(("last_ict",), entry.ict)),
+        *_common(proposal),
+    ]
+    actions: list[Action] = [
+        Set(("latest",), version),
+        Set(("last_ict",), entry.ict),
+        Append(("tail",), (entry.pack(),)),
+        Include(("ids",), frozenset({entry.txn})),
+        SetSum(("bytes",), ("bytes",), cost(entry)),
+        Set(("pending",), version),
+        Set(("changed_at",), now),
+    ]
+    if proposal.metadata is not None:
+        actions.append(Set(("metadata",), proposal.metadata))
+    if entry.changed in ("metadata", "unread"):
+        actions.append(Set(("epoch",), version))
+    if entry.hwm == ROWS_OFF:
+        actions.append(Drop(("row_hwm",)))
+    elif entry.hwm != ROWS_KEPT:
+        clauses.append(
+            Clause(
+                "fresh rows",
+                "I2",
+                "no row id is assigned twice",
+                Either((Absent(("row_hwm",)), AtMost(("row_hwm",), entry.hwm), AtLeast(("row_hwm",), ROWS_UNREAD))),
+            )
+        )
+        actions.append(Set(("row_hwm",), entry.hwm))
+    actions.extend(Set(("apps", app), version) for app in proposal.apps)
+    return Change(key, tuple(clauses), tuple(actions))
+
+
+def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool) -> Change:
+    """Ratify the next version, whichever it is (design 2.2).
+
+    The in-commit timestamp is max(own, predecessor + 1). An update expression has no max, so there are two forms:
+    the entry's own timestamp is later than the last (``clock_behind=False``), or it is not and the last plus one
+    counts. ``last_ict`` never falls, so a refusal of the first form makes the second one certain to fit.
+    """
+    entry = proposal.entry
+    clauses = [
+        Clause("based", "I6", "the proposer's base exists", AtLeast(("latest",), proposal.base)),
+        Clause("same epoch", "I2", "metadata is what the proposer read", AtMost(("epoch",), proposal.base)),
+        *(
+            Clause(
+                "own application",
+                "I3",
+                "no later commit carries this streaming application's txn",
+                Either((Absent(("apps", app)), AtMost(("apps", app), proposal.base))),
+            )
+            for app in proposal.apps
+        ),
+        *_common(proposal),
+    ]
+    actions: list[Action] = [
+        SetSum(("latest",), ("latest",), 1),
+        SetSum(("pending",), ("latest",), 1),
+        Append(("tail",), (entry.pack(),)),
+        Include(("ids",), frozenset({entry.txn})),
+        SetSum(("bytes",), ("bytes",), cost(entry)),
+        Set(("changed_at",), now),
+        *(SetSum(("apps", app), ("latest",), 1) for app in proposal.apps),
+    ]
+    if clock_behind:
+        clauses.append(Clause("clock behind", "I7", "own timestamp is not later", AtLeast(("last_ict",), entry.ict)))
+        actions.append(SetSum(("last_ict",), ("last_ict",), 1))
+    else:
+        clauses.append(Clause("later", "I7", "own timestamp is later than the last", Below(("last_ict",), entry.ict)))
+        actions.append(Set(("last_ict",), entry.ict))
+    if entry.rows >= 0:
+        clauses.append(
+            Clause("row tracking on", "I2", "row ids can follow", AtMost(("row_hwm",), MAX_ROW_ID - entry.rows))
+        )
+        actions.append(SetSum(("row_hwm",), ("row_hwm",), entry.rows))
+    else:
+        clauses.append(Clause("row tracking off", "I2", "no row ids are assigned", Absent(("row_hwm",))))
+    return Change(key, tuple(clauses), tuple(actions))
+
+
+# -- floor ------------------------------------------------------------------------------------------------------------
+# Raising the floor: what the publisher writes to a HEAD after it saw versions in ``_delta_log`` (I4, I5).
+
+
+FORGOTTEN_AT_ONCE = 64
+"""Streaming applications one floor write forgets. Each is named in the expressions, and DynamoDB takes 4 kB and 300
+operators of those; the publisher's step bounds what else is named there."""
+
+
+def evicted(head: TableHead, published: int) -> int:
+    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``."""
+    return max(0, published - KEEP_PUBLISHED - head.tail_from + 1)
+
+
+def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
+    """The write after publication up to ``published``.
+
+    It evicts all but the last few published entries, strips those of their bytes, and lowers ``bytes``. With
+    ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
+    without, it leaves ``pending`` for the commits that came in between. A refusal returns the row: plan again from it.
+
+    Raises:
+        ValueError: when ``published`` is not between the head's floor and latest.
+    """
+    if not head.floor <= published <= head.latest:
+        raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
+    gone = evicted(head, published)
+    places = positioned(head)
+    clauses = [
+        Clause("same floor", "I5", "nobody moved the floor since it was read", Equals(("floor",), head.floor)),
+        Clause(
+            "same tail", "I4", "list positions mean the versions they meant", Equals(("tail_from",), head.tail_from)
+        ),
+    ]
+    actions: list[Action] = [Set(("floor",), published)]
+    freed = 0
+    for index, entry in enumerate(head.tail[: published - head.tail_from + 1]):
+        if index < gone:
+            freed += cost(entry)
+        elif entry.data or entry.obj:
+            freed += cost(entry) - cost(entry.stripped())
+            actions.append(Set(("tail", index), entry.stripped().pack()))
+    if gone:
+        last = places[gone - 1]
+        actions += [Set(("tail_from",), head.tail_from + gone), Set(("tail_ict",), last.ict)]
+        mark = hwm_after(head, gone)
+        if mark is not None:
+            actions.append(Set(("tail_hwm",), mark))
+        elif head.tail_hwm is not None:
+            actions.append(Drop(("tail_hwm",)))
+        # Descending: one emulator shifts positions while it removes; in this order every backend agrees.
+        actions += [Drop(("tail", index)) for index in reversed(range(gone))]
+        actions.append(Exclude(("ids",), frozenset(entry.txn for entry in head.tail[:gone])))
+    if freed:
+        actions.append(SetSum(("bytes",), ("bytes",), -freed))
+    forgotten = _forgettable(head, head.tail_from + gone)
+    actions += [Drop(("apps", app)) for app in forgotten]
+    if idle:
+        clauses.append(Clause("idle", "I11", "nothing was ratified since", Equals(("latest",), published)))
+        if head.pending is not None:
+            actions.append(Drop(("pending",)))
+    else:
+        clauses += [
+            Clause("same application", "I3", "no later commit carries its txn", Equals(("apps", app), version))
+            for app, version in forgotten.items()
+        ]
+    return Change(head.key, tuple(clauses), tuple(actions))
+
+
+def _forgettable(head: TableHead, since: int) -> dict[str, int]:
+    """Streaming applications last seen before ``since``: nobody needs them, since a ticket with a ``txn`` must know
+    the tail from its base on. The oldest ones when there are many: the rest is forgotten by the next writes."""
+    old = sorted((version, app) for app, version in head.apps.items() if version < since)
+    return {app: version for version, app in old[:FORGOTTEN_AT_ONCE]}
+
+
+def hwm_after(head: TableHead, count: int) -> int | None:
+    """Row-id high-water mark after the first ``count`` entries of the tail (None without row tracking)."""
+    mark = head.tail_hwm
+    for entry in head.tail[:count]:
+        mark = mark_after(mark, entry)
+    return mark

@@ -1,0 +1,249 @@
+"""Who imports what: the claim on a location, with the uuid that its table will have (``core.import_claims``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.access.core.grants import Access
+from turnstile.catalog.change import Edit, View
+from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import new_head_row
+from turnstile.delta.log import LogState, listed, read_state
+from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
+from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import check_identifier
+from turnstile.store.core.writes import Insert, Row, Write, new_row
+from turnstile.store.ports import Accepted, AllAccepted, World
+from turnstile.transfer.commits import first_timestamp, import_txn, upgrade
+from turnstile.transfer.reports import ImportReport, import_report
+from turnstile.transfer.survey import Survey, Surveyor, check_importable, row_hwm, snapshot_of
+
+ATTEMPTS: Final = 64
+
+
+class Claims:
+    """Makes, takes up and gives back claims, for one import. Each claim that is made or taken up is a run of its own: then
+    one that was given back by a write which arrives late is not the one that stands."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._run = world, ""
+
+    def make(self, catalog: str, found: Survey) -> str | None:
+        """The uuid that the import is about; None when the rows were changed meanwhile: look again. One write."""
+        world, space = self._world, self._world.space
+        self._run = world.ids.uuid()
+        if found.begun:
+            taken = world.refs.write(take_up(space, found.location, found.owner, found.run, self._run))
+            return found.owner if isinstance(taken, Accepted) else None
+        table_id = world.ids.uuid()
+        answer = world.refs.transact(self._writes(catalog, found, table_id), table_id)
+        return table_id if isinstance(answer, AllAccepted) else None
+
+    def _writes(self, catalog: str, found: Survey, table_id: str) -> list[Write]:
+        space, dropped, now = self._world.space, found.head, self._world.clock.now_ms()
+        if dropped is not None:
+            return list(take_over(space, found.location, dropped, table_id, self._run))
+        return claim(
+            space, found.location, found.rows, table_id=table_id, catalog=catalog, now=now, importing=self._run
+        )
+
+    def stands(self, location: str, table_id: str) -> bool:
+        """Whether the import still is to be finished, by whichever run. One read.
+
+        Asked between reading the log at version v and writing v + 1, it makes the write safe however late it comes: the
+        table was not there when v was read, so whoever finishes the import after that takes v + 1 first (I2).
+        """
+        row = self._world.refs.read(self._world.space.location(location))
+        owner = Location.from_row(row) if row is not None else None
+        return owner is not None and owner.table_id == table_id and bool(owner.importing)
+
+    def give_back(self, found: Survey, table_id: str) -> bool:
+        """Free the location, if this run claimed it, nobody took the import up, and the log does not name ``table_id``."""
+        if found.owner or self._named(found, table_id):
+            return False
+        world, space = self._world, self._world.space
+        for _ in range(ATTEMPTS):
+            rows = world.refs.read_many(keys_above(space, found.location))
+            own = rows.get(space.location(found.location))
+            if own is None or Location.from_row(own).importing != self._run:
+                return False
+            writes = give_back(space, found.location, table_id, self._run, rows)
+            if isinstance(world.refs.transact(writes, world.ids.uuid()), AllAccepted):
+                return True
+        return False
+
+    def _named(self, found: Survey, table_id: str) -> bool:
+        """Whether a commit since the survey is the upgrade that makes ``table_id``."""
+        storage, txn = self._world.storages.open(found.location), import_txn(table_id).encode()
+        since = found.state.version if found.state is not None else -1
+        later = [storage.read(published_path(version)) for version in listed(storage).commits if version > since]
+        return any(one is not None and txn in one[0] for one in later)
+
+
+# -- importing --------------------------------------------------------------------------------------------------------
+# Import of a filesystem-based Delta table (design 2.4).
+#
+#     1  survey       nothing is changed: name, location, log. A dry run ends here with its report
+#     2  claim        the location's owner row, with the uuid that the table will have, marked as an import's
+#     3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. A filesystem writer that takes N
+#                     first wins it; then N+1 is tried
+#     4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
+#
+# The claim gives the import its identity: whoever runs it again finds the uuid there, and in N the txn id that belongs to
+# that uuid. Only what N says becomes the HEAD; so every step may be repeated, and a crash after any of them is healed by
+# running the import again. A claim without an upgrade holds nobody up but others who want the same place.
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """The table, the version of its upgrade commit, and whether an earlier run had finished."""
+
+    table_id: str
+    version: int
+    replayed: bool
+
+
+class Importer:
+    """Imports tables. Run it again after any failure."""
+
+    def __init__(self, services: CatalogServices) -> None:
+        self._services, self._world = services, services.world
+        self._surveyor = Surveyor(services.world, services.reader, services.limits, services.lake_root)
+
+    def dry_run(self, catalog: str, namespace: Path, name: str, location: str) -> ImportReport:
+        """What ``run`` would do; nothing is written. Problems are in the report, not raised.
+
+        Raises:
+            InvalidRequest: not a name, not a location.
+        """
+        path = (*check_path(namespace), check_identifier(name, "name"))
+        return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
+
+    def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> Imported:
+        """Import the table at ``location`` as ``name``, for ``owner``.
+
+        Raises:
+            InvalidRequest: not a name, not a location.
+            NotFound: no such catalog or namespace.
+            AlreadyExists: the name is taken.
+            TooLarge: metadata that no answer could tell.
+            UnsupportedTable: no Delta table, its log cannot be read, or another catalog decides its commits.
+            StateConflict: ``LocationOwned``, ``ConcurrentChange``.
+            StorageFault, OutcomeUnknown: run it again.
+        """
+        path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
+        for _ in range(ATTEMPTS):
+            found = self._surveyor.survey(catalog, path, location)
+            if found.done and found.head is not None:
+                return Imported(found.owner, found.head.latest, replayed=True)
+            if found.problems:
+                raise found.problems[0]
+            if not found.begun:
+                self._services.zones.ensure(self._services.lake_root)
+            table_id = claims.make(catalog, found)
+            if table_id is None:
+                continue  # somebody claimed something nearby meanwhile, or took this import up: look again
+            try:
+                state = self._decide(claims, found.location, table_id)
+            except (UnsupportedTable, TooLarge):
+                if claims.give_back(found, table_id):
+                    raise
+                continue  # it may be another run of this import that was faster
+            if state is not None:
+                return self._create(catalog, path, found.location, table_id, state, access=Access(owner))
+        raise _contended(location)
+
+    # -- 3 decide -----------------------------------------------------------------------------------------------------
+
+    def _decide(self, claims: Claims, location: str, table_id: str) -> LogState | None:
+        """The log as of the upgrade commit of ``table_id``, which is there afterwards; None when another run finished the
+        import, or its claim is gone: look again.
+
+        Raises:
+            UnsupportedTable: the table cannot be imported, or another catalog was faster.
+        """
+        storage = self._world.storages.open(location)
+        for _ in range(ATTEMPTS):
+            state = read_state(storage, location)
+            if state.info.get("txnId") == import_txn(table_id):
+                return state
+            check_importable(self._world, state, table_id, location)
+            if not claims.stands(location, table_id):
+                return None
+            content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
+            storage.put_if_absent(published_path(state.version + 1), content)  # whose it is, the next round reads
+        raise _contended(location)
+
+    # -- 4 create -----------------------------------------------------------------------------------------------------
+
+    def _create(
+        self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
+    ) -> Imported:
+        world, services = self._world, self._services
+        row = world.refs.read(services.reader.key(catalog))
+        name = services.reader.at(catalog, row).catalog
+        metadata = services.snapshots.put(name, table_id, snapshot_of(state), world.clock.now_ms())
+        made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
+        key = world.space.table(table_id)
+        taken: list[Row] = []
+
+        def change(view: View) -> Edit | None:
+            found = view.tree.find(path)
+            if found is not None and found.table_id == table_id:
+                return None
+            if taken:
+                raise _elsewhere(location, taken[-1])
+            view.tree.parent(path[:-1])
+            require_free(view, path, "name")
+            full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
+            head = new_head_row(
+                key=key,
+                table_id=table_id,
+                catalog=view.tree.catalog,
+                name=full,
+                location=location,
+                metadata=metadata,
+                version=state.version,
+                ict=state.ict or 0,
+                row_hwm=row_hwm(state),
+                created=made.created,
+                managed=False,
+            )
+            writes = (Insert(head, (new_row("I2"),)), finish(world.space, location, table_id))
+            return Edit(f"import table {full}", put={path: made}, writes=writes)
+
+        def judge(failed: Mapping[int, Row | None]) -> None:
+            head = failed.get(0)
+            if head is not None:  # created meanwhile: the next tree says whether under this name
+                taken.append(head)
+            elif 1 in failed:
+                raise _contended(location)
+
+        services.committer.commit(catalog, change, row=row, judge=judge)
+        return Imported(table_id, state.version, replayed=bool(taken))
+
+
+def _elsewhere(location: str, head: Row) -> StateConflict:
+    return StateConflict(
+        "LocationOwned",
+        f"location {location} belongs to the table '{head['name']}' ({head['state']})",
+        field="location",
+        remedy="use that table",
+        table_id=head["table_id"],
+    )
+
+
+def _contended(location: str) -> StateConflict:
+    return StateConflict(
+        "ConcurrentChange",
+        f"other writers were faster at {location} every time",
+        field="location",
+        remedy="run the import again when fewer writers are active",
+        retry_after_ms=1000,
+    )
