@@ -94,7 +94,7 @@ test-spark: setup ## Only the tests with a Spark session
 	$(PYTEST) -m spark tests
 
 downloads: setup ## What some tests download or compile the first time, ahead of them
-	$(BIN)/python -m tests.downloads
+	$(BIN)/python -m tests.support.downloads
 
 simulate: setup ## Seeded simulation with faults: make simulate SEEDS=1000000
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)

@@ -29,8 +29,8 @@ from benchmarks.catalog_racing import heats
 from benchmarks.catalog_racing.heats import Heat, Mode, Race
 from benchmarks.catalog_racing.places import credentials
 from benchmarks.catalog_racing.writers import Kind
-from tests.contract import servers
-from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
+from tests.support.store import servers
+from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
 from turnstile.catalog.retry import STARVING
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.examples import scale_defaults
+from tests.support.examples import scale_defaults
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

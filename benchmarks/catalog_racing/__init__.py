@@ -7,5 +7,5 @@
     heats       writers as threads or as processes, all starting together
     audit       the catalog's log, walked every way there is, held against what the writers were told
 
-``benchmarks/catalog_commits.py`` prints the figures, ``tests/contract/test_gapless.py`` asserts the properties.
+``benchmarks/catalog_commits.py`` prints the figures, ``tests/contract/store/test_gapless_catalog_log.py`` asserts the properties.
 """

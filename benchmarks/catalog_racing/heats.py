@@ -17,7 +17,7 @@ from benchmarks.catalog_racing.metering import Counts, Meter, Network
 from benchmarks.catalog_racing.places import Place, fresh_realm, world_of
 from benchmarks.catalog_racing.virtual import VirtualLine, VirtualTime
 from benchmarks.catalog_racing.writers import Kind, Told, Writer
-from tests.contract.backends import Backend
+from tests.support.store.backends import Backend
 from turnstile.catalog.commit import DEADLINE_MS, Committer
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING

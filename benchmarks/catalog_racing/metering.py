@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from tests.unit.catalog_meter import size_of
+from tests.support.meter import size_of
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Objs, Refs, Rejected, SomeRejected
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, at_once
-from tests.contract.backends import Backend
+from tests.support.store.backends import Backend
 from turnstile.adapters.opening import FileStorages
 from turnstile.adapters.system import RandomIds, SystemClock
 from turnstile.catalog import services as bootstrap

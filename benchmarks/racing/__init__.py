@@ -5,5 +5,5 @@
     racers    what a process does: named versions with rebasing, or tickets
     heats     starts the processes, waits for the publisher, checks the log
 
-``benchmarks/race.py`` prints the figures, ``tests/functional/test_race_http.py`` asserts the properties.
+``benchmarks/race.py`` prints the figures, ``tests/functional/delta/test_races.py`` asserts the properties.
 """

@@ -6,18 +6,19 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.paths import ROOT
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
-    from tests.spark.flaky import Flaky
+    from tests.support.flaky import Flaky
     from turnstile_local import Stack
 
-FUNCTIONS = Path(__file__).parents[2] / "functions"
+FUNCTIONS = ROOT / "functions"
 READER_TOKEN = "another token for tests"
 JAVA = {"jvm", "spark"}
 RESTING = "def handle(event, context):\n    return {}\non_refs = sweep = collect = handle\n"
@@ -72,7 +73,7 @@ def guarded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def jvm() -> Iterator[JavaGateway]:
     """A JVM with Delta's released clients on its class path."""
-    from tests.clients import delta_jvm
+    from tests.support.clients import delta_jvm
 
     gateway = delta_jvm.start()
     yield gateway
@@ -82,7 +83,7 @@ def jvm() -> Iterator[JavaGateway]:
 @pytest.fixture
 def flaky(stack: Stack) -> Iterator[Flaky]:
     """A proxy in front of the usual stack, which loses answers on request."""
-    from tests.spark.flaky import Flaky
+    from tests.support.flaky import Flaky
 
     proxy = Flaky(stack.url)
     yield proxy

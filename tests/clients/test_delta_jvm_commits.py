@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.clients import delta_jvm
-from tests.clients.delta_jvm import COMMIT, Table, thrown
-from tests.clients.engine import Engine, Files, fresh
-from tests.e2e.journey import eventually
-from tests.functional.unity_kit import metadata
+from tests.support.clients import delta_jvm
+from tests.support.clients.delta_jvm import COMMIT, Table, thrown
+from tests.support.clients.engine import Engine, Files, fresh
+from tests.support.journey import eventually
+from tests.support.unity import metadata
 
 if TYPE_CHECKING:
-    from tests.spark.flaky import Flaky
+    from tests.support.flaky import Flaky
     from turnstile_local import Stack
 
 

@@ -8,9 +8,9 @@ import boto3
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.clients import delta_jvm
-from tests.clients.delta_jvm import UC, Client, Table, thrown
-from tests.clients.engine import B, Engine, fresh
+from tests.support.clients import delta_jvm
+from tests.support.clients.delta_jvm import UC, Client, Table, thrown
+from tests.support.clients.engine import B, Engine, fresh
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

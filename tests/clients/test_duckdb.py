@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import duckdb
 import pytest
 
-from tests.clients import duck
-from tests.clients.engine import B, Engine, fresh
+from tests.support.clients import duck
+from tests.support.clients.engine import B, Engine, fresh
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -14,10 +14,10 @@ import duckdb
 import pytest
 
 import turnstile_spark
-from tests.clients import duck
-from tests.clients.engine import Engine, fresh
-from tests.clients.requests import Requests
 from tests.spark.conftest import spark
+from tests.support.clients import duck
+from tests.support.clients.engine import Engine, fresh
+from tests.support.clients.requests import Requests
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.clients import kernel_rs
-from tests.clients.engine import Engine, Files, fresh
-from tests.clients.kernel_rs import Kernel
-from tests.downloads import Missing
-from tests.e2e.journey import eventually
+from tests.support.clients import kernel_rs
+from tests.support.clients.engine import Engine, Files, fresh
+from tests.support.clients.kernel_rs import Kernel
+from tests.support.downloads import Missing
+from tests.support.journey import eventually
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

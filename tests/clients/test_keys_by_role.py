@@ -17,8 +17,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from tests.fakes import delta
-from tests.functional.iceberg_kit import SCHEMA
+from tests.support.fakes import delta
+from tests.support.iceberg.client import SCHEMA
 from turnstile.store.core.locations import published_path
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import pytest
 from unitycatalog.client import models
 from unitycatalog.client.exceptions import ApiException, BadRequestException, NotFoundException
 
-from tests.clients.engine import Engine, Files, fresh, now_ms
-from tests.clients.sdk import Sdk, connect
-from tests.fakes import delta
-from tests.functional.unity_kit import metadata, protocol
+from tests.support.clients.engine import Engine, Files, fresh, now_ms
+from tests.support.clients.sdk import Sdk, connect
+from tests.support.fakes import delta
+from tests.support.unity import metadata, protocol
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

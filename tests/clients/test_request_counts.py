@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.clients import delta_jvm, duck, kernel_rs
-from tests.clients.delta_jvm import Table
-from tests.clients.engine import Engine, fresh
-from tests.clients.requests import Requests
 from tests.clients.test_kernel_rs import program, pytestmark
+from tests.support.clients import delta_jvm, duck, kernel_rs
+from tests.support.clients.delta_jvm import Table
+from tests.support.clients.engine import Engine, fresh
+from tests.support.clients.requests import Requests
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

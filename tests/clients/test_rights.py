@@ -10,11 +10,11 @@ import duckdb
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.clients import delta_jvm, duck, kernel_rs
 from tests.clients.conftest import READER_TOKEN
-from tests.clients.delta_jvm import Table, thrown
-from tests.clients.engine import B, Engine, fresh
 from tests.clients.test_kernel_rs import program, pytestmark
+from tests.support.clients import delta_jvm, duck, kernel_rs
+from tests.support.clients.delta_jvm import Table, thrown
+from tests.support.clients.engine import B, Engine, fresh
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.clients.requests import Requests
-from tests.unit.docs_kit import ROOT
+from tests.support.clients.requests import Requests
+from tests.support.documents import ROOT
 from turnstile_spark.session import DELTA, EXCLUDED, S3A
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def told(
     if request.param == "s3":
         options |= {**S3A_OPTIONS, "spark.hadoop.fs.s3a.endpoint": stack.s3_endpoint}
     work, asked, found = tmp_path_factory.mktemp("uc"), Requests(stack), {}
-    command = [sys.executable, "-m", "tests.clients.uc_connector_story", stack.url, stack.token, JAR, str(work)]
+    command = [sys.executable, "-m", "tests.support.clients.uc_connector_story", stack.url, stack.token, JAR, str(work)]
     command += [f"{key}={value}" for key, value in options.items()]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=nowhere) as story:

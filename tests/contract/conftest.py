@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract import backends, servers, storages
-from tests.contract.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, Backend
+from tests.support.store import backends, servers
+from tests.support.store import places as storages
+from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, Backend
 from turnstile.store.ports import LogStorage
 
 _NAMES = itertools.count()

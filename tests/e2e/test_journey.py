@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.journey import NAMESPACE, Storage, Table, commit_info, eventually, now
-from tests.fakes import delta
+from tests.support.fakes import delta
+from tests.support.journey import NAMESPACE, Storage, Table, commit_info, eventually, now
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from tests.fakes import delta
 from tests.histories.check import History, Operation, told
+from tests.support.fakes import delta
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 
 from benchmarks.racing import table as racing
-from tests.functional.publish_stack_kit import Functions
 from tests.histories.check import History, Operation, judge, needs_go
 from tests.histories.clients import Load, run
 from tests.histories.killing import kill_sandboxes, needs_proc
+from tests.support.stack_table import Functions
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from tests.histories.check import Operation, judge, needs_go
-from tests.simulation.mistakes import MISTAKES
-from tests.simulation.run import Failed, on_one_cpu, plan, run
+from tests.simulation.engine.run import Failed, on_one_cpu, plan, run
+from tests.simulation.mistakes.tables import MISTAKES
 
 pytestmark = needs_go
 BATCH = 250
@@ -44,7 +44,7 @@ def test_i1_i2_i3_i6_many_simulated_clients_are_told_one_history() -> None:
 def test_i3_porcupine_sees_a_planted_mistake_without_the_auditors_help(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refused write that is told as won: the history alone gives it away."""
     for name in ("told_ratified", "told_never"):
-        monkeypatch.setattr(f"tests.simulation.auditor.Auditor.{name}", lambda *_: None)
+        monkeypatch.setattr(f"tests.simulation.auditors.invariants.Auditor.{name}", lambda *_: None)
     with MISTAKES["a refused write looks won"][0]():
         for seed in range(40):
             try:

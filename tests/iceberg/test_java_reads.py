@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from tests.functional.iceberg_kit import Iceberg, add_snapshot, set_ref
-from tests.functional.iceberg_writers import Writers
 from tests.iceberg.test_spark import python
+from tests.support.iceberg.client import Iceberg, add_snapshot, set_ref
+from tests.support.iceberg.writers import Writers
+from tests.support.paths import ROOT
 
 __all__ = ["python"]
 
-READER = Path(__file__).with_name("java_reads.py")
+READER = ROOT / "tests/support/iceberg/java_reads.py"
 HISTORIES = 60
 COMMITS = 12
 

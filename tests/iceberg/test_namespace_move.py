@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from pyiceberg.exceptions import NoSuchTableError, RESTError
 
-from tests.fakes import delta
 from tests.iceberg.conftest import Connect
 from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
+from tests.support.fakes import delta
 from turnstile.store.core.locations import published_path
 
 if TYPE_CHECKING:

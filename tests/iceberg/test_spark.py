@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.downloads import Missing
-from tests.iceberg import spark41
+from tests.support.downloads import Missing
+from tests.support.iceberg import spark41
+from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
-STORY = Path(__file__).with_name("spark_story.py")
+STORY = ROOT / "tests/support/iceberg/spark_story.py"
 
 
 @pytest.fixture(scope="session")

@@ -13,25 +13,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-LAYER: Final = Path(__file__).parents[2] / "layers"
+from tests.support.paths import ROOT
+
+LAYER: Final = ROOT / "layers"
 
 WRITES: Final = (
     "turnstile.delta.core.ratify_writes",
-    "turnstile.delta.core.ratify_writes",
     "turnstile.delta.core.state_writes",
-    "turnstile.delta.core.state_writes",
-    "turnstile.catalog.core.rows",
     "turnstile.catalog.core.rows",
     "turnstile.catalog.core.table_heads",
-    "turnstile.catalog.core.location_rows",
-    "turnstile.catalog.core.location_rows",
     "turnstile.catalog.core.location_rows",
     "turnstile.catalog.clone.core",
     "turnstile.access.core.client_rows",
     "turnstile.coordination.core.named_ref",
     "turnstile.coordination.core.ref_rights",
     "turnstile.catalog.core.request_rows",
-    "turnstile.coordination.core.rows",
     "turnstile.coordination.core.rows",
     "turnstile.catalog.catalogs",
     "turnstile.catalog.external",

@@ -8,7 +8,6 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import hypothesis.stateful  # noqa: F401 - imported here once instead of in every fork
@@ -16,8 +15,7 @@ import pytest
 
 from tests.mutation.mutants import Mutant
 from tests.mutation.plugin import install
-
-ROOT: Final = Path(__file__).parents[2]
+from tests.support.paths import ROOT
 
 OPTIONS: Final = (
     "-x",
@@ -31,53 +29,32 @@ OPTIONS: Final = (
     "not slow and not stack",
 )
 NEAREST: Final = {
-    "ratify": ("test_core_clauses", "test_decide_*", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
-    "decide": ("test_decide_*", "test_core_floor", "test_core_agreement", "test_traps_commit", "test_traps_replay"),
-    "positions": (
-        "test_decide_*",
-        "test_core_floor",
-        "test_core_agreement",
-        "test_core_ticket",
-        "test_traps_commit",
-        "test_traps_replay",
+    "delta.core.ratify_writes": ("unit/delta/test_*",),
+    "delta.core.decide": ("unit/delta/test_*",),
+    "delta.core.head": ("unit/delta/test_*",),
+    "delta.core.state_writes": ("unit/delta/test_*",),
+    "catalog.core.rows": ("unit/catalog/test_*", "unit/gc/test_*", "unit/history/test_*"),
+    "catalog.core.table_heads": ("unit/delta/test_*", "unit/catalog/test_*", "unit/gc/test_*"),
+    "catalog.core.location_rows": (
+        "unit/catalog/test_*",
+        "unit/clone/test_*",
+        "unit/gc/test_*",
+        "functional/transfer/test_import*",
     ),
-    "floor": (
-        "test_core_clauses",
-        "test_core_floor",
-        "test_core_agreement",
-        "test_publish",
-        "test_traps_commit",
-        "test_traps_replay",
-    ),
-    "stuck": ("test_core_clauses", "test_publish*", "test_traps*"),
-    "recover": ("test_core_clauses", "test_recover*", "test_traps*"),
-    "gc_rows": ("test_core_clauses", "test_gc_*", "test_traps*"),
-    "gc_plan": ("test_gc_*", "test_traps*"),
-    "catalog_rows": ("test_core_clauses", "test_catalog_*", "test_gc_history", "test_traps*"),
-    "catalog_heads": ("test_core_clauses", "test_catalog_*", "test_traps*"),
-    "clone_holds": ("test_catalog_clauses", "test_catalog_clone*"),
-    "clones": ("test_catalog_clauses", "test_catalog_clone*"),
-    "location_rows": ("test_core_clauses", "test_catalog_*", "test_traps*"),
-    "import_claims": ("test_catalog_clauses", "../functional/test_import_claims", "../functional/test_import_crashes"),
-    "client_rows": ("test_clients",),
-    "named_ref": ("test_core_rows", "test_named_refs", "test_gc_refs", "test_ref_rights"),
-    "ref_rights": ("test_ref_rights",),
-    "request_rows": ("test_core_rows",),
-    "lease": ("test_lease",),
-    "updateable": ("test_tasks",),
-    "places": ("../functional/test_iceberg_*",),
-    "catalogs": ("test_catalog_*", "../functional/test_access_changes"),
-    "external": ("test_catalog_*",),
-    "register": ("test_catalog_*", "test_traps*"),
-    "importing": (
-        "test_catalog_*",
-        "../functional/test_import",
-        "../functional/test_import_claims",
-        "../functional/test_import_crashes",
-        "../functional/test_import_http",
-    ),
+    "catalog.core.request_rows": ("unit/catalog/test_*", "unit/delta/test_*"),
+    "catalog.clone.core": ("unit/catalog/test_*clauses*", "unit/clone/test_*"),
+    "access.core.client_rows": ("unit/access/test_*",),
+    "coordination.core.named_ref": ("unit/coordination/test_*", "unit/gc/test_*"),
+    "coordination.core.ref_rights": ("unit/coordination/test_*", "unit/access/test_*"),
+    "coordination.core.rows": ("unit/coordination/test_*",),
+    "gc.core": ("unit/gc/test_*", "unit/delta/test_*"),
+    "iceberg.places": ("functional/iceberg/test_*",),
+    "catalog.catalogs": ("unit/catalog/test_*", "functional/access/test_*"),
+    "catalog.external": ("unit/catalog/test_*", "unit/clone/test_*"),
+    "catalog.create": ("unit/catalog/test_*", "unit/clone/test_*"),
+    "transfer.imports": ("unit/catalog/test_*", "functional/transfer/test_import*"),
 }
-"""Which tests notice a mutant of a module first: files of ``tests/unit``."""
+"""Which tests notice a mutant of a module first, as globs below ``tests``."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +69,9 @@ def judge(number: int, mutant: Mutant, *, wide: bool = True) -> Verdict:
     """Run the nearest tests, then (``wide``) the model and the simulation, until one fails."""
     killer = _failed(number, _nearest(mutant))
     if not killer and wide:
-        killer = _failed(number, ["tests/unit/test_model.py", "tests/simulation/test_simulation.py", "-k", "hold_at"])
+        killer = _failed(
+            number, ["tests/unit/delta/test_table_model.py", "tests/simulation/test_simulation.py", "-k", "hold_at"]
+        )
     return Verdict(mutant, killer)
 
 
@@ -103,8 +82,8 @@ def failing_without(chosen: Sequence[tuple[int, Mutant]]) -> str:
 
 
 def _nearest(mutant: Mutant) -> list[str]:
-    patterns = NEAREST[mutant.module.rsplit(".", 1)[-1]]
-    found = (ROOT / "tests/unit" / pattern for pattern in patterns)
+    patterns = NEAREST[mutant.module.removeprefix("turnstile.")]
+    found = (ROOT / "tests" / pattern for pattern in patterns)
     return [str(path) for one in found for path in sorted(one.parent.resolve().glob(f"{one.name}.py"))]
 
 

@@ -7,10 +7,10 @@ import sys
 import time
 from collections import Counter
 
-from tests.simulation.run import Failed, explain, on_one_cpu, run
-from tests.simulation.scenario import Scenario
-from tests.simulation.scenarios import PLANTED, SCENARIOS
-from tests.simulation.searching import first_failure
+from tests.simulation.engine.run import Failed, explain, on_one_cpu, run
+from tests.simulation.engine.searching import first_failure
+from tests.simulation.scenarios.by_name import PLANTED, SCENARIOS
+from tests.simulation.scenarios.scenario import Scenario
 
 
 def main() -> int:

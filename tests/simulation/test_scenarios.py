@@ -6,15 +6,15 @@ import os
 
 import pytest
 
-from tests.simulation.faults import FREEZE
-from tests.simulation.faults import KINDS as FAULTS
-from tests.simulation.frozen import CHANGERS as FREEZING
-from tests.simulation.frozen import OTHERS as BESIDE
-from tests.simulation.frozen import Frozen
-from tests.simulation.owners import KINDS, Owners
-from tests.simulation.pasts import CHANGERS, OTHERS, Pasts
-from tests.simulation.run import run
-from tests.simulation.searching import run_seeds
+from tests.simulation.engine.faults import FREEZE
+from tests.simulation.engine.faults import KINDS as FAULTS
+from tests.simulation.engine.run import run
+from tests.simulation.engine.searching import run_seeds
+from tests.simulation.scenarios.frozen import CHANGERS as FREEZING
+from tests.simulation.scenarios.frozen import OTHERS as BESIDE
+from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.owners import KINDS, Owners
+from tests.simulation.scenarios.pasts import CHANGERS, OTHERS, Pasts
 
 SEEDS = os.environ.get("TURNSTILE_SEEDS", "")
 """How many seeds each long test runs; ``make simulate`` runs as many as one likes."""

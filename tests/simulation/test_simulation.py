@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from tests.simulation.faults import KINDS as FAULTS
-from tests.simulation.mistakes import MISTAKES
-from tests.simulation.plans import OTHERS, WRITERS
-from tests.simulation.run import Violation, explain, plan, run, shrunk
-from tests.simulation.searching import first_failure, run_seeds
+from tests.simulation.engine.faults import KINDS as FAULTS
+from tests.simulation.engine.plans import OTHERS, WRITERS
+from tests.simulation.engine.run import Violation, explain, plan, run, shrunk
+from tests.simulation.engine.searching import first_failure, run_seeds
+from tests.simulation.mistakes.tables import MISTAKES
 
 QUICK = int(os.environ.get("TURNSTILE_SEEDS", "220"))
 EASY = (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-SPECS = Path(__file__).parents[2] / "specs"
+from tests.support.paths import ROOT
+
+SPECS = ROOT / "specs"
 sys.path.insert(0, str(SPECS))
 import check  # noqa: E402  # type: ignore[import-not-found]
 

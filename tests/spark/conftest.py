@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import turnstile_spark
-from tests.spark.flaky import Flaky
+from tests.support.flaky import Flaky
 
 _numbers = itertools.count(1)
 

@@ -1,6 +1,6 @@
 """Ids without a central counter: snowflakes from a leased node, and random ones that are claimed.
 
-Where each is right (docs/ids.md has the reasons, tests/unit/test_snowflake_simulation.py the proof): snowflakes where
+Where each is right (docs/ids.md has the reasons, tests/unit/coordination/test_snowflake_simulation.py the proof): snowflakes where
 processes live long and are fewer than 1,024; claimed random ids where thousands of sandboxes come, freeze and go.
 """
 

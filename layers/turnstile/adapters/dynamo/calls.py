@@ -62,7 +62,7 @@ _LOST: Final = (
     ResponseStreamingError,
     SSLError,  # a handshake that failed, but an answer that cannot be decrypted as well
 )
-"""Raised, at least at times, after the request was sent (``tests/contract/test_torn_answers.py``)."""
+"""Raised, at least at times, after the request was sent (``tests/contract/adapters/test_torn_answers.py``)."""
 
 
 def fault_of(error: Exception) -> Fault:

@@ -1,0 +1,130 @@
+"""Leases, updateable objects, tasks and named references on every backend: the same plans, the same answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.fakes.storage import FakeClock
+from tests.support.store.backends import Backend
+from turnstile.access.core.grants import Access, GrantChange, Principal, Privilege
+from turnstile.adapters.system import RandomIds
+from turnstile.coordination.core.named_ref import RECENT
+from turnstile.coordination.core.rows import Lease
+from turnstile.coordination.ids import SnowflakeIds
+from turnstile.coordination.refs import NamedRefs
+from turnstile.coordination.tasks import Busy, Held, Leases, Running, Tasks
+from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.store.core.errors import PermissionDenied, StateConflict
+from turnstile.store.core.keys import Space
+from turnstile.store.ports import World
+
+TERM = 60_000
+
+
+@pytest.fixture
+def world(backend: Backend, key: str) -> World:
+    """A realm of its own with a clock that stands still."""
+    realm = f"r{key.rpartition('/')[2]}"
+    return World(backend.refs(realm=realm), backend.objs(), None, FakeClock(step_ms=0), RandomIds(), Space(realm))  # type: ignore[arg-type]
+
+
+def at_once(call: Callable[[], Any], times: int = 6) -> list[Any]:
+    answers: list[Any] = []
+    threads = [threading.Thread(target=lambda: answers.append(call())) for _ in range(times)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_i2_a_lease_has_one_holder_and_goes_from_one_to_the_next(world: World) -> None:
+    leases, clock = Leases(world), world.clock
+    assert isinstance(clock, FakeClock)
+    answers = at_once(lambda: leases.take("n", TERM))
+    (first,) = [one for one in answers if isinstance(one, Lease)]
+    assert [one for one in answers if isinstance(one, Held)] == [Held(first.until)] * 5
+    renewed = leases.renew(first, 2 * TERM)
+    assert renewed is not None and leases.renew(first, TERM) is None
+    clock.now = renewed.until
+    answers = at_once(lambda: leases.take("n", TERM))
+    (second,) = [one for one in answers if isinstance(one, Lease)]
+    assert (second.start, second.fence) == (renewed.until, 1)
+    leases.release(second, second.start + 5)
+    third = leases.take("n", TERM)
+    assert isinstance(third, Lease) and (third.start, third.fence) == (second.start + 5, 2)
+
+
+def test_i2_snowflakes_of_several_processes_never_meet(world: World) -> None:
+    makers = [SnowflakeIds(world, lambda: 0) for _ in range(4)]
+    made = [maker.next() for maker in makers for _ in range(500)]
+    assert len(set(made)) == 2_000
+
+
+def test_i6_of_updates_at_once_one_wins_and_the_others_see_it(world: World) -> None:
+    objects = Updateables(world)
+    first = objects.create("config", "a", b"\x00first")
+    assert isinstance(first, Updateable)
+    answers = at_once(lambda: objects.update(first, b"\xffnext"))
+    (won,) = [one for one in answers if isinstance(one, Updateable)]
+    assert [one for one in answers if isinstance(one, Moved)] == [Moved(won)] * 5
+    assert objects.read("config", "a") == won
+    assert objects.delete(first) == Moved(won)
+    assert objects.delete(won) is None
+
+
+def test_i10_of_tasks_begun_at_once_one_runs(world: World) -> None:
+    tasks, clock = Tasks(world), world.clock
+    assert isinstance(clock, FakeClock)
+    for attempt in (1, 2):
+        answers = at_once(lambda: tasks.begin("gc", TERM))
+        (mine,) = [one for one in answers if isinstance(one, Running)]
+        assert sum(isinstance(one, Busy) for one in answers) == 5
+        assert mine.task.attempt == attempt
+        if attempt == 1:
+            clock.now += TERM  # nobody hears of the first one any more
+        else:
+            assert tasks.finish(mine, b"done")
+    last = tasks.last("gc")
+    assert last is not None and (last.result, last.succeeded) == (b"done", 2)
+
+
+def test_i3_i6_a_reference_goes_round_its_ring_and_knows_what_it_was_told(world: World) -> None:
+    refs = NamedRefs(world)
+    token = first = refs.create("r", "0", "id-0").entry.token
+    for number in range(1, RECENT + 4):
+        base, token = token, refs.swap("r", token, str(number), f"id-{number}").entry.token
+        assert refs.swap("r", base, str(number), f"id-{number}").outcome == "replayed"
+        with pytest.raises(StateConflict):
+            refs.swap("r", base, "other")
+    assert refs.create("r", "0", "id-0").entry.token == first
+    assert [one.value for one in refs.read("r").history()] == [str(n) for n in range(RECENT + 3, 3, -1)]
+    refs.delete("r", token)
+    assert refs.create("r", "again").entry.version == RECENT + 5
+
+
+def test_i12_rights_are_a_condition_of_the_write_and_of_their_own_change(world: World) -> None:
+    ann, bob = (NamedRefs(world, Principal(name)) for name in ("ann", "bob"))
+    token = ann.create("mine", "a").entry.token
+    for call in (lambda: bob.swap("mine", token, "b"), lambda: bob.read("mine"), lambda: bob.delete("mine", token)):
+        with pytest.raises(PermissionDenied):
+            call()
+    assert ann.grant("mine", [GrantChange("bob", (Privilege.MODIFY,))]) == ann.rights("mine")
+    token = bob.swap("mine", token, "b").entry.token
+    with pytest.raises(PermissionDenied):
+        bob.delete("mine", token)
+    answers = at_once(lambda: ann.grant("mine", [GrantChange("team", (Privilege.SELECT,))]))
+    assert {type(one) for one in answers} == {Access}
+    ann.grant("mine", owner="bob")
+    assert bob.rights("mine").owner == "bob"
+    with pytest.raises(PermissionDenied):
+        ann.swap("mine", token, "c")
+    bob.delete("mine", token)
+    with pytest.raises(PermissionDenied):
+        ann.read("mine")
+    ann.create("mine", "anew")
+    assert ann.rights("mine") == Access("ann")

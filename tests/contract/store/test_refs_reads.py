@@ -1,0 +1,110 @@
+"""Reads: consistent, by key or by kind, and blind to other tenants."""
+
+from __future__ import annotations
+
+from tests.contract.conftest import fresh_key
+from tests.support.store.backends import REALM, Backend, Counter
+from tests.support.store.rows import change, head_row, stored
+from turnstile.catalog.core.location_rows import owner_row
+from turnstile.catalog.core.rows import new_catalog, new_staging
+from turnstile.store.core.keys import Space
+from turnstile.store.core.writes import Equals, Erase, Set
+from turnstile.store.ports import Accepted
+
+
+def test_i6_a_read_after_a_success_answer_shows_it(backend: Backend, key: str) -> None:
+    refs = backend.refs()
+    stored(refs, head_row(key))
+    for version in range(6, 30):
+        refs.write(change(key, Set(("latest",), version), when=(Equals(("latest",), version - 1),)))
+        row = refs.read(key)
+        assert row is not None
+        assert row["latest"] == version
+
+
+def test_i6_several_rows_are_read_in_one_request_and_missing_ones_are_left_out(backend: Backend) -> None:
+    sent = Counter()
+    refs, keys = backend.refs(sent), [fresh_key() for _ in range(100)]
+    for key in keys[:3]:
+        stored(refs, head_row(key))
+    del sent.sent[:]
+    assert refs.read_many(keys) == {key: head_row(key) for key in keys[:3]}
+    assert sent.operations in ([], ["batch_get_item"])
+
+
+def test_i6_reading_none_or_the_same_row_twice_is_no_error(backend: Backend, key: str) -> None:
+    refs = backend.refs()
+    stored(refs, head_row(key))
+    assert refs.read_many([]) == {}
+    assert refs.read_many([key, key]) == {key: head_row(key)}
+
+
+def test_i6_more_rows_than_fit_one_request_are_read_in_several(backend: Backend) -> None:
+    refs, keys = backend.refs(), [fresh_key() for _ in range(130)]
+    for key in keys:
+        stored(refs, head_row(key))
+    assert refs.read_many(keys) == {key: head_row(key) for key in keys}
+
+
+def test_i11_a_scan_finds_every_row_of_its_kind_and_no_other(backend: Backend) -> None:
+    refs, space = backend.refs(), Space(REALM)
+    tables = {key: stored(refs, head_row(key)) for key in (fresh_key(), fresh_key())}
+    name = fresh_key().rpartition("/")[2]
+    staging = new_staging(
+        key=space.staging(name),
+        table_id=name,
+        catalog="main",
+        namespace="n",
+        name="t",
+        location="l",
+        creator="me",
+        now=1,
+    )
+    assert isinstance(refs.write(staging), Accepted)
+    found = {row["key"]: row for row in refs.scan("table")}
+    assert tables.items() <= found.items()
+    assert {row["kind"] for row in found.values()} == {"table"}
+    assert staging.row in list(refs.scan("staging"))
+
+
+def test_a_scan_goes_on_behind_any_key_also_one_whose_row_is_gone(backend: Backend) -> None:
+    refs, realm = backend.refs(realm="rounds"), "rounds/table/"
+    for _ in range(6):
+        stored(refs, head_row(realm + fresh_key().rpartition("/")[2]))
+    order = [row["key"] for row in refs.scan("table")]
+    assert [row["key"] for row in refs.scan("table", stale=True)] == order
+    for position, key in enumerate(order):
+        assert [row["key"] for row in refs.scan("table", after=key)] == order[position + 1 :]
+    gone = order[2]
+    assert isinstance(refs.write(Erase(gone, ())), Accepted)
+    behind = [row["key"] for row in refs.scan("table", after=gone)]
+    assert set(order[3:]) <= set(behind), "what is behind it is not left out"
+
+
+def test_i12_a_scan_never_shows_another_tenants_rows(backend: Backend, key: str) -> None:
+    stored(backend.refs(), head_row(key))
+    other = backend.refs(realm="another")
+    mine = stored(other, head_row(f"another/table/{key.rpartition('/')[2]}"))
+    assert list(other.scan("table")) == [mine] or mine in list(other.scan("table"))
+    assert all(row["key"].startswith("another/") for row in other.scan("table"))
+
+
+def test_i9_rows_of_every_kind_can_be_stored_as_the_core_makes_them(backend: Backend) -> None:
+    refs, space, name = backend.refs(), Space(REALM), fresh_key().rpartition("/")[2]
+    for insert in (
+        new_catalog(space.catalog(name), name, "c/1", 1),
+        new_staging(
+            key=space.staging(name),
+            table_id=name,
+            catalog="main",
+            namespace="n.m",
+            name="t",
+            location="file:///lake/x",
+            creator="",
+            now=1,
+        ),
+        owner_row(space, f"file:///lake/{name}", name, "main", 1),
+        owner_row(space, f"file:///zone/{name}", "", "main", 1),
+    ):
+        assert refs.write(insert) == Accepted(insert.row)
+        assert refs.read(insert.key) == insert.row

@@ -1,0 +1,82 @@
+"""Every command against a running stack: text for people, one object for programs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.cli import run
+from tests.support.journey import Table
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+
+@pytest.fixture(params=["stack", pytest.param("s3_stack", marks=pytest.mark.slow)])
+def lake(request: pytest.FixtureRequest) -> Stack:
+    return request.getfixturevalue(request.param)
+
+
+def ask(stack: Stack, *arguments: str, exit: int = 0) -> Any:
+    ended = run(*arguments, "--output", "json", TURNSTILE_HOME=str(stack.home))
+    assert ended.exit_code == exit, ended.output
+    (line,) = (ended.stdout if exit in (0, 6) else ended.stderr).splitlines()
+    return json.loads(line)
+
+
+def show(stack: Stack, *arguments: str) -> str:
+    ended = run(*arguments, TURNSTILE_HOME=str(stack.home))
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout
+
+
+def test_a_table_seen_from_the_shell(lake: Stack) -> None:
+    table = Table(lake)
+    name = f"default.{table.name}"
+    for version in range(1, 9):
+        table.append(version) if version % 2 else table.stage(version)
+    assert ask(lake, "publish", name)["floor"] == 8
+
+    told = ask(lake, "log", name)
+    assert [commit["version"] for commit in told["commits"]] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
+    assert all(commit["published"] for commit in told["commits"])
+    assert all(commit["operation"] for commit in told["commits"]), "what the HEAD dropped is read from _delta_log"
+    assert [commit["version"] for commit in ask(lake, "log", name, "-n", "2")["commits"]] == [8, 7]
+    shown = show(lake, "log", f"main.{name}")
+    assert "WRITE" in shown
+    assert "published" in shown
+
+    head = ask(lake, "head", name)
+    assert (head["latest"], head["floor"], head["state"]) == (8, 8, "active")
+    assert table.id in show(lake, "head", name)
+    assert name in show(lake, "tables", f"main.{name}")
+    assert [found["latest"] for found in ask(lake, "tables", f"main.{name}")["tables"]] == [8]
+
+
+def test_outcome_of_a_lost_answer(lake: Stack) -> None:
+    table = Table(lake)
+    table.append(1, txn="mine")
+    name = f"default.{table.name}"
+    assert ask(lake, "outcome", name, "--txn-id", "mine", "--version", "1")["version"] == 1
+    assert ask(lake, "outcome", name, "--txn-id", "other", "--version", "1")["outcome"] == "never"
+    assert ask(lake, "outcome", name, "--txn-id", "other", "--version", "2", exit=6)["outcome"] == "open"
+
+
+def test_what_is_not_there(lake: Stack) -> None:
+    assert ask(lake, "head", "default.nosuch", exit=3)["error"]["type"] == "NoSuchTable"
+    assert ask(lake, "log", "nosuch.t", exit=3)["error"]["type"] == "NoSuchNamespace"
+    assert ask(lake, "namespaces", "nosuch", exit=3)["error"]["type"] == "NoSuchCatalog"
+
+
+def test_the_rest(lake: Stack) -> None:
+    assert "default" in [found["name"] for found in ask(lake, "namespaces")["namespaces"]]
+    assert ask(lake, "gc", "--dry-run")["deleted"] == 0
+    assert "default" in show(lake, "namespaces")
+    show(lake, "gc", "--dry-run")
+    status = ask(lake, "status")
+    assert status["running"] is True
+    assert (status["url"], status["home"]) == (lake.url, str(lake.home))
+    assert lake.url in show(lake, "status")
+    assert ask(lake, "up")["started"] is False

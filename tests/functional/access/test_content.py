@@ -1,0 +1,72 @@
+"""Content is for those who may read, whatever else they may do (I12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.access.operations import SALES
+from tests.support.access.realm import Realm
+from tests.support.fakes import delta
+from tests.support.http import Answer
+
+SECRET = "secret.parquet"
+"""A file that the commit of version 1 adds."""
+
+
+@pytest.fixture
+def realm() -> Realm:
+    made = Realm()
+    made.grant("catalog", "main", "ann", "USE CATALOG")
+    made.grant("schema", "main.sales", "ann", "USE SCHEMA")
+    made.grant("table", "main.sales.t1", "ann", "MODIFY")
+    return made
+
+
+def commit(realm: Realm, body: object) -> Answer:
+    return realm.ask("ann", "POST", f"/v1/tables/{realm.table}/commits", body)
+
+
+def reader(realm: Realm) -> None:
+    realm.grant("table", "main.sales.t1", "ann", "SELECT")
+    realm.open()  # what comes beside an answer may be as late as the cache
+
+
+def test_i12_a_loser_who_may_not_read_sees_the_winners_without_their_content(realm: Realm) -> None:
+    answer = commit(realm, realm.append(1, "mine"))
+    assert answer.status == 409 and SECRET not in answer.text
+    assert [winner["version"] for winner in answer.error["winners"]] == [1]
+    reader(realm)
+    assert SECRET in commit(realm, realm.append(1, "mine")).text
+
+
+def test_i12_knowing_the_identity_of_a_commit_gives_nobody_its_content(realm: Realm) -> None:
+    realm.must("POST", f"/v1/tables/{realm.table}/commits", realm.append(None, "ticket", base=1))
+    stolen = {
+        "version": None,
+        "base": 1,
+        "inline": {"content": delta.append("ticket", 1).decode().replace("ticket.parquet", "x")},
+    }
+    answer = commit(realm, stolen)
+    assert answer.status == 200 and answer.json["outcome"] == "replayed"
+    assert "ticket.parquet" not in answer.text
+    reader(realm)
+    assert "ticket.parquet" in commit(realm, stolen).text
+    realm.must("POST", f"/v1/tables/{realm.table}/publish")
+    realm.revoke("table", "main.sales.t1", "ann", "SELECT")
+    realm.open()
+    assert "ticket.parquet" not in commit(realm, stolen).text
+
+
+def test_i12_a_load_with_content_gives_names_to_those_who_may_not_read(realm: Realm) -> None:
+    path = f"{SALES}/tables/t1"
+    answer = realm.ask("ann", "GET", path, content="true")
+    assert answer.status == 200 and SECRET not in answer.text
+    (told,) = answer.json["commits"]
+    assert "content" not in told and told["name"]
+    reader(realm)
+    assert SECRET in realm.ask("ann", "GET", path, content="true").text
+
+
+def test_a_writer_gets_the_bytes_of_its_own_ticket(realm: Realm) -> None:
+    answer = commit(realm, realm.append(None, "own", base=1))
+    assert answer.status == 200 and "own.parquet" in answer.json["commit"]["content"]

@@ -1,0 +1,162 @@
+"""Who may do what: every operation, by everybody, on the real handlers, against access_matrix.txt (I12)."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+
+from tests.support.access.operations import OPERATIONS
+from tests.support.access.realm import Realm, functions
+from turnstile.api.http.handler import COMMIT, Router
+
+Rights = list[tuple[str, str, str]]
+"""Securable type, full name, and a privilege or OWNER."""
+
+USE_CATALOG = ("catalog", "main", "USE CATALOG")
+USE_SCHEMA = ("schema", "main.sales", "USE SCHEMA")
+SELECT = ("table", "main.sales.t1", "SELECT")
+MODIFY = ("table", "main.sales.t1", "MODIFY")
+CREATE_SCHEMA = ("catalog", "main", "CREATE SCHEMA")
+CREATE_TABLE = ("schema", "main.sales", "CREATE TABLE")
+EXTERNAL = ("metastore", "metastore", "CREATE EXTERNAL TABLE")
+READ_FILES = ("metastore", "metastore", "READ FILES")
+WRITE_FILES = ("metastore", "metastore", "WRITE FILES")
+USES = [USE_CATALOG, USE_SCHEMA]
+OWNS_TABLE = ("table", "main.sales.t1", "OWNER")
+OWNS_SCHEMA = ("schema", "main.sales", "OWNER")
+EVERY = ("USE CATALOG", "CREATE SCHEMA", "USE SCHEMA", "CREATE TABLE", "SELECT", "MODIFY")
+
+STANDINGS: dict[str, Rights] = {
+    "-": [],
+    "C": [USE_CATALOG],
+    "S": [USE_SCHEMA],
+    "s": [SELECT],
+    "m": [MODIFY],
+    "n": [CREATE_SCHEMA],
+    "t": [CREATE_TABLE],
+    "CS": USES,
+    "CSs": [*USES, SELECT],
+    "CSm": [*USES, MODIFY],
+    "CSsm": [*USES, SELECT, MODIFY],
+    "CSn": [*USES, CREATE_SCHEMA],
+    "CSt": [*USES, CREATE_TABLE],
+    "CSte": [*USES, CREATE_TABLE, EXTERNAL],
+    "oT": [OWNS_TABLE],
+    "CSoT": [*USES, OWNS_TABLE],
+    "CStoT": [*USES, CREATE_TABLE, OWNS_TABLE],
+    "oS": [OWNS_SCHEMA],
+    "CoS": [USE_CATALOG, OWNS_SCHEMA],
+    "oC": [("catalog", "main", "OWNER")],
+    "all": [("catalog", "main", privilege) for privilege in EVERY],
+    "k": [("metastore", "metastore", "CREATE CATALOG")],
+    "e": [EXTERNAL],
+    "r": [READ_FILES],
+    "w": [WRITE_FILES],
+    "rw": [READ_FILES, WRITE_FILES],
+    "role": [*USES, SELECT, MODIFY],
+    "adm": [],
+    "f": [("metastore", "metastore", "CREATE REFERENCE")],
+    "Rs": [("ref", "app", "SELECT")],
+    "Rm": [("ref", "app", "MODIFY")],
+    "Ro": [("ref", "app", "OWNER")],
+}
+"""Code of a column: C and S USE of catalog and schema, s SELECT, m MODIFY, n CREATE SCHEMA (catalog), t CREATE TABLE
+(schema), o owner of table, schema or catalog, all: every privilege on the catalog; of the metastore: k CREATE CATALOG,
+e CREATE EXTERNAL TABLE, r READ FILES, w WRITE FILES, f CREATE REFERENCE; of the reference: Rs SELECT, Rm MODIFY, Ro owner. ``role`` has them by its role, ``adm`` is an admin."""
+
+OPEN = (
+    "show rights on ref",
+    "service",
+    "unity summary",
+    "list catalogs",
+    "unity list catalogs",
+    "show rights",
+    "show permissions",
+)
+"""What everybody may ask: about nothing, or about what is theirs."""
+
+USER = {"role": "member", "adm": "root"}
+"""Who asks; ann for all others."""
+
+
+@functools.cache
+def realm() -> Realm:
+    return Realm()
+
+
+@functools.cache
+def prepared(code: str) -> Realm:
+    """The realm in which whoever asks stands like this."""
+    made = realm().copy()
+    name = "team" if code == "role" else "ann"
+    for kind, full_name, right in STANDINGS[code]:
+        if right == "OWNER":
+            made.own(kind, full_name, name)
+        else:
+            made.grant(kind, full_name, name, right)
+    return made
+
+
+def written() -> dict[str, dict[str, str]]:
+    """Operation -> column -> ``x`` or ``.``, as the table has it."""
+    head, *rows = (Path(__file__).parent / "matrix.txt").read_text().splitlines()
+    width = head.index(" - ")
+    assert head[width:].split() == [*STANDINGS]
+    return {row[:width].strip(): dict(zip(STANDINGS, row[width:].split(), strict=True)) for row in rows}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_i12_an_operation_is_open_to_those_whom_the_table_names_and_changes_nothing_for_others(operation: str) -> None:
+    found = {}
+    for code in STANDINGS:
+        here = prepared(code).copy()
+        asked = OPERATIONS[operation](here)
+        before = here.state()
+        answer = here.ask(USER.get(code, "ann"), asked.method, asked.path, asked.body, **asked.query)
+        assert answer.status == 403 or answer.status < 300, (code, answer.text)
+        found[code] = "." if answer.status == 403 else "x"
+        if answer.status == 403:
+            assert here.state() == before, code
+            assert "PERMISSION_DENIED" in answer.text or "PermissionDenied" in answer.text or asked.method == "HEAD"
+    assert found == written()[operation]
+
+
+def test_the_table_has_a_row_for_every_operation_and_a_column_for_everybody() -> None:
+    assert written().keys() == OPERATIONS.keys()
+    assert all({*row.values()} <= {"x", "."} for row in written().values())
+
+
+def test_i12_nobody_without_rights_may_ask_for_more_than_about_itself() -> None:
+    allowed = {operation for operation, row in written().items() if row["-"] == "x"}
+    assert allowed == {*OPEN}
+
+
+def test_i12_what_a_role_was_granted_its_members_have() -> None:
+    assert all(row["role"] == row["CSsm"] for row in written().values())
+
+
+def test_i12_the_table_has_a_row_for_every_route_of_both_functions() -> None:
+    served = {
+        (method, route)
+        for module in functions().values()
+        for route, methods in module.api.routes.items()
+        for method in methods
+    }
+    router = Router({route for _, route in served} | set(COMMIT))
+    asked = set()
+    for operation in OPERATIONS.values():
+        one = operation(realm().copy())
+        found = router.match(one.path)
+        assert found is not None
+        asked.add((one.method, found[0]))
+    assert served - asked == set()
+
+
+@pytest.mark.parametrize("name", ["commit", "catalog"])
+def test_i12_every_route_declares_what_it_needs(name: str) -> None:
+    module = functions()[name]
+    views = [entry.view_name for methods in module.api.routes.values() for entry in methods.values()]
+    assert len(views) == len({*views}), "two views of one name"
+    assert {*views} == module.rights.declared.keys()

@@ -1,0 +1,170 @@
+"""What each command asks, and what it answers as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Canned, run, service
+
+ID = "6e6f0fb6-3bd5-4b1c-a6a4-b7e6a1f1a6a1"
+TABLE = "/v1/catalogs/main/namespaces/default/tables/t"
+
+
+def commit(version: int, **more: Any) -> dict[str, Any]:
+    return {
+        "version": version, "timestamp": 1_770_000_000_000 + version, "name": f"{version:020d}.x.json", "size": 700,
+        "modified": 1_770_000_000_000, "kind": "inline", "txn_id": f"txn-{version}", "operation": "WRITE",
+        "changed": "append", "published": False, **more,
+    }  # fmt: skip
+
+
+def head(location: str = "s3://lake/t", **more: Any) -> dict[str, Any]:
+    return {
+        "table_id": ID, "state": "active", "latest": 3, "floor": 1, "timestamp": 1_770_000_000_003, "etag": "e",
+        "location": location, "tail": [commit(2), commit(3, kind="staged")], "bytes": 1500,
+        "row_id_high_water_mark": 42, **more,
+    }  # fmt: skip
+
+
+def answers(**more: Any) -> dict[str, Any]:
+    return {
+        f"GET {TABLE}": (200, {"table_id": ID, "name": "main.default.t", "latest": 3}),
+        f"GET /v1/tables/{ID}/head": (200, head()),
+        **more,
+    }
+
+
+def ask(canned: Canned, *arguments: str) -> Any:
+    ended = run(*arguments, "--url", canned.url, "--output", "json")
+    assert ended.exit_code == 0, ended.stderr
+    assert ended.stdout.count("\n") == 1, "one object, one line"
+    return json.loads(ended.stdout)
+
+
+def test_tables_reads_every_page() -> None:
+    row = {"table_id": ID, "state": "active", "latest": 3, "floor": 1, "location": "s3://lake/t"}
+    pages = {
+        "GET /v1/tables": (200, {"tables": [{**row, "name": "main.b.t"}], "next_page_token": "x/y"}),
+        "GET /v1/tables?page_token=x%2Fy": (200, {"tables": [{**row, "name": "main.a.t"}]}),
+    }
+    with service(pages) as canned:
+        assert [found["name"] for found in ask(canned, "tables")["tables"]] == ["main.a.t", "main.b.t"]
+        assert [found["name"] for found in ask(canned, "tables", "main.b")["tables"]] == ["main.b.t"]
+        shown = run("tables", "--url", canned.url).stdout
+    assert "main.a.t" in shown
+    assert "s3://lake/t" in shown
+
+
+def test_head() -> None:
+    with service(answers()) as canned:
+        assert ask(canned, "head", "default.t") == {"name": "main.default.t", **head()}
+        shown = run("head", "main.default.t", "--url", canned.url).stdout
+    assert "2 commits, 1 inline" in shown
+    assert "2 to go" in shown
+
+
+def test_names_are_quoted_and_of_several_levels() -> None:
+    path = "/v1/catalogs/c/namespaces/a.b/tables/t%40x"
+    with service({**answers(), f"GET {path}": (200, {"table_id": ID})}) as canned:
+        assert ask(canned, "head", "c.a.b.t@x")["name"] == "c.a.b.t@x"
+
+
+def test_the_token_travels() -> None:
+    with service(answers()) as canned:
+        ask(canned, "head", "default.t", "--token", "secret")
+        run("head", "default.t", "--url", canned.url, TURNSTILE_TOKEN="other")
+    assert [headers["authorization"] for *_, headers in canned.seen] == ["Bearer secret"] * 2 + ["Bearer other"] * 2
+
+
+def test_log_goes_on_in_delta_log(tmp_path: Path) -> None:
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for version in (0, 1):
+        info = {"inCommitTimestamp": 1_760_000_000_000, "operation": f"OP{version}", "txnId": "t"}
+        (log / f"{version:020d}.json").write_text(json.dumps({"commitInfo": info}) + "\n{}\n")
+    told = {**answers(), f"GET /v1/tables/{ID}/head": (200, head(tmp_path.as_uri()))}
+    with service(told) as canned:
+        found = ask(canned, "log", "default.t")["commits"]
+        two = ask(canned, "log", "default.t", "--limit", "2")["commits"]
+        shown = run("log", "default.t", "--url", canned.url).stdout
+    assert [(c["version"], c["kind"], c["published"], c["operation"]) for c in found] == [
+        (3, "staged", False, "WRITE"), (2, "inline", False, "WRITE"), (1, None, True, "OP1"), (0, None, True, "OP0"),
+    ]  # fmt: skip
+    assert [c["version"] for c in two] == [3, 2]
+    assert "waits" in shown
+    assert "published" in shown
+
+
+def test_log_without_access_to_the_files_says_where_they_are() -> None:
+    with service(answers()) as canned:
+        assert [c["version"] for c in ask(canned, "log", "default.t")["commits"]] == [3, 2]
+        assert "s3://lake/t/_delta_log" in run("log", "default.t", "--url", canned.url).stdout
+
+
+def test_publish() -> None:
+    told = {"published": 2, "floor": 3, "latest": 3}
+    with service({**answers(), f"POST /v1/tables/{ID}/publish": (200, told)}) as canned:
+        assert ask(canned, "publish", "default.t") == {"name": "main.default.t", **told}
+        assert "published 2" in run("publish", "default.t", "--url", canned.url).stdout
+
+
+def test_gc() -> None:
+    item = {"kind": "staged", "id": "x", "bytes": 1234, "unreachable_since": 1, "age_ms": 90_000_000}
+    told = {"items": [item], "bytes": 1234, "deleted": 0}
+    with service({"POST /v1/gc": (200, told)}) as canned:
+        assert ask(canned, "gc", "--dry-run", "--kind", "staged", "--kind", "objs") == told
+        shown = run("gc", "--dry-run", "--url", canned.url).stdout
+        run("gc", "--url", canned.url)
+    assert [body for _, _, body, _ in canned.seen] == [
+        {"dry_run": True, "kinds": ["staged", "objs"]}, {"dry_run": True}, {"dry_run": False},
+    ]  # fmt: skip
+    assert "1.2 kB" in shown
+    assert "would be deleted" in shown
+
+
+@pytest.mark.parametrize(("outcome", "exit"), [("ratified", 0), ("never", 0), ("open", 6)])
+def test_outcome(outcome: str, exit: int) -> None:
+    told = {"outcome": outcome, "latest": 3, **({"version": 2} if outcome == "ratified" else {})}
+    with service({**answers(), f"GET /v1/tables/{ID}/outcome?txn_id=a&version=2": (200, told)}) as canned:
+        asked = ("outcome", "default.t", "--txn-id", "a", "--version", "2", "--url", canned.url)
+        ended = run(*asked, "-o", "json")
+        assert ended.exit_code == exit
+        assert json.loads(ended.stdout) == {"name": "main.default.t", **told}
+        assert run(*asked).exit_code == exit
+
+
+def test_namespaces() -> None:
+    listed = {"namespaces": [{"name": "default", "comment": None, "properties": {}, "created": 1_770_000_000_000}]}
+    with service({"GET /v1/catalogs/main/namespaces": (200, listed)}) as canned:
+        assert ask(canned, "namespaces") == {"catalog": "main", **listed}
+        assert "default" in run("namespaces", "main", "--url", canned.url).stdout
+
+
+def test_import_and_export() -> None:
+    posts = {
+        "POST /v1/catalogs/main/namespaces/default/imports": (201, {"name": "main.default.t", "latest": 7}),
+        f"POST {TABLE}/export": (200, {"version": 8, "steps": ["publish", "downgrade"]}),
+    }
+    with service(posts) as canned:
+        assert ask(canned, "import", "default.t", "s3://old/t", "--dry-run")["latest"] == 7
+        assert ask(canned, "export", "default.t")["version"] == 8
+        assert "exported main.default.t" in run("export", "default.t", "--url", canned.url).stdout
+    assert [body for _, _, body, _ in canned.seen] == [
+        {"name": "t", "location": "s3://old/t", "dry_run": True}, {"dry_run": False}, {"dry_run": False},
+    ]  # fmt: skip
+
+
+def test_status() -> None:
+    row = {"table_id": ID, "name": "main.default.t", "state": "active", "latest": 9, "floor": 4, "location": "x"}
+    stuck = {**row, "name": "main.default.s", "state": "stuck"}
+    with service({"GET /v1": (200, {"version": "1"}), "GET /v1/tables": (200, {"tables": [row, stuck]})}) as canned:
+        told = ask(canned, "status")
+        shown = run("status", "--url", canned.url).stdout
+    assert told["running"] is True
+    assert told["commits_unpublished"] == 5
+    assert told["tables_stuck"] == ["main.default.s"]
+    assert "5 commits of 1 to publish" in shown

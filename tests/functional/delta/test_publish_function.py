@@ -1,0 +1,134 @@
+"""The stream's function as it is deployed: records are hints, failures stay with their table."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import load_function
+from tests.support.publishing import Table, table_id
+from turnstile.store.core.locations import published_path
+
+
+class Context:
+    """What Lambda says about the time that is left."""
+
+    def __init__(self, remaining_ms: int = 120_000) -> None:
+        self._remaining = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self._remaining
+
+
+def record(key: str, number: int = 1, *, pending: bool = True, image: bool = True) -> dict[str, Any]:
+    change: dict[str, Any] = {"Keys": {"key": {"S": key}}, "SequenceNumber": str(number)}
+    if image:
+        change["NewImage"] = {"key": {"S": key}, **({"pending": {"N": "3"}} if pending else {})}
+    return {"eventID": str(number), "eventName": "MODIFY", "dynamodb": change}
+
+
+def records(*tables: Table) -> dict[str, Any]:
+    return {"Records": [record(table.key, number) for number, table in enumerate(tables, start=1)]}
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    return fake_world()
+
+
+@pytest.fixture
+def app(world: FakeWorld) -> ModuleType:
+    found = load_function("publish")
+    found.use_world(world)
+    return found
+
+
+def test_i11_every_table_that_a_batch_names_is_published(app: ModuleType, world: FakeWorld) -> None:
+    tables = [Table(world, table_id(number)) for number in range(4)]
+    for table in tables:
+        table.mixed(5)
+    assert app.on_refs(records(*tables), Context()) == {"batchItemFailures": []}
+    for table in tables:
+        table.check_all_published()
+
+
+def test_i4_duplicated_late_and_reordered_records_change_nothing(app: ModuleType, world: FakeWorld) -> None:
+    first, second = Table(world, table_id(1)), Table(world, table_id(2))
+    first.mixed(3)
+    second.mixed(3)
+    event = records(second, first, second, first, first)
+    for _ in range(3):
+        assert app.on_refs(event, Context()) == {"batchItemFailures": []}
+    first.check_all_published()
+    second.check_all_published()
+    first.mixed(2)
+    app.on_refs(event, Context())
+    first.check_all_published()
+
+
+def test_records_of_other_rows_and_without_pending_are_no_work(app: ModuleType, world: FakeWorld) -> None:
+    table = Table(world)
+    table.mixed(2)
+    requests = len(world.refs.requests)
+    keys = ["test/catalog/main", "other/table/x", "test/location/file:///x"]
+    event = {"Records": [*(record(key) for key in keys), record(table.key, pending=False), {}]}
+    assert app.on_refs(event, Context()) == {"batchItemFailures": []}
+    assert len(world.refs.requests) == requests
+    app.on_refs({"Records": [record(table.key, image=False)]}, Context())
+    table.check_all_published()
+
+
+def test_i11_a_tables_own_failure_is_logged_and_never_reported(
+    app: ModuleType, world: FakeWorld, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    good, stuck, damaged = (Table(world, table_id(number)) for number in range(3))
+    for table in (good, stuck, damaged):
+        table.mixed(3)
+    stuck.put(published_path(2), b"foreign\n")
+    damaged.row["tail"] = [b"not an entry"]
+    event = records(stuck, damaged, good)
+    event["Records"].append(record(world.space.table(table_id(9)), 4))
+    assert app.on_refs(event, Context()) == {"batchItemFailures": []}
+    good.check_all_published()
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    warned = {line.problem["table_id"] for line in caplog.records if line.levelname == "WARNING"}  # type: ignore[attr-defined]
+    assert warned == {stuck.id, damaged.id, table_id(9)}
+    metrics = next(line for line in lines if "_aws" in line)
+    assert metrics["published"] == [4.0]
+    assert metrics["failures"] == [3.0]
+    assert metrics["stuck"] == [1.0]
+    assert metrics["behind"] == [2.0]
+    assert {"lag_ms", "tables", "left"} <= metrics.keys()
+
+
+def test_a_store_that_does_not_answer_sends_the_whole_batch_back(app: ModuleType, world: FakeWorld) -> None:
+    tables = [Table(world, table_id(number)) for number in range(3)]
+
+    def unreachable(key: str) -> None:
+        raise ConnectionError("refs")
+
+    world.refs.read = unreachable  # type: ignore[method-assign, assignment]
+    assert app.on_refs(records(*tables), Context()) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
+
+
+def test_an_invocation_that_has_no_time_left_leaves_the_rest_to_the_sweeper(app: ModuleType, world: FakeWorld) -> None:
+    table = Table(world)
+    table.mixed(3)
+    assert app.on_refs(records(table), Context(1_000)) == {"batchItemFailures": []}
+    assert table.head.floor == 0
+    assert table.head.pending is not None
+
+
+def test_settings_are_judged_at_the_cold_start_of_a_deployed_function() -> None:
+    with pytest.raises(ValueError, match="TURNSTILE_REFS_TABLE"):
+        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", TURNSTILE_REFS_TABLE="")
+    tables = {"TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs"}
+    with pytest.raises(ValueError, match="TURNSTILE_PUBLISH_WORKERS"):
+        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_PUBLISH_WORKERS="many")
+    with pytest.raises(ValueError, match="TURNSTILE_FAULT_POINT"):
+        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_FAULT_POINT="nowhere")
+    load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables)

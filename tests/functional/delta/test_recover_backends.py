@@ -1,0 +1,56 @@
+"""A restore on real tables and real files: what the fakes promise of recovery, DynamoDB's API keeps (I1 to I4)."""
+
+from __future__ import annotations
+
+from tests.functional.catalog.test_backends import MAIN, Realm, backend, realm
+from tests.support.catalog import create, head_of
+from tests.support.fakes import delta
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import Ratifier
+from turnstile.delta.repair import Repairer
+from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.writes import Clause, Insert, Present
+
+__all__ = ["backend", "realm"]
+
+
+def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(realm: Realm) -> None:
+    services = realm.services()
+    world, table_id = services.world, create(services)
+    ratifier, publisher = Ratifier(world), Publisher(world)
+
+    def commit(version: int, *more: dict[str, object]) -> CommitRequest:
+        stamp = max(world.clock.now_ms(), head_of(world, table_id).last_ict + 1)
+        content = delta.lines(delta.info(f"t{version}", stamp), *more, delta.add(f"{version}.parquet"))
+        request = CommitRequest(table_id, version, content=content)
+        assert isinstance(ratifier.commit(request), Ratified)
+        return request
+
+    for version in (1, 2):
+        commit(version)
+    backup = world.refs.read(world.space.table(table_id))
+    assert backup is not None
+    requests = {
+        version: commit(version, {"txn": {"appId": f"app-{version}", "version": 1}}) for version in range(3, 44)
+    }
+    requests[44] = commit(44, delta.metadata(note="late"))
+    publisher.publish(table_id)
+    lost = head_of(world, table_id)
+    world.refs.write(Insert(backup, (Clause("there", "I2", "a backup is restored", Present(("key",))),)))
+
+    repairer = Repairer(world, publisher)
+    assert repairer.diagnose(table_id).finding == "behind"
+    done, found = repairer.repair(table_id)
+    assert (done.count, done.adopted, done.problem, found.finding) == (2, 42, None, "healthy")
+    head = head_of(world, table_id)
+    for member in ("latest", "floor", "state", "last_ict", "epoch", "metadata", "tail_from", "ids", "bytes", "pending"):
+        assert getattr(head, member) == getattr(lost, member), member
+    for version in (3, 20, 44):
+        again = ratifier.commit(requests[version])
+        assert isinstance(again, Ratified) and again.replayed and again.version == version
+    assert isinstance(ratifier.commit(commit(45)), Ratified)
+    Sweeper(world, publisher).sweep(until_ms=10**15, each_ms=10**15, workers=1)
+    assert services.reader.resolve(*MAIN, "t").table_id == table_id
+    assert head_of(world, table_id).floor == 45

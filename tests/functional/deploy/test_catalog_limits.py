@@ -1,0 +1,37 @@
+"""Functions that change catalogs agree on a catalog's limits: each reads them from the same variables."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.http import load_function
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.gc.core import HOUR_MS
+
+DEPLOYED = {
+    "AWS_LAMBDA_FUNCTION_NAME": "function",
+    "AWS_DEFAULT_REGION": "eu-central-1",
+    "TURNSTILE_REFS_TABLE": "refs",
+    "TURNSTILE_OBJS_TABLE": "objs",
+    "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
+}
+
+
+@pytest.mark.parametrize("name", ["catalog", "iceberg", "commit"])
+def test_sizes_of_indexes_and_the_kept_history_are_those_of_the_deployment(name: str) -> None:
+    sizes = {"TURNSTILE_INDEX_EMBEDDED_KB": "2", "TURNSTILE_INDEX_SEGMENT_KB": "9"}
+    found = load_function(name, **DEPLOYED, **sizes, TURNSTILE_HISTORY_HOURS="5").opened()  # opened at the cold start
+    reader = found.open_reader if name == "commit" else found.open_catalog.reader
+    limits = found.limits if name == "commit" else found.open_catalog.limits
+    assert reader.store.limits == limits.spill == SpillLimits(embedded=2 * 1024, segment=9 * 1024)
+    assert limits.history_ms == 5 * HOUR_MS
+
+
+@pytest.mark.parametrize("name", ["catalog", "iceberg", "commit"])
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("TURNSTILE_INDEX_EMBEDDED_KB", "65"), ("TURNSTILE_INDEX_SEGMENT_KB", "8"), ("TURNSTILE_HISTORY_HOURS", "2")],
+)
+def test_a_function_does_not_start_with_limits_out_of_bounds(name: str, variable: str, value: str) -> None:
+    with pytest.raises(ValueError, match=variable):
+        load_function(name, **DEPLOYED, **{variable: value})

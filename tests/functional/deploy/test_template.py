@@ -1,0 +1,167 @@
+"""template.yaml: valid, complete against docs/api.md, and least privilege role by role."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+from turnstile.api.http.settings import spill
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile_local.template import read
+
+FUNCTIONS = {
+    "CommitFunction": ("commit", "app.app"),
+    "CatalogFunction": ("catalog", "app.app"),
+    "IcebergFunction": ("iceberg", "app.app"),
+    "TokensFunction": ("tokens", "app.app"),
+    "AuthorizerFunction": ("authorizer", "app.authorize"),
+    "PublishFunction": ("publish", "app.on_refs"),
+    "SweepFunction": ("gc", "app.sweep"),
+    "CollectFunction": ("gc", "app.collect"),
+}
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return read(ROOT / "template.yaml")
+
+
+@pytest.fixture(scope="module")
+def resources(template: dict[str, Any]) -> dict[str, Any]:
+    return template["Resources"]
+
+
+def of_type(resources: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    return {name: found["Properties"] for name, found in resources.items() if found["Type"] == kind}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["template.yaml", "infra/alarms.yaml"])
+def test_cfn_lint_finds_nothing(file: str) -> None:
+    linted = subprocess.run(
+        [Path(sys.executable).with_name("cfn-lint"), ROOT / file], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stdout
+
+
+def test_sam_translates_it(template: dict[str, Any]) -> None:
+    from samtranslator.translator.transform import transform
+
+    packaged = read(ROOT / "template.yaml")
+    for found in packaged["Resources"].values():
+        for member in ("CodeUri", "ContentUri"):
+            if member in found.get("Properties", {}):
+                found["Properties"][member] = "s3://bucket/code.zip"
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+        translated = transform(packaged, {}, SimpleNamespace(load=dict))
+    kinds = [found["Type"] for found in translated["Resources"].values()]
+    assert kinds.count("AWS::Lambda::Function") == len(FUNCTIONS)
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 1
+    assert kinds.count("AWS::Events::Rule") == 2
+    assert kinds.count("AWS::IAM::Role") == len(FUNCTIONS), "a role of its own making would not be least privilege"
+
+
+def test_no_yaml_aliases() -> None:
+    """CloudFormation refuses them."""
+    assert not re.search(r"[:\-] [&*]\w", (ROOT / "template.yaml").read_text())
+
+
+def test_functions(resources: dict[str, Any]) -> None:
+    found = of_type(resources, "AWS::Serverless::Function")
+    assert {name: (Path(f["CodeUri"]).name, f["Handler"]) for name, f in found.items()} == FUNCTIONS
+    for function in found.values():
+        assert (ROOT / function["CodeUri"]).is_dir()
+        assert "Policies" not in function
+
+
+def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any]) -> None:
+    """The authorizer is there only with signed tokens; ``ApiFailures`` sees it fail."""
+    named = {name for name in template["Outputs"] if name in FUNCTIONS}
+    assert named == FUNCTIONS.keys() - {"AuthorizerFunction"}
+    alarms = read(ROOT / "infra" / "alarms.yaml")
+    assert named == {name for name in alarms["Parameters"] if name.endswith("Function")}
+    body = alarms["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
+    errors = next(widget for widget in body.split('{"type": "metric"') if '"title": "Errors"' in widget)
+    assert named == set(re.findall(r"\$\{(\w+Function)\}", errors))
+    watched = [
+        dimension["Value"]["Ref"]
+        for alarm in of_type(alarms["Resources"], "AWS::CloudWatch::Alarm").values()
+        for dimension in alarm.get("Dimensions", ())
+        if isinstance(dimension["Value"], dict)
+    ]
+    assert named - set(watched) == {"CatalogFunction"}, "which ApiFailures shows"
+
+
+def test_sizes_of_an_index_have_the_bounds_that_functions_check(
+    template: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for parameter, variable in (
+        ("IndexEmbeddedKb", "TURNSTILE_INDEX_EMBEDDED_KB"),
+        ("IndexSegmentKb", "TURNSTILE_INDEX_SEGMENT_KB"),
+    ):
+        assert template["Globals"]["Function"]["Environment"]["Variables"][variable] == {"Ref": parameter}
+        found = template["Parameters"][parameter]
+        monkeypatch.setenv(variable, str(found["Default"]))
+    assert spill() == SpillLimits(), "the template's defaults are the code's"
+    monkeypatch.setenv("TURNSTILE_INDEX_SEGMENT_KB", str(template["Parameters"]["IndexSegmentKb"]["MaxValue"]))
+    for end in ("MinValue", "MaxValue"):
+        monkeypatch.setenv("TURNSTILE_INDEX_EMBEDDED_KB", str(template["Parameters"]["IndexEmbeddedKb"][end]))
+        assert spill().embedded == template["Parameters"]["IndexEmbeddedKb"][end] * 1024
+
+
+def test_time_limits_grow_outwards(resources: dict[str, Any]) -> None:
+    integrations = of_type(resources, "AWS::ApiGatewayV2::Integration")
+    functions = of_type(resources, "AWS::Serverless::Function")
+    for name in ("CommitFunction", "CatalogFunction", "TokensFunction"):
+        gateway = integrations[name.replace("Function", "Integration")]["TimeoutInMillis"] / 1000
+        assert functions[name]["Timeout"] < gateway < 30
+
+
+def test_every_function_logs_to_a_group_of_its_own_with_retention(resources: dict[str, Any]) -> None:
+    groups = of_type(resources, "AWS::Logs::LogGroup")
+    used = [f["LoggingConfig"]["LogGroup"]["Ref"] for f in of_type(resources, "AWS::Serverless::Function").values()]
+    assert len(set(used)) == len(FUNCTIONS)
+    assert set(used) <= set(groups)
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups.values())
+
+
+def test_tables(resources: dict[str, Any]) -> None:
+    refs, objs = (resources[name]["Properties"] for name in ("RefsTable", "ObjsTable"))
+    keys = [[(k["AttributeName"], k["KeyType"]) for k in table["KeySchema"]] for table in (refs, objs)]
+    assert keys == [[("key", "HASH")], [("space", "HASH"), ("id", "RANGE")]]
+    assert refs["StreamSpecification"]["StreamViewType"] == "NEW_IMAGE"
+    assert objs["TimeToLiveSpecification"] == {"AttributeName": "expires", "Enabled": True}
+    for name, table in (("RefsTable", refs), ("ObjsTable", objs)):
+        assert table["BillingMode"] == "PAY_PER_REQUEST"
+        assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+        assert table["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
+        # A first deployment that fails could not delete a protected table: its rollback would fail as well.
+        assert resources[name]["DeletionPolicy"] == "Retain"
+        assert resources[name]["UpdateReplacePolicy"] == "Retain"
+
+
+def test_a_scheduled_run_that_failed_is_not_repeated_beside_the_next_one(resources: dict[str, Any]) -> None:
+    """``RetryPolicy`` is of handing the event over; Lambda has tries of its own, two within six hours unless told."""
+    sweep, collect = (resources[f"{name}Function"]["Properties"]["EventInvokeConfig"] for name in ("Sweep", "Collect"))
+    assert sweep == {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
+    function = resources["CollectFunction"]["Properties"]
+    assert collect["MaximumRetryAttempts"] <= 2
+    assert collect["MaximumEventAgeInSeconds"] >= collect["MaximumRetryAttempts"] * function["Timeout"]
+
+
+def test_publish_hears_of_pending_rows_only_and_gives_up_into_a_queue(resources: dict[str, Any]) -> None:
+    source = resources["PublishFunction"]["Properties"]["Events"]["Refs"]["Properties"]
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert source["BisectBatchOnFunctionError"] is True
+    assert source["MaximumRecordAgeInSeconds"] == 3600
+    assert source["DestinationConfig"]["OnFailure"]["Destination"] == {"Fn::GetAtt": ["PublishFailures", "Arn"]}
+    (pattern,) = source["FilterCriteria"]["Filters"]
+    assert '"NewImage": {"pending": {"N": [{"exists": true}]}}' in pattern["Pattern"]

@@ -1,0 +1,91 @@
+"""gc is a coordinated task: one run at a time removes, a run that died is taken over, dry runs wait for nobody (I10)."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from tests.functional.delta.test_publish_function import Context
+from tests.functional.gc.test_scheduled_functions import SCHEDULED
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.gc import GRACE, days, everything, stage_table
+from tests.support.http import Http, function, load_function
+from tests.support.publishing import table_id
+from turnstile.coordination.tasks import Running, Tasks
+from turnstile.gc.collector import TASK
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    made = fake_world()
+    stage_table(made, table_id(7))
+    days(made, 3)
+    return made
+
+
+@pytest.fixture
+def app(world: FakeWorld) -> ModuleType:
+    found = load_function("gc")
+    found.use_world(world, grace=GRACE)
+    return found
+
+
+def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, world: FakeWorld) -> None:
+    other = Tasks(world).begin(TASK, 120_000)
+    assert isinstance(other, Running)
+    before = everything(world)
+    answer = app.collect(SCHEDULED, Context())
+    assert answer == {"busy": 1, "attempt": 1, "until": other.task.until}
+    assert everything(world) == before
+    assert len(app.collect({"dry_run": True}, Context())["items"]) == 1
+
+
+def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_more(
+    app: ModuleType, world: FakeWorld
+) -> None:
+    Tasks(world).begin(TASK, 120_000)
+    world.clock.now += 120_000
+    assert app.collect(SCHEDULED, Context())["deleted"] == 1
+    last = Tasks(world).last(TASK)
+    assert last is not None
+    assert (last.attempt, last.succeeded, last.until) == (2, 2, 0)
+    assert msgspec.json.decode(last.result)["deleted"] == 1
+
+
+def test_a_run_that_failed_lets_the_next_one_begin_at_once(
+    app: ModuleType, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(kind: str, **_: object) -> object:
+        raise RuntimeError("the table cannot be scanned")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.refs, "scan", away)
+        with pytest.raises(RuntimeError, match="scanned"):
+            app.collect(SCHEDULED, Context())
+    last = Tasks(world).last(TASK)
+    assert last is not None and "cannot be scanned" in last.failure
+    assert app.collect(SCHEDULED, Context())["deleted"] == 1
+    assert app.collect(SCHEDULED, Context())["deleted"] == 0
+
+
+def test_a_run_without_a_dry_run_costs_three_requests_more(app: ModuleType, world: FakeWorld) -> None:
+    """One read and one write to begin, one write to end."""
+    app.collect({"dry_run": True, "kinds": []}, Context())
+    dry = len(world.refs.requests)
+    app.collect({"kinds": []}, Context())
+    assert len(world.refs.requests) - dry == 3
+
+
+def test_i10_a_run_over_http_is_one_of_them(app: ModuleType, world: FakeWorld) -> None:
+    catalog = function("catalog")
+    catalog.use_world(world, grace=GRACE)
+    http = Http(catalog.app)
+    other = Tasks(world).begin(TASK, 10_000)
+    assert isinstance(other, Running)
+    refused = http.post("/v1/gc", {"dry_run": False})
+    assert (refused.status, refused.error["type"], refused.headers["retry-after"]) == (409, "GcRunning", "10")
+    assert len(http.post("/v1/gc", {}).json["items"]) == 1, "a dry run waits for nobody"
+    assert Tasks(world).finish(other)
+    assert http.post("/v1/gc", {"dry_run": False}).json["deleted"] == 1

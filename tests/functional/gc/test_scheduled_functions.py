@@ -1,0 +1,100 @@
+"""The scheduled functions as they are deployed: sweep heals what the stream lost, collect removes or only says so."""
+
+from __future__ import annotations
+
+import json
+from types import ModuleType
+
+import msgspec
+import pytest
+
+from tests.functional.delta.test_publish_function import Context
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.gc import GRACE, days, everything, stage_table
+from tests.support.http import load_function
+from tests.support.publishing import Table, table_id
+from turnstile.delta.publish import Publisher
+from turnstile.store.core.locations import published_path
+
+SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": []}
+
+
+@pytest.fixture
+def world() -> FakeWorld:
+    return fake_world()
+
+
+@pytest.fixture
+def app(world: FakeWorld) -> ModuleType:
+    found = load_function("gc")
+    found.use_world(world, grace=GRACE)
+    return found
+
+
+def test_i11_a_sweep_publishes_every_table_whose_record_was_lost(app: ModuleType, world: FakeWorld) -> None:
+    tables = [Table(world, table_id(number)) for number in range(3)]
+    for table in tables:
+        table.mixed(4)
+    tables[1].put(published_path(1), b"foreign\n")
+    totals = app.sweep(SCHEDULED, Context())
+    assert (totals["heads"], totals["published"], totals["failures"], totals["stuck"]) == (3, 8, 1, 1)
+    for table in (tables[0], tables[2]):
+        table.check_all_published()
+    json.dumps(totals)
+
+
+def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: ModuleType, world: FakeWorld) -> None:
+    table = Table(world)
+    table.mixed(3)
+    assert app.sweep(SCHEDULED, Context(1_000))["left"] == 1
+    app.sweep(SCHEDULED, Context())
+    table.check_all_published()
+
+
+def test_a_dry_run_by_event_says_what_the_schedule_then_removes(app: ModuleType, world: FakeWorld) -> None:
+    stage_table(world, table_id(7))
+    table = Table(world, table_id(1))
+    table.stage(lose=True)
+    table.mixed(8)
+    Publisher(world).publish(table.id)
+    days(world, 3)
+    before = everything(world)
+    dry = app.collect({"dry_run": True}, Context())
+    assert everything(world) == before
+    assert {item["kind"] for item in dry["items"]} == {"staged", "staging", "objs"}
+    assert set(dry["items"][0]) == {"kind", "id", "bytes", "unreachable_since", "age_ms"}
+    assert dry["deleted"] == 0
+    done = app.collect(SCHEDULED, Context())
+    assert done == {
+        "items": len(dry["items"]),
+        "bytes": dry["bytes"],
+        "deleted": len(dry["items"]),
+        "freed": dry["bytes"],
+        "problems": 0,
+        "incomplete": 0,
+    }
+    table.check_all_published()
+
+
+def test_an_event_names_the_kinds(app: ModuleType, world: FakeWorld) -> None:
+    stage_table(world, table_id(7))
+    days(world, 3)
+    assert app.collect({"dry_run": True, "kinds": ["staged", "objs"]}, Context())["items"] == ()
+    assert len(app.collect({"kinds": ["staging"]}, Context())["items"]) == 1
+
+
+@pytest.mark.parametrize("event", [{"dryrun": True}, {"dry_run": "yes"}, {"kinds": ["everything"]}, {"most": "all"}])
+def test_an_event_with_a_typing_error_removes_nothing(event: dict[str, object], app: ModuleType) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        app.collect(event, Context())
+
+
+def test_settings_are_judged_at_the_cold_start_of_a_deployed_function() -> None:
+    deployed = {
+        "AWS_LAMBDA_FUNCTION_NAME": "gc",
+        "TURNSTILE_REFS_TABLE": "refs",
+        "TURNSTILE_OBJS_TABLE": "objs",
+    }
+    with pytest.raises(ValueError, match="TURNSTILE_DROP_GRACE_HOURS"):
+        load_function("gc", **deployed, TURNSTILE_DROP_GRACE_HOURS="0")
+    load_function("gc", **deployed)

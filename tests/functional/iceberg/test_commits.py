@@ -1,0 +1,335 @@
+"""Commits of one table and of several through the real handler, concurrent ones and failing ones included (I3, I9)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.faults import Crash, Faulty
+from tests.support.http import Answer
+from tests.support.iceberg.client import (
+    MAIN,
+    SALES,
+    SCHEMA,
+    T1,
+    Iceberg,
+    add_snapshot,
+    at_ref,
+    refused,
+    set_properties,
+    set_ref,
+)
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Rejected
+
+
+@pytest.fixture
+def client() -> Iceberg:
+    made = Iceberg()
+    made.create("t1")
+    made.create("t2")
+    return made
+
+
+T2 = f"{SALES}/tables/t2"
+COMMIT = f"{MAIN}/transactions/commit"
+
+
+def change(name: str, *updates: Any, require: Any = ()) -> dict[str, Any]:
+    identifier = {"namespace": ["sales"], "name": name}
+    return {"identifier": identifier, "requirements": list(require), "updates": list(updates)}
+
+
+def between(client: Iceberg, act: Callable[[Iceberg], object], times: int = 1) -> None:
+    """Let ``act`` happen, in another sandbox, just before the next swap of the catalog's HEAD."""
+    refs, left, other = client.world.refs, [times], Iceberg(beside=client)
+    write, acting = refs.write, [False]
+
+    def interrupted(given: Write) -> Any:
+        if left[0] and not acting[0] and given.key == "test/catalog/main":
+            left[0] -= 1
+            acting[0] = True
+            act(other)
+            acting[0] = False
+        return write(given)
+
+    refs.write = interrupted  # type: ignore[method-assign]
+
+
+def properties(client: Iceberg, path: str) -> dict[str, str]:
+    return dict(client.load(path)["metadata"]["properties"])
+
+
+def test_a_commit_is_a_new_file_and_one_swap(client: Iceberg) -> None:
+    client.load()
+    client.world.refs.requests.clear()
+    client.world.storages.requests.clear()
+    answer = client.commit(add_snapshot(1), set_ref(1), require=[at_ref(None)])
+    assert answer.status == 200, answer.text
+    assert client.world.refs.requests == ["read", "write"] and client.world.storages.requests == ["put"]
+    file, said = answer.json["metadata-location"], answer.json["metadata"]
+    assert file.rpartition("/")[2].startswith("00001-") and json.loads(client.world.storages.files[file][0]) == said
+    assert said["metadata-log"][0]["metadata-file"].rpartition("/")[2].startswith("00000-")
+    client.world.refs.requests.clear()
+    assert client.load() == {**answer.json, "config": {}} and client.world.refs.requests == ["read"]
+
+
+def test_what_a_request_costs_when_warm(client: Iceberg) -> None:
+    """As docs/iceberg.md says it: requests to refs, to objs and to storage."""
+    client.create("t3")
+    for name in ("t1", "t2", "t3"):
+        client.load(f"{SALES}/tables/{name}")
+    refs, objs, storage = client.world.refs.requests, client.world.objs.requests, client.world.storages.requests
+
+    def cost(act: Callable[[], Answer], status: int) -> tuple[int, int, int]:
+        for counted in (refs, objs, storage):
+            counted.clear()
+        assert act().status == status
+        return len(refs), len(objs), len(storage)
+
+    tag = client.get(T1).headers["etag"]
+    assert cost(lambda: client.get(T1), 200) == (1, 0, 0)
+    assert cost(lambda: client.get(T1, headers={"If-None-Match": tag}), 304) == (1, 0, 0)
+    assert cost(lambda: client.commit(set_properties(a="1")), 200) == (2, 1, 1)
+    changes = [change(name, set_properties(a="2")) for name in ("t1", "t2", "t3")]
+    assert cost(lambda: client.post(COMMIT, {"table-changes": changes}), 204) == (2, 1, 3)
+    assert cost(lambda: client.post(f"{SALES}/tables", {"name": "t4", "schema": SCHEMA}), 200) == (4, 1, 1)
+
+
+def test_a_commit_that_changes_nothing_writes_nothing(client: Iceberg) -> None:
+    before, files = client.heads(), client.files()
+    answer = client.commit(set_properties())
+    assert answer.status == 200 and client.heads() == before and client.files() == files
+
+
+def test_i9_changes_of_two_tables_never_fail_each_other(client: Iceberg) -> None:
+    between(client, lambda other: other.commit(set_properties(b="2"), path=T2))
+    files = len(client.files())
+    assert client.commit(add_snapshot(1), set_ref(1), require=[at_ref(None)]).status == 200
+    assert properties(client, T2) == {"b": "2"} and client.load()["metadata"]["current-snapshot-id"] == 1
+    assert len(client.files()) == files + 2  # what was written for the first attempt was used in the second
+
+
+def test_i9_changes_of_one_table_that_do_not_contradict_each_other_both_count(client: Iceberg) -> None:
+    between(client, lambda other: other.commit(set_properties(b="2")))
+    assert client.commit(set_properties(a="1")).status == 200
+    assert properties(client, T1) == {"a": "1", "b": "2"}
+    said = client.load()["metadata"]
+    assert len(said["metadata-log"]) == 2
+    stored = {path for path in client.files() if path.startswith(said["location"])}
+    assert len(stored) == 3  # the file of the attempt that lost is gone
+
+
+def test_i9_what_contradicts_a_faster_change_is_a_conflict_and_leaves_nothing(client: Iceberg) -> None:
+    between(client, lambda other: other.commit(add_snapshot(2), set_ref(2), require=[at_ref(None)]))
+    answer = client.commit(set_properties(a="1"), require=[at_ref(None)])
+    assert "created meanwhile" in refused(answer, 409, "CommitFailedException")
+    assert client.load()["metadata"]["current-snapshot-id"] == 2
+    location = client.load()["metadata"]["location"]
+    assert len([path for path in client.files() if path.startswith(location)]) == 2
+
+
+def test_a_table_that_was_dropped_meanwhile_is_missing_and_one_renamed_is_too(client: Iceberg) -> None:
+    between(client, lambda other: other.delete(T1))
+    refused(client.commit(set_properties(a="1")), 404, "NoSuchTableException")
+
+
+def test_a_table_replaced_meanwhile_is_another_table(client: Iceberg) -> None:
+    uuid = client.load()["metadata"]["table-uuid"]
+    client.delete(T1)
+    client.create("t1")
+    answer = client.commit(set_properties(a="1"), require=[{"type": "assert-table-uuid", "uuid": uuid}])
+    refused(answer, 409, "CommitFailedException")
+
+
+def test_a_table_that_others_keep_changing_is_a_conflict_and_not_an_unknown_outcome(client: Iceberg) -> None:
+    count = [0]
+
+    def act(other: Iceberg) -> None:
+        count[0] += 1
+        client.world.clock.now += 1_000
+        other.post(f"{MAIN}/namespaces", {"namespace": [f"n{count[0]}"]})
+
+    between(client, act, times=10_000)
+    answer = client.commit(set_properties(a="1"))
+    assert "during every attempt" in refused(answer, 409, "CommitFailedException")
+    assert count[0] > 1 and properties(client, T1) == {}
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"action": "set-location", "location": "s3://elsewhere/x"},
+        set_properties(**{"write.data.path": "s3://elsewhere/x"}),
+        set_properties(**{"write.metadata.path": "file:///lake/main/sales"}),
+    ],
+)
+def test_i10_a_table_stays_in_its_location(client: Iceberg, update: Any) -> None:
+    before = client.heads()
+    refused(client.commit(update), 400, "BadRequestException")
+    assert client.heads() == before
+
+
+def test_a_folder_below_the_location_may_hold_the_data(client: Iceberg) -> None:
+    location = client.load()["metadata"]["location"]
+    assert client.commit(set_properties(**{"write.data.path": f"{location}/elsewhere"})).status == 200
+
+
+def test_metadata_that_no_answer_could_carry_is_refused_until_it_shrinks(
+    client: Iceberg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert client.commit(*(add_snapshot(id, None, id) for id in range(1, 50))).status == 200
+    monkeypatch.setattr("turnstile.iceberg.files.MAX_BYTES", 5_000)
+    assert "expire snapshots" in refused(client.commit(add_snapshot(99, None, 99)), 400, "BadRequestException")
+    assert client.commit({"action": "remove-snapshots", "snapshot-ids": list(range(1, 20))}).status == 200
+    assert client.load()["metadata"]["last-sequence-number"] == 49
+
+
+# -- several tables ---------------------------------------------------------------------------------------------------
+
+
+def test_i9_a_transaction_changes_all_its_tables_in_one_swap(client: Iceberg) -> None:
+    before = client.world.refs.rows["test/catalog/main"]["seq"]
+    changes = [
+        change("t1", add_snapshot(1), set_ref(1), require=[at_ref(None)]),
+        change("t2", set_properties(a="1")),
+        change("t3", *_creation(client), require=[{"type": "assert-create"}]),
+    ]
+    assert client.post(COMMIT, {"table-changes": changes}).status == 204
+    assert client.load()["metadata"]["current-snapshot-id"] == 1 and properties(client, T2) == {"a": "1"}
+    assert client.head(f"{SALES}/tables/t3") == 204
+    assert client.world.refs.rows["test/catalog/main"]["seq"] == before + 1
+
+
+def _creation(client: Iceberg) -> list[Any]:
+    from tests.functional.iceberg.test_tables import creation
+
+    return creation(client.create("t3", **{"stage-create": True})["metadata"])
+
+
+def test_i9_one_requirement_that_fails_is_enough_for_none_to_change(client: Iceberg) -> None:
+    before, files = client.heads(), client.files()
+    changes = [change("t1", set_properties(a="1")), change("t2", set_properties(a="1"), require=[at_ref(7)])]
+    refused(client.post(COMMIT, {"table-changes": changes}), 409, "CommitFailedException")
+    changes[1] = change("none", set_properties(a="1"))
+    refused(client.post(COMMIT, {"table-changes": changes}), 404, "NoSuchTableException")
+    assert client.heads() == before and client.files() == files
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [change("t1"), change("T1")],
+        [{"requirements": [], "updates": []}],
+        [change(f"t{n}") for n in range(101)],
+    ],
+    ids=["none", "twice", "nameless", "too many"],
+)
+def test_a_transaction_that_is_none_is_refused(client: Iceberg, changes: list[Any]) -> None:
+    refused(client.post(COMMIT, {"table-changes": changes}), 400, "BadRequestException")
+
+
+WRITES = 4
+"""Writes of a transaction over two tables: two metadata files, the objs, the swap."""
+
+
+@pytest.mark.parametrize("how", ["before", "after", "unsent", "lost"])
+@pytest.mark.parametrize("at", range(1, WRITES + 1))
+def test_i9_a_transaction_is_there_entirely_or_not_at_all_wherever_it_fails(client: Iceberg, at: int, how: Any) -> None:
+    faulty = Faulty(client.world, at, how)
+    client.app.use_world(faulty.world)
+    changes = [change("t1", set_properties(a="1")), change("t2", set_properties(a="1"))]
+    status = 0
+    try:
+        answer = client.post(COMMIT, {"table-changes": changes})
+        status = answer.status
+    except Crash:
+        pass
+    client.app.use_world(client.world)
+    done = [properties(client, path) == {"a": "1"} for path in (T1, T2)]
+    assert done[0] == done[1]
+    if status == 204:
+        assert done == [True, True]
+    elif status in (400, 404, 409):
+        assert done == [False, False]
+    if at < WRITES:
+        assert not done[0] or status == 204
+    for path in (T1, T2):
+        assert client.load(path)["metadata-location"] in client.files()
+
+
+def test_i3_an_answer_that_stays_lost_is_an_unknown_outcome_and_keeps_the_files(client: Iceberg) -> None:
+    files = client.files()
+
+    class Silent:
+        def __init__(self, refs: Any) -> None:
+            self._refs = refs
+
+        def write(self, given: Write) -> Any:
+            self._refs.write(given)
+            client.world.clock.now += 4_000
+            raise OutcomeUnknown("no answer")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._refs, name)
+
+    client.app.use_world(dataclasses.replace(client.world, refs=Silent(client.world.refs)))
+    answer = client.commit(set_properties(a="1"))
+    refused(answer, 500, "CommitStateUnknownException")
+    assert len(client.files()) == len(files) + 1
+    client.app.use_world(client.world)
+    assert properties(client, T1) == {"a": "1"}
+
+
+def test_i9_writers_of_different_tables_all_succeed_at_once() -> None:
+    client = Iceberg()
+    names = [f"w{n}" for n in range(4)]
+    for name in names:
+        client.create(name)
+    failed: list[Answer] = []
+
+    def work(name: str) -> None:
+        for n in range(10):
+            parent = n or None
+            answer = client.commit(
+                add_snapshot(n + 1, parent, n + 1),
+                set_ref(n + 1),
+                require=[at_ref(parent)],
+                path=f"{SALES}/tables/{name}",
+            )
+            if answer.status != 200:
+                failed.append(answer)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    for name in names:
+        said = client.load(f"{SALES}/tables/{name}")["metadata"]
+        assert said["current-snapshot-id"] == 10 and len(said["metadata-log"]) == 10
+    assert len(client.files()) == 4 * 11
+    assert client.world.refs.rows["test/catalog/main"]["seq"] == 1 + 4 + 40
+
+
+def test_a_row_that_is_refused_is_one_of_refs(client: Iceberg) -> None:
+    """The kit's interruption really makes the swap fail: without it the tests above would show nothing."""
+    seen: list[Any] = []
+    write = client.world.refs.write
+
+    def noted(given: Write) -> Any:
+        seen.append(write(given))
+        return seen[-1]
+
+    client.world.refs.write = noted  # type: ignore[method-assign]
+    between(client, lambda other: other.commit(set_properties(b="2"), path=T2))
+    client.commit(set_properties(a="1"))
+    assert [isinstance(one, Rejected) for one in seen] == [False, True, False]

@@ -1,0 +1,208 @@
+"""I12: who may do what through the Iceberg API: every operation declares it, and nobody gets further."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.access.realm import USERS
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import Answer, Http, load_function
+from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, refused, set_properties
+from turnstile.access.authorizer import AccessControl, Target
+from turnstile.access.core.grants import Privilege as P
+from turnstile.access.core.grants import Securable
+from turnstile.access.grants import Grants
+from turnstile.catalog.services import CatalogServices, build
+
+ANN = "ann"
+OTHER = {"namespace": ["hr"], "name": "t1"}
+
+
+@functools.cache
+def guarded() -> ModuleType:
+    tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
+    return load_function("iceberg", TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens)
+
+
+class Realm:
+    """Catalog ``main`` with ``sales.t1`` and ``sales.v1``, made by the admin; ann has nothing."""
+
+    def __init__(self) -> None:
+        self.world: FakeWorld = fake_world()
+        self.services: CatalogServices = build(self.world, lake_root="file:///lake")
+        guarded().use_world(self.world)
+        self.services.catalogs.create("main")
+        for name in ("sales", "hr"):
+            self.must("POST", f"{MAIN}/namespaces", {"namespace": [name]})
+        self.must("POST", f"{SALES}/tables", {"name": "t1", "schema": SCHEMA})
+        self.must("POST", f"{SALES}/views", VIEW)
+
+    def ask(self, user: str, method: str, path: str, body: Any = None, **options: Any) -> Answer:
+        return Http(guarded().app, user).call(method, path, json_body=body, **options)
+
+    def must(self, method: str, path: str, body: Any = None) -> Answer:
+        answer = self.ask("root", method, path, body)
+        assert answer.status < 300, answer.text
+        return answer
+
+    def grant(self, target: Target, *privileges: P, owner: str | None = None) -> None:
+        from turnstile.access.core.grants import GrantChange
+
+        grants = Grants(self.services, AccessControl(self.world, self.services.reader))
+        grants.change(target, [GrantChange(ANN, privileges)] if privileges else [], owner=owner)
+
+
+@pytest.fixture
+def realm() -> Realm:
+    return Realm()
+
+
+COMMIT = {"requirements": [], "updates": [set_properties(a="1")]}
+TRANSACTION = {"table-changes": [{"identifier": {"namespace": ["sales"], "name": "t1"}, **COMMIT}]}
+RENAME = {"source": {"namespace": ["sales"], "name": "t1"}, "destination": OTHER}
+OPERATIONS: list[tuple[str, str, Any]] = [
+    ("GET", f"{V1}/config?warehouse=main", None),
+    ("GET", f"{MAIN}/namespaces", None),
+    ("POST", f"{MAIN}/namespaces", {"namespace": ["n"]}),
+    ("GET", SALES, None),
+    ("HEAD", SALES, None),
+    ("POST", f"{SALES}/properties", {"updates": {"a": "1"}}),
+    ("DELETE", SALES, None),
+    ("GET", f"{SALES}/tables", None),
+    ("POST", f"{SALES}/tables", {"name": "t2", "schema": SCHEMA}),
+    ("POST", f"{SALES}/register", {"name": "t2", "metadata-location": "s3://x/y/v1.metadata.json"}),
+    ("GET", T1, None),
+    ("HEAD", T1, None),
+    ("POST", T1, COMMIT),
+    ("DELETE", T1, None),
+    ("POST", f"{T1}/unregister", None),
+    ("GET", f"{T1}/credentials", None),
+    ("POST", f"{T1}/metrics", {"report-type": "scan-report"}),
+    ("POST", f"{MAIN}/tables/rename", RENAME),
+    ("POST", f"{MAIN}/transactions/commit", TRANSACTION),
+    ("GET", f"{SALES}/views", None),
+    ("POST", f"{SALES}/views", {**VIEW, "name": "v2"}),
+    ("GET", f"{SALES}/views/v1", None),
+    ("HEAD", f"{SALES}/views/v1", None),
+    ("POST", f"{SALES}/views/v1", COMMIT),
+    ("DELETE", f"{SALES}/views/v1", None),
+    ("POST", f"{MAIN}/views/rename", {**RENAME, "source": {"namespace": ["sales"], "name": "v1"}}),
+]
+
+
+def asked(realm: Realm, operation: tuple[str, str, Any], user: str = ANN, missing: bool = False) -> Answer:
+    method, path, body = operation
+    path, _, query = path.partition("?")
+    if missing:
+        path = path.replace("sales", "none")
+    return realm.ask(user, method, path, body, query=query)
+
+
+def test_every_route_is_in_the_list_and_declares_what_it_needs() -> None:
+    app = guarded()
+    routes = {(method, route) for route, methods in app.api.routes.items() for method in methods}
+    assert len(routes) == len(OPERATIONS) == len(app.rights.declared)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")
+def test_i12_who_has_no_right_learns_and_changes_nothing(realm: Realm, operation: tuple[str, str, Any]) -> None:
+    before = {key: dict(row) for key, row in realm.world.refs.rows.items()}
+    refusal = asked(realm, operation)
+    assert refusal.status == 403, refusal.text
+    if operation[0] != "HEAD":
+        refused(refusal, 403, "ForbiddenException")
+    assert asked(realm, operation, missing=True).status == 403, "not even whether it is there"
+    assert {key: dict(row) for key, row in realm.world.refs.rows.items()} == before
+    assert asked(realm, operation, user="nobody").status == 401
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")
+def test_i12_the_owner_of_the_namespace_who_may_use_the_catalog_may_do_it(
+    realm: Realm, operation: tuple[str, str, Any]
+) -> None:
+    realm.grant(Target("main"), P.USE_CATALOG, P.CREATE_SCHEMA)
+    for namespace in ("sales", "hr"):
+        realm.grant(Target("main", (namespace,)), P.SELECT, P.MODIFY, P.USE_SCHEMA, owner=ANN)
+    status = asked(realm, operation).status
+    if operation[1].endswith("/register"):
+        assert status == 403, "files elsewhere are the metastore's"
+    elif operation[0] == "DELETE" and operation[1] == SALES:
+        assert status == 409
+    else:
+        assert status in (200, 204)
+
+
+def test_i12_a_reader_reads_and_does_not_write(realm: Realm) -> None:
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.SELECT)
+    assert realm.ask(ANN, "GET", T1).status == 200
+    assert realm.ask(ANN, "GET", f"{SALES}/tables").json["identifiers"] != []
+    refused(realm.ask(ANN, "POST", T1, COMMIT), 403, "ForbiddenException")
+    refused(realm.ask(ANN, "POST", f"{MAIN}/transactions/commit", TRANSACTION), 403, "ForbiddenException")
+    refused(realm.ask(ANN, "DELETE", T1), 403, "ForbiddenException")
+
+
+def test_i12_a_transaction_needs_the_right_on_every_table(realm: Realm) -> None:
+    realm.must("POST", f"{SALES}/tables", {"name": "t2", "schema": SCHEMA})
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA)
+    realm.grant(Target("main", ("sales",), "t1"), P.SELECT, P.MODIFY)
+    second = {"identifier": {"namespace": ["sales"], "name": "t2"}, **COMMIT}
+    both = {"table-changes": [*TRANSACTION["table-changes"], second]}
+    refused(realm.ask(ANN, "POST", f"{MAIN}/transactions/commit", both), 403, "ForbiddenException")
+    assert realm.must("GET", T1).json["metadata"]["properties"] == {}
+    assert realm.ask(ANN, "POST", f"{MAIN}/transactions/commit", TRANSACTION).status == 204
+
+
+def test_i12_listings_show_what_may_be_seen(realm: Realm) -> None:
+    realm.must("POST", f"{SALES}/tables", {"name": "t2", "schema": SCHEMA})
+    realm.grant(Target("main"), P.USE_CATALOG)
+    realm.grant(Target("main", ("sales",)), P.USE_SCHEMA)
+    realm.grant(Target("main", ("sales",), "t2"), P.SELECT)
+    assert [one["name"] for one in realm.ask(ANN, "GET", f"{SALES}/tables").json["identifiers"]] == ["t2"]
+    assert realm.ask(ANN, "GET", f"{SALES}/views").json["identifiers"] == []
+    assert realm.ask(ANN, "GET", f"{MAIN}/namespaces").json["namespaces"] == [["sales"]]
+
+
+def test_i12_who_creates_a_table_owns_it(realm: Realm) -> None:
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.CREATE_TABLE)
+    assert realm.ask(ANN, "POST", f"{SALES}/tables", {"name": "mine", "schema": SCHEMA}).status == 200
+    assert realm.ask(ANN, "POST", f"{SALES}/tables/mine", COMMIT).status == 200
+    assert realm.ask(ANN, "DELETE", f"{SALES}/tables/mine").status == 204
+
+
+def test_i12_a_staged_table_is_its_creators(realm: Realm) -> None:
+    from tests.functional.iceberg.test_tables import creation
+
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.CREATE_TABLE)
+    staged = realm.must("POST", f"{SALES}/tables", {"name": "s", "schema": SCHEMA, "stage-create": True}).json[
+        "metadata"
+    ]
+    body = {"requirements": [{"type": "assert-create"}], "updates": creation(staged)}
+    refused(realm.ask(ANN, "POST", f"{SALES}/tables/s", body), 403, "ForbiddenException")
+    assert realm.ask("root", "POST", f"{SALES}/tables/s", body).status == 200
+
+
+def test_i12_a_location_of_ones_own_choice_needs_the_right_on_files(realm: Realm) -> None:
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA, P.CREATE_TABLE)
+    elsewhere = {"name": "e", "schema": SCHEMA, "location": "s3://elsewhere/e"}
+    refused(realm.ask(ANN, "POST", f"{SALES}/tables", elsewhere), 403, "ForbiddenException")
+    realm.grant(Target("."), P.CREATE_EXTERNAL_TABLE)
+    assert realm.ask(ANN, "POST", f"{SALES}/tables", elsewhere).status == 200
+
+
+def test_i12_what_was_done_with_a_key_is_told_to_nobody_else(realm: Realm) -> None:
+    headers = {"Idempotency-Key": "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}
+    assert realm.ask("root", "POST", T1, COMMIT, headers=headers).status == 200
+    refused(realm.ask(ANN, "POST", T1, COMMIT, headers=headers), 403, "ForbiddenException")
+
+
+def test_the_kinds_that_may_be_granted_on_include_icebergs(realm: Realm) -> None:
+    assert Securable.TABLE in Securable
+    realm.grant(Target("main", ("sales",), "t1"), owner=ANN)
+    realm.grant(Target("main"), P.USE_CATALOG, P.USE_SCHEMA)
+    assert realm.ask(ANN, "GET", T1).status == 200

@@ -1,0 +1,285 @@
+"""Tables through the real handler: create, load, register, rename, drop (I9, I10)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.iceberg.client import (
+    MAIN,
+    SALES,
+    SCHEMA,
+    T1,
+    V1,
+    Iceberg,
+    add_snapshot,
+    at_ref,
+    refused,
+    set_properties,
+    set_ref,
+)
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
+
+
+@pytest.fixture
+def client() -> Iceberg:
+    return Iceberg()
+
+
+def test_configuration_names_the_prefix_and_every_operation_that_is_served(client: Iceberg) -> None:
+    said = client.get(f"{V1}/config", warehouse="MAIN").json
+    assert said["overrides"] == {"prefix": "main"} and said["idempotency-key-lifetime"] == "PT30M"
+    routes = {
+        f"{method} /v1{route.removeprefix('/iceberg/v1')}"
+        for route, methods in client.app.api.routes.items()
+        for method in methods
+    }
+    assert {*said["endpoints"]} | {"GET /v1/config"} == routes
+    refused(client.get(f"{V1}/config"), 400, "BadRequestException")
+    refused(client.get(f"{V1}/config", warehouse="none"), 404, "NoSuchWarehouseException")
+
+
+def test_i9_a_table_is_there_once_its_metadata_file_and_its_name_are(client: Iceberg) -> None:
+    made = client.create(properties={"owner": "alice", "format-version": "3"}, **{"partition-spec": {
+        "fields": [{"source-id": 2, "transform": "identity", "name": "region"}]}})  # fmt: skip
+    assert client.load() == made and client.head(T1) == 204
+    stored = json.loads(client.world.storages.files[made["metadata-location"]][0])
+    assert stored == made["metadata"] and stored["format-version"] == 3 and stored["properties"] == {"owner": "alice"}
+    uuid = stored["table-uuid"]
+    assert stored["location"] == f"file:///lake/main/sales/{uuid}"
+    assert client.world.refs.rows[f"test/location/{stored['location']}"]["table_id"] == uuid
+    assert not [key for key in client.world.refs.rows if key.startswith("test/staging/")]
+    assert client.get(f"{SALES}/tables").json == {
+        "identifiers": [{"namespace": ["sales"], "name": "t1"}],
+        "next-page-token": None,
+    }
+
+
+def test_a_staged_table_is_no_table_until_a_commit_creates_it(client: Iceberg) -> None:
+    staged = client.create(**{"stage-create": True})
+    assert "metadata-location" not in staged and client.head(T1) == 404 and client.files() == set()
+    said = staged["metadata"]
+    answer = client.commit(*creation(said), require=[{"type": "assert-create"}])
+    assert answer.status == 200, answer.text
+    assert answer.json["metadata"]["location"] == said["location"]
+    assert client.load()["metadata"]["table-uuid"] == said["table-uuid"]
+    assert not [key for key in client.world.refs.rows if key.startswith("test/staging/")]
+    again = client.commit(*creation(said), require=[{"type": "assert-create"}])
+    refused(again, 409, "CommitFailedException")
+
+
+def test_a_staged_location_makes_one_table_only(client: Iceberg) -> None:
+    said = client.create(**{"stage-create": True})["metadata"]
+    assert client.commit(*creation(said), require=[{"type": "assert-create"}]).status == 200
+    before = client.files()
+    other = client.commit(*creation(said), require=[{"type": "assert-create"}], path=f"{SALES}/tables/t2")
+    refused(other, 400, "BadRequestException")
+    assert client.head(f"{SALES}/tables/t2") == 404 and client.files() == before
+
+
+def creation(said: Any) -> list[Any]:
+    return [
+        {"action": "assign-uuid", "uuid": said["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": said["format-version"]},
+        {"action": "add-schema", "schema": said["schemas"][0], "last-column-id": said["last-column-id"]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": said["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": said["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": said["location"]},
+        set_properties(**said["properties"]),
+        add_snapshot(5),
+        set_ref(5),
+    ]
+
+
+def test_a_name_leads_to_one_thing_whatever_its_case_or_kind(client: Iceberg) -> None:
+    client.create()
+    refused(client.post(f"{SALES}/tables", {"name": "T1", "schema": SCHEMA}), 409, "AlreadyExistsException")
+    client.services.open_catalog.namespaces.create("main", ("sales", "taken"))
+    refused(client.post(f"{SALES}/tables", {"name": "taken", "schema": SCHEMA}), 409, "AlreadyExistsException")
+    refused(client.get(f"{SALES}/tables/taken"), 404, "NoSuchTableException")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "type"),
+    [
+        (f"{MAIN}/namespaces/none/tables", {"name": "t", "schema": SCHEMA}, 404, "NoSuchNamespaceException"),
+        (f"{V1}/none/namespaces/sales/tables", {"name": "t", "schema": SCHEMA}, 404, "NoSuchWarehouseException"),
+        (f"{SALES}/tables", {"name": "a.b", "schema": SCHEMA}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"schema": SCHEMA}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t"}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t", "schema": {**SCHEMA, "fields": 1}}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "location": "s3://bucket"}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "location": "file:///lake/x"}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "properties": {"format-version": "9"}}, 400, "BadRequestException"),
+        (f"{SALES}/tables", {"name": "t", "schema": SCHEMA, "properties": {"write.data.path": "s3://b/x"}}, 400, "BadRequestException"),
+        (f"{SALES}/tables/t1", {"requirements": [], "updates": [{"action": "x"}]}, 400, "BadRequestException"),
+        (f"{SALES}/tables/t1", {"requirements": [{"type": "x"}], "updates": []}, 400, "BadRequestException"),
+        (f"{SALES}/tables/t1", {"requirements": [], "updates": []}, 404, "NoSuchTableException"),
+        (f"{SALES}/register", {"name": "t", "metadata-location": "file:///none/v1.metadata.json"}, 404, "NotFoundException"),
+        (f"{SALES}/register", {"name": "t", "metadata-location": "nowhere"}, 400, "BadRequestException"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_created_or_changed_is_refused_and_nothing_is_left(
+    client: Iceberg, path: str, body: Any, status: int, type: str
+) -> None:
+    client.create("other")
+    before, files = client.heads(), client.files()
+    refused(client.post(path, body), status, type)
+    staging = {key for key in client.heads() if key.startswith("test/staging/")}
+    assert {key: row for key, row in client.heads().items() if key not in staging and "/location/" not in key} == {
+        key: row for key, row in before.items() if "/location/" not in key
+    }
+    assert client.files() == files
+
+
+def test_i10_a_location_of_its_own_choice_is_its_alone(client: Iceberg) -> None:
+    client.create(location="s3://elsewhere/x/t1/")
+    assert client.load()["metadata"]["location"] == "s3://elsewhere/x/t1"
+    for overlapping in ("s3://elsewhere/x/t1", "s3a://elsewhere/x", "s3://elsewhere/x/t1/below"):
+        answer = client.post(f"{SALES}/tables", {"name": "t2", "schema": SCHEMA, "location": overlapping})
+        assert (
+            "belongs" in refused(answer, 400, "BadRequestException")
+            or "contains" in answer.text
+            or "below" in answer.text
+        )
+    assert client.delete(T1).status == 204
+    client.create("t2", location="s3://elsewhere/x")
+
+
+def test_an_unchanged_table_is_not_sent_again(client: Iceberg) -> None:
+    client.create()
+    first = client.get(T1)
+    tag = first.headers["etag"]
+    same = client.get(T1, headers={"If-None-Match": f'"other", W/{tag}'})
+    assert (same.status, same.text, same.headers["etag"]) == (304, "", tag)
+    refs = client.get(T1, headers={"If-None-Match": tag}, snapshots="refs")
+    assert refs.status == 200 and refs.headers["etag"] != tag
+    changed = client.commit(set_properties(a="1"))
+    assert client.get(T1, headers={"If-None-Match": tag}).status == 200
+    assert client.get(T1, headers={"If-None-Match": changed.headers["etag"]}).status == 304
+
+
+def test_snapshots_that_no_branch_names_can_be_left_out(client: Iceberg) -> None:
+    client.create()
+    assert client.commit(add_snapshot(1), set_ref(1), require=[at_ref(None)]).status == 200
+    assert client.commit(add_snapshot(2, 1, 2), set_ref(2), require=[at_ref(1)]).status == 200
+    assert [one["snapshot-id"] for one in client.load()["metadata"]["snapshots"]] == [1, 2]
+    assert [one["snapshot-id"] for one in client.load(snapshots="refs")["metadata"]["snapshots"]] == [2]
+    refused(client.get(T1, snapshots="some"), 400, "BadRequestException")
+
+
+def test_a_renamed_table_is_the_same_table(client: Iceberg) -> None:
+    made = client.create()
+    client.create("taken")
+    client.post(f"{MAIN}/namespaces", {"namespace": ["archive"]})
+
+    def rename(namespace: str, name: str) -> Any:
+        to = {"namespace": [namespace], "name": name}
+        return client.post(
+            f"{MAIN}/tables/rename", {"source": {"namespace": ["sales"], "name": "t1"}, "destination": to}
+        )
+
+    refused(rename("sales", "taken"), 409, "AlreadyExistsException")
+    refused(rename("none", "t1"), 404, "NoSuchNamespaceException")
+    assert rename("sales", "T1").status == 204
+    assert client.get(f"{SALES}/tables").json["identifiers"][0]["name"] == "T1"
+    assert rename("archive", "old").status == 204
+    assert client.load(f"{MAIN}/namespaces/archive/tables/old") == made
+    refused(rename("archive", "old"), 404, "NoSuchTableException")
+
+
+def test_i10_dropped_without_a_purge_its_files_stay_and_it_can_come_back(client: Iceberg) -> None:
+    made = client.create()
+    assert client.delete(T1).status == 204
+    refused(client.delete(T1), 404, "NoSuchTableException")
+    assert made["metadata-location"] in client.files()
+    body = {"name": "t2", "metadata-location": made["metadata-location"], "overwrite": False}
+    back = client.post(f"{SALES}/register", body)
+    assert back.status == 200 and back.json == made
+    again = client.post(f"{SALES}/register", {**body, "name": "t3"})
+    assert "another table" in refused(again, 400, "BadRequestException")
+    assert client.delete(f"{SALES}/tables/t2", purgeRequested="true").status == 204
+    refused(client.post(f"{SALES}/register", body), 400, "BadRequestException")
+
+
+def test_i10_purged_files_go_after_the_grace_period_and_not_before(client: Iceberg) -> None:
+    made = client.create()
+    client.world.storages.files[made["metadata"]["location"] + "/data/x.parquet"] = (b"x", 1)
+    other = client.create("other")
+    assert client.delete(T1, purgeRequested="true").status == 204
+    collector = Collector(client.world, Grace(dropped=1_000))
+    assert collector.collect(["dropped"], dry_run=False, until_ms=2**60).items == ()
+    assert made["metadata-location"] in client.files()
+    client.world.clock.now += 10_000
+    assert collector.collect(["dropped"], dry_run=False, until_ms=2**60).deleted == 1
+    left = set(client.world.storages.files)
+    assert not [path for path in left if path.startswith(made["metadata"]["location"])]
+    assert other["metadata-location"] in left and f"test/location/{made['metadata']['location']}" not in client.heads()
+
+
+def test_i10_a_purge_touches_no_head_that_is_there_already(client: Iceberg) -> None:
+    """Uuids of tables that are purged were given out here, so there is none; but it would be another table's."""
+    uuid = client.create()["metadata"]["table-uuid"]
+    client.world.refs.rows[f"test/table/{uuid}"] = {"key": f"test/table/{uuid}", "kind": "table", "state": "active"}
+    before = client.heads()
+    refused(client.delete(T1, purgeRequested="true"), 400, "BadRequestException")
+    assert client.heads() == before and client.delete(T1).status == 204
+
+
+def test_i10_what_lies_elsewhere_is_not_purged(client: Iceberg) -> None:
+    client.create(location="s3://elsewhere/t1")
+    refused(client.delete(T1, purgeRequested="true"), 406, "UnsupportedOperationException")
+    assert client.head(T1) == 204
+
+
+def test_a_table_is_unregistered_with_its_last_metadata(client: Iceberg) -> None:
+    client.create()
+    changed = client.commit(set_properties(a="1")).json
+    assert client.post(f"{T1}/unregister").json == changed
+    refused(client.commit(set_properties(a="2")), 404, "NoSuchTableException")
+    assert changed["metadata-location"] in client.files()
+
+
+def test_i9_a_namespace_with_tables_or_views_is_not_dropped_by_anybody(client: Iceberg) -> None:
+    client.create()
+    refused(client.delete(SALES), 409, "NamespaceNotEmptyException")
+    from turnstile.store.core.errors import StateConflict
+
+    with pytest.raises(StateConflict, match="Iceberg table"):
+        client.services.open_catalog.namespace_dropper.drop("main", ("sales",), cascade=True)
+    assert client.delete(T1).status == 204 and client.delete(SALES).status == 204
+
+
+def test_a_table_of_a_missing_namespace_is_a_missing_table(client: Iceberg) -> None:
+    """Spark asks so for ``sales.t1.branch_audit``, and takes it for a branch only when the table is missing."""
+    client.create()
+    path = f"{MAIN}/namespaces/sales%1Ft1/tables/branch_audit"
+    refused(client.get(path), 404, "NoSuchTableException")
+    refused(client.commit(set_properties(a="1"), path=path), 404, "NoSuchTableException")
+    refused(client.get(path.replace("/tables/", "/views/")), 404, "NoSuchViewException")
+
+
+def test_metrics_are_taken_note_of(client: Iceberg) -> None:
+    client.create()
+    report = {"report-type": "scan-report", "table-name": "t1", "snapshot-id": 1, "metrics": {}}
+    assert client.post(f"{T1}/metrics", report).status == 204
+    refused(client.post(f"{SALES}/tables/none/metrics", report), 404, "NoSuchTableException")
+    refused(client.post(f"{T1}/metrics", {}), 400, "BadRequestException")
+
+
+def test_a_path_or_method_that_nobody_serves_is_told_in_the_same_shape(client: Iceberg) -> None:
+    refused(client.get(f"{V1}/main/functions"), 404, "NotFoundException")
+    refused(client.call("PUT", T1, {}), 405, "UnsupportedOperationException")
+
+
+def test_staged_tables_that_never_come_are_collected(client: Iceberg) -> None:
+    client.create(**{"stage-create": True})
+    client.world.clock.now += 10_000
+    Collector(client.world, Grace(staging=1_000)).collect(["staging"], dry_run=False, until_ms=2**60)
+    assert not [key for key in client.heads() if key.startswith("test/staging/")]

@@ -1,0 +1,182 @@
+"""Reading a table's state from its log: from version 0, a checksum, a checkpoint; and when none of them can be."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.catalog import fakes, fresh
+from tests.support.fakes import delta
+from tests.support.legacy import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
+from turnstile.delta.log import LogState, read_state
+from turnstile.store.core.errors import UnsupportedTable
+
+FEATURES = legacy_protocol(3, 7, readerFeatures=[], writerFeatures=["domainMetadata"])
+OLD = legacy_metadata(p="old")
+NEW = legacy_metadata(p="new")
+
+
+def state(legacy: Legacy) -> LogState:
+    return read_state(legacy.storage, PLACE)
+
+
+def domain(name: str, configuration: str = "{}", removed: bool = False) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": removed}}
+
+
+def test_the_newest_protocol_and_metadata_count_and_domains_add_up() -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD).append()
+    legacy.write(legacy_info(), FEATURES, domain("a"), domain("b"))
+    legacy.write(legacy_info(), NEW, domain("a", '{"x":1}'), domain("b", removed=True))
+    legacy.append(txnId="last")
+    found = state(legacy)
+    assert found.version == 4
+    assert found.protocol == FEATURES["protocol"]
+    assert found.metadata == NEW["metaData"]
+    assert found.domains == {"a": '{"x":1}'}
+    assert (found.info["txnId"], found.commits, found.source) == ("last", 5, "commits since version 0")
+
+
+def test_other_files_of_the_log_do_not_disturb() -> None:
+    legacy = Legacy(fresh()).created()
+    for name in (
+        "_last_checkpoint",
+        "_staged_commits/00000000000000000001.x.json",
+        "00000000000000000009.json.tmp",
+        "x",
+    ):
+        legacy.storage.put_if_absent("_delta_log/" + name, b"?")
+    assert state(legacy).version == 0
+
+
+def crc(txn: str | None, **more: Any) -> dict[str, Any]:
+    said = {
+        "protocol": FEATURES["protocol"],
+        "metadata": NEW["metaData"],
+        "domainMetadata": [domain("a")["domainMetadata"]],
+    }
+    return {**said, **({"txnId": txn} if txn else {}), **more}
+
+
+def test_a_checksum_saves_reading_the_history() -> None:
+    services = fresh()
+    legacy = Legacy(services).created(FEATURES, NEW)
+    legacy.write(legacy_info(), domain("a"))
+    legacy.append(50, txnId="x").append(txnId="last")
+    legacy.checksum(52, **crc("last"))
+    fakes(services).storages.requests.clear()
+    found = state(legacy)
+    assert (found.version, found.source, found.domains) == (52, "checksum of version 52", {"a": "{}"})
+    assert fakes(services).storages.requests == ["list", "read", "read"]
+
+
+def test_a_checksum_is_a_start_when_everything_before_was_cleaned_up() -> None:
+    legacy = Legacy(fresh()).created(FEATURES, OLD)
+    legacy.write(legacy_info(txnId="one"), domain("a"))
+    legacy.checksum(1, **crc("one"))
+    legacy.write(legacy_info(), domain("b"))
+    legacy.append()
+    legacy.clean_up_to(1)
+    found = state(legacy)
+    assert (found.version, found.metadata, sorted(found.domains)) == (3, NEW["metaData"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        crc("another"),  # left behind by a commit that lost
+        crc(None),
+        crc("last", protocol=None),
+        crc("last", metadata="x"),
+        {key: value for key, value in crc("last").items() if key != "domainMetadata"},  # incomplete where it matters
+    ],
+)
+def test_a_checksum_that_may_be_anothers_or_is_incomplete_is_not_trusted(said: dict[str, Any]) -> None:
+    legacy = Legacy(fresh()).created(FEATURES, OLD)
+    legacy.append(txnId="last")
+    legacy.checksum(1, **said)
+    found = state(legacy)
+    assert (found.metadata, found.domains, found.source) == (OLD["metaData"], {}, "commits since version 0")
+
+
+def test_a_checksum_that_is_no_json_is_passed_over() -> None:
+    legacy = Legacy(fresh()).created()
+    legacy.storage.put_if_absent("_delta_log/00000000000000000000.crc", b"\xff{")
+    assert state(legacy).version == 0
+
+
+def test_a_json_checkpoint_is_a_start() -> None:
+    """Delta protocol, "V2 Checkpoints": the manifest may be JSON."""
+    legacy = Legacy(fresh()).created(FEATURES, NEW).append(5).clean_up_to(3)
+    actions = [FEATURES, NEW, domain("a"), domain("gone", removed=True), {"checkpointMetadata": {"version": 3}}]
+    legacy.checkpoint(3, delta.lines(*actions), "checkpoint.5c3d9a54-4f0c-4b1a-8a51-8f4f3f1f2c11.json")
+    found = state(legacy)
+    assert (found.version, found.domains, found.source) == (5, {"a": "{}"}, "checkpoint of version 3")
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    return b"PAR1" + json.dumps(rows).encode()
+
+
+@pytest.fixture
+def pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for pyarrow: its rows have every member, maps are lists of pairs."""
+
+    class File:
+        def __init__(self, raw: Any) -> None:
+            self.rows = json.loads(raw.read()[4:])
+            self.schema_arrow = type("Schema", (), {"names": ["protocol", "metaData", "add"]})
+
+        def read(self, columns: list[str]) -> Any:
+            found = [{name: row.get(name) for name in columns} for row in self.rows]
+            for row in found:
+                if row.get("metaData"):
+                    body = row["metaData"]
+                    body["configuration"] = list(map(tuple, body["configuration"].items()))
+                    body["format"] = {"provider": "parquet", "options": []}
+            return type("Table", (), {"to_pylist": staticmethod(lambda: found)})
+
+    package, module = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
+    module.ParquetFile = File  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyarrow", package)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
+
+
+@pytest.mark.usefixtures("pyarrow")
+def test_a_parquet_checkpoint_is_a_start_where_pyarrow_is() -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), NEW).append(5).clean_up_to(3)
+    legacy.checkpoint(3, parquet([legacy_protocol(), NEW, delta.add("f")]))
+    found = state(legacy)
+    assert (found.protocol, found.metadata) == (legacy_protocol()["protocol"], NEW["metaData"])
+
+
+@pytest.mark.usefixtures("pyarrow")
+def test_a_checkpoint_in_parts_needs_all_of_them() -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), NEW).append(5).clean_up_to(3)
+    legacy.checkpoint(3, parquet([legacy_protocol()]), "checkpoint.0000000001.0000000002.parquet")
+    with pytest.raises(UnsupportedTable):
+        state(legacy)
+    legacy.checkpoint(3, parquet([NEW]), "checkpoint.0000000002.0000000002.parquet")
+    assert state(legacy).metadata == NEW["metaData"]
+
+
+def test_only_a_parquet_checkpoint_and_no_pyarrow_is_refused_with_two_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    legacy = Legacy(fresh()).created().append(5).clean_up_to(3)
+    legacy.checkpoint(3, b"PAR1")
+    with pytest.raises(UnsupportedTable, match="Parquet checkpoint") as refused:
+        state(legacy)
+    assert "checksum" in str(refused.value.remedy) and "pyarrow" in str(refused.value.remedy)
+
+
+def test_a_gap_after_the_checkpoint_is_a_broken_log() -> None:
+    legacy = Legacy(fresh()).created(FEATURES, NEW).append(6).clean_up_to(3)
+    legacy.checkpoint(3, delta.lines(FEATURES, NEW), "checkpoint.x.json")
+    legacy.storage.delete("_delta_log/00000000000000000005.json")
+    with pytest.raises(UnsupportedTable):
+        state(legacy)

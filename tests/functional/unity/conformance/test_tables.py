@@ -1,0 +1,70 @@
+"""The Delta API: load, exists, delete, rename and metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.conformance.cases import covers
+from tests.support.unity import SCHEMA, T1, V1, Unity, refused
+
+INVALID = "InvalidParameterValueException"
+
+
+@pytest.fixture
+def unity() -> Unity:
+    return Unity()
+
+
+# -- load, exists, delete, rename, metrics ----------------------------------------------------------------------------
+
+
+@covers(loadTable=404)
+def test_what_is_missing_is_404_by_its_kind(unity: Unity) -> None:
+    refused(unity.get(T1), 404, "NoSuchTableException")
+    refused(unity.get(T1.replace("sales", "nope")), 404, "NoSuchSchemaException")
+    refused(unity.get(T1.replace("main", "nope")), 404, "NoSuchCatalogException")
+    refused(unity.get(f"{SCHEMA}/tables/not a name"), 404, "NoSuchTableException")
+    refused(unity.get(f"{V1}/nothing"), 404, "NotFoundException")
+
+
+@covers(tableExists=(204, 404))
+def test_head_says_whether_a_table_exists_without_a_body(unity: Unity) -> None:
+    gone = unity.call("HEAD", T1)
+    assert (gone.status, gone.text) == (404, "")
+    unity.create()
+    there = unity.call("HEAD", T1)
+    assert (there.status, there.text) == (204, "")
+
+
+@covers(deleteTable=(204, 404), loadTable=404)
+def test_delete_is_204_and_then_404(unity: Unity) -> None:
+    unity.create()
+    answer = unity.call("DELETE", T1)
+    assert (answer.status, answer.text) == (204, "")
+    refused(unity.call("DELETE", T1), 404, "NoSuchTableException")
+    refused(unity.get(T1), 404, "NoSuchTableException")
+
+
+@covers(renameTable=(204, 400, 404, 409))
+def test_rename_keeps_uuid_and_location(unity: Unity) -> None:
+    before = unity.create()
+    unity.create("t2")
+    refused(unity.post(f"{T1}/rename", {"new-name": "t2"}), 409, "AlreadyExistsException")
+    refused(unity.post(f"{T1}/rename", {"new-name": "a b"}), 400, INVALID)
+    refused(unity.post(f"{T1}/rename", {}), 400, INVALID)
+    assert unity.post(f"{T1}/rename", {"new-name": "t1"}).status == 204
+    answer = unity.post(f"{T1}/rename", {"new-name": "t3"})
+    assert (answer.status, answer.text) == (204, "")
+    assert unity.get(f"{SCHEMA}/tables/t3").json["metadata"]["location"] == before["metadata"]["location"]
+    refused(unity.post(f"{T1}/rename", {"new-name": "t4"}), 404, "NoSuchTableException")
+
+
+@covers(reportMetrics=(204, 400, 404))
+def test_metrics_are_judged_and_forgotten(unity: Unity) -> None:
+    unity.create()
+    report = {"commit-report": {"num-files-added": 1, "file-size-histogram": {"commit-version": 1}}}
+    answer = unity.post(f"{T1}/metrics", {"table-id": unity.uuid, "report": report})
+    assert (answer.status, answer.text) == (204, "")
+    refused(unity.post(f"{T1}/metrics", {"table-id": "x", "report": report}), 400, INVALID)
+    refused(unity.post(f"{T1}/metrics", {"report": report}), 400, INVALID)
+    refused(unity.post(f"{SCHEMA}/tables/t2/metrics", {"table-id": "x", "report": {}}), 404, "NoSuchTableException")

@@ -1,0 +1,181 @@
+"""I12: sessions for clients are narrowed to one prefix and one operation, and are renewed before they end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from tests.support.fakes.storage import FakeClock, FakeIds
+from tests.support.unity import V1, Unity
+from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor, StsVendor, session_policy
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
+
+PLACE = "s3://lake/main/sales/t1"
+ROLE = "arn:aws:iam::1:role/x"
+
+
+LAKE = "arn:aws:s3:::lake"
+
+
+def opens(policy: dict[str, Any], action: str, resource: str, prefix: str = "") -> bool:
+    """Whether a session policy lets ``action`` pass, as IAM judges it: no denial, and something that allows it."""
+
+    def matches(statement: dict[str, Any]) -> bool:
+        actions, resources = (
+            [one] if isinstance(one, str) else one for one in (statement["Action"], statement["Resource"])
+        )
+        listed = statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix")
+        return (
+            action in actions
+            and any(fnmatchcase(resource, pattern) for pattern in resources)
+            and (listed is None or fnmatchcase(prefix, listed))
+        )
+
+    effects = {one["Effect"] for one in policy["Statement"] if matches(one)}
+    return effects == {"Allow"}
+
+
+def test_i12_read_cannot_write_and_nobody_deletes_from_the_log() -> None:
+    read, write = session_policy(PLACE, "READ"), session_policy(PLACE, "READ_WRITE")
+    table, log = f"{LAKE}/main/sales/t1", f"{LAKE}/main/sales/t1/_delta_log/00000000000000000000.json"
+    for policy in (read, write):
+        assert opens(policy, "s3:GetObject", f"{table}/x") and opens(policy, "s3:GetObject", log)
+        assert opens(policy, "s3:GetObject", table), "S3A asks for the folder's own key, and has to be told 404"
+        assert not opens(policy, "s3:GetObject", f"{LAKE}/main/sales/t12/x")
+    for action in ("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"):
+        assert opens(write, action, f"{table}/x") and not opens(read, action, f"{table}/x")
+        assert not opens(write, action, f"{LAKE}/main/sales/t12/x") and not opens(write, action, table)
+    assert opens(write, "s3:PutObject", log) and not opens(write, "s3:DeleteObject", log)
+
+
+def test_i12_keys_list_what_is_below_the_folder_and_nothing_that_only_begins_like_it() -> None:
+    for operation in ("READ", "READ_WRITE"):
+        policy = session_policy("s3://lake/ro", operation)
+        assert opens(policy, "s3:ListBucket", LAKE, "ro/") and opens(policy, "s3:ListBucket", LAKE, "ro/_delta_log/")
+        for prefix in ("", "ro", "r", "root", "root/", "other/"):
+            assert not opens(policy, "s3:ListBucket", LAKE, prefix), (
+                f"ListObjects would tell what begins with {prefix!r}"
+            )
+
+
+def test_wildcards_in_a_location_are_literal() -> None:
+    resource = session_policy("s3://lake/a*b?c$d", "READ")["Statement"][1]["Resource"]
+    assert resource == [f"arn:aws:s3:::lake/a${{*}}b${{?}}c${{$}}d{end}" for end in ("", "/*")]
+
+
+class Sts:
+    """STS as far as policies go: takes 2,048 characters of them, and no more than it can pack."""
+
+    def __init__(self, packs: int = 2_048) -> None:
+        self.packs, self.asked = packs, 0
+
+    def __call__(self, **given: Any) -> Any:
+        self.asked += 1
+        size = len(given["Policy"])
+        if size > 2_048:
+            raise ClientError({"Error": {"Code": "ValidationError"}}, "AssumeRole")
+        if size > self.packs:
+            raise ClientError({"Error": {"Code": "PackedPolicyTooLarge"}}, "AssumeRole")
+        until = dt.datetime.now(dt.UTC) + dt.timedelta(hours=1)
+        return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
+
+
+@pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
+def test_locations_of_450_bytes_get_keys_and_what_sts_would_not_take_is_refused_before_it_is_asked(
+    operation: Literal["READ", "READ_WRITE"],
+) -> None:
+    sts = Sts()
+    vendor = StsVendor(sts, ROLE, FakeClock(), FakeIds())
+    assert vendor.vend("s3://" + "b" * 63 + "/" + "a" * 381, operation)
+    with pytest.raises(InvalidRequest) as refused:
+        vendor.vend("s3://lake/" + "a" * 600, operation)
+    assert (refused.value.field, sts.asked) == ("location", 1) and "shorter" in str(refused.value.remedy)
+    with pytest.raises(InvalidRequest, match="too long"):
+        StsVendor(Sts(packs=100), ROLE, FakeClock(), FakeIds()).vend(PLACE, operation)
+
+
+def test_a_place_that_gets_no_keys_leaves_no_staging_table_behind() -> None:
+    """I10: nothing is to be collected after a refusal, however often it is sent."""
+    unity = Unity(FileVendor(StsVendor(Sts(), ROLE, FakeClock(), FakeIds())), lake_root="s3://lake/root")
+    parts = ["x" * 100 + str(level) for level in range(6)]
+    for level in range(1, 7):
+        made = unity.cold.post("/v1/catalogs/main/namespaces", {"name": ".".join(parts[:level])})
+        assert made.status == 201, made.text
+    rows = set(unity.world.refs.rows)
+    answer = unity.cold.post(f"{V1}/catalogs/main/schemas/{'.'.join(parts)}/staging-tables", {"name": "t"})
+    assert answer.status == 400 and "too long" in answer.text, answer.text
+    assert not [key for key in set(unity.world.refs.rows) - rows if "/staging/" in key]
+    short = unity.cold.post(f"{V1}/catalogs/main/schemas/{parts[0]}/staging-tables", {"name": "t"})
+    assert short.status == 200 and short.json["storage-credentials"], short.text
+
+
+def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
+    clock, asked = FakeClock(step_ms=0), []
+
+    def assume(**given: Any) -> Any:
+        asked.append(given)
+        until = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 3600, dt.UTC)
+        return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
+
+    vendor = FileVendor(StsVendor(assume, ROLE, clock, FakeIds()))
+    (first,) = vendor.vend(PLACE, "READ")
+    assert first.config["s3.session-token"] == "t" and first.expires == clock.now_ms() + 3_600_000
+    assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
+    vendor.vend(PLACE, "READ_WRITE")
+    assert len(asked) == 2
+    clock.now += 2_699_000
+    assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 2
+    clock.now += 1_000
+    (second,) = vendor.vend(PLACE, "READ")
+    assert len(asked) == 3 and asked[0]["DurationSeconds"] == 3600
+    assert second.expires == clock.now_ms() + 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole"), "cannot be assumed (AccessDenied)"),
+        (ClientError({"Error": {"Code": "Throttling"}}, "AssumeRole"), "could not be asked (Throttling)"),
+        (EndpointConnectionError(endpoint_url="https://sts"), "could not be asked"),
+    ],
+)
+def test_a_role_that_cannot_be_assumed_is_told_from_an_issuer_that_does_not_answer(error: Exception, said: str) -> None:
+    def assume(**given: Any) -> Any:
+        raise error
+
+    with pytest.raises(StorageFault) as refused:
+        StsVendor(assume, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
+    assert refused.value.message.endswith(said)
+    assert ("docs/deploy.md" in str(refused.value.remedy)) == ("assumed" in said)
+
+
+def test_a_session_is_of_the_partition_that_its_role_is_in() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def assume(**given: Any) -> Any:
+        asked.append(given)
+        raise RuntimeError("enough")
+
+    with pytest.raises(StorageFault):
+        StsVendor(assume, "arn:aws-cn:iam::1:role/x", FakeClock(), FakeIds()).vend(PLACE, "READ")
+    table = "arn:aws-cn:s3:::lake/main/sales/t1"
+    resources = [one["Resource"] for one in json.loads(asked[0]["Policy"])["Statement"]]
+    assert resources == ["arn:aws-cn:s3:::lake", [table, f"{table}/*"]]
+
+
+def test_without_an_issuer_there_are_no_keys() -> None:
+    def broken(**given: Any) -> Any:
+        raise RuntimeError("down")
+
+    with pytest.raises(StorageFault):
+        StsVendor(broken, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
+    with pytest.raises(PermissionDenied):
+        FileVendor().vend(PLACE, "READ")
+    assert FileVendor().vend("file:///x", "READ") == ()
+    (found,) = FileVendor(StaticVendor(Keys("a", "s"), FakeClock())).vend(PLACE, "READ")
+    assert "s3.session-token" not in found.config  # members that do not apply are left out, never null

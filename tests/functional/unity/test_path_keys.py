@@ -1,0 +1,82 @@
+"""I12: keys that no table's name was given for: of places that a path names, and of places for tables to come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import pytest
+
+from tests.support.access.realm import B, Realm, functions
+from tests.support.fakes.world import fake_world
+from tests.support.http import Answer, Http
+from turnstile.store.ports import Vended
+
+V1 = f"{B}/delta/v1"
+OPERATIONS = ("PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE")
+
+
+class Seen:
+    """Vends keys for everything, and remembers for what."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+        self.places.append(location)
+        return (Vended(location, operation, 2_000_000_000_000, {"s3.access-key-id": "k", "s3.secret-access-key": "s"}),)
+
+
+@pytest.fixture
+def fresh() -> tuple[Callable[[str, str], Answer], Seen]:
+    """A deployment in which nobody has made a table yet; ann may do with files outside the catalog what she likes."""
+    seen, world = Seen(), fake_world()
+    functions()["catalog"].use_world(world, vendor=seen, lake_root="s3://lake/base")
+    root, ann = (Http(functions()["catalog"].app, user) for user in ("root", "ann"))
+    assert root.post("/v1/catalogs", {"name": "main"}).status == 201
+    grant = {"principal": "ann", "add": ["READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE"], "remove": []}
+    assert root.call("PATCH", f"{B}/permissions/metastore/x", json_body={"changes": [grant]}).status == 200
+    assert not [key for key in world.refs.rows if "/location/" in key], "nothing says yet that the lake root is one"
+
+    def ask(url: str, operation: str) -> Answer:
+        return ann.post(f"{B}/temporary-path-credentials", {"url": url, "operation": operation})
+
+    return ask, seen
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_i10_the_lake_root_is_closed_before_the_first_table_claims_it(
+    fresh: tuple[Callable[[str, str], Answer], Seen], operation: str
+) -> None:
+    ask, seen = fresh
+    for place in ("s3://lake/base", "s3a://lake//base/", "s3://lake/base/main", "s3://lake/base/main/sales/x"):
+        answer = ask(place, operation)
+        assert answer.status == 403 and "belongs to tables of the catalog" in answer.text, (place, answer.text)
+    assert seen.places == []
+    assert ask("s3://lake/baseless", operation).status == 200 and seen.places == ["s3://lake/baseless"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_no_keys_open_a_whole_bucket(fresh: tuple[Callable[[str, str], Answer], Seen], operation: str) -> None:
+    ask, seen = fresh
+    for place in ("s3://lake", "s3://other", "s3a://other//", "file:///"):
+        answer = ask(place, operation)
+        assert answer.status == 400 and "whole bucket" in answer.text, (place, answer.text)
+    assert seen.places == []
+
+
+def test_i12_a_right_to_create_that_was_taken_away_gives_no_more_keys_to_places_for_tables() -> None:
+    realm = Realm(vendor=Seen())
+    path = f"{V1}/staging-tables/{realm.staged['ann']}/credentials"
+    assert realm.ask("ann", "GET", path).status == 403, "ann was given the place, and may not use the catalog"
+    realm.grant("catalog", "main", "ann", "USE CATALOG", "USE SCHEMA", "CREATE TABLE")
+    assert realm.ask("ann", "GET", path).status == 200
+    assert realm.ask("bob", "GET", path).status == 403
+    realm.revoke("catalog", "main", "ann", "CREATE TABLE")
+    assert realm.ask("ann", "GET", path).status == 403
+    realm.grant("schema", "main.hr", "ann", "CREATE TABLE")
+    assert realm.ask("ann", "GET", path).status == 403, "the place is for a table of another schema"
+    realm.grant("schema", "main.sales", "ann", "CREATE TABLE")
+    assert realm.ask("ann", "GET", path).status == 200
+    realm.must("DELETE", f"{B}/catalogs/main", force="true")
+    assert realm.ask("ann", "GET", path).status in (403, 404)

@@ -1,0 +1,318 @@
+"""Every operation is driven into every status that openapi/v1.yaml gives it, on the real handlers; bodies must fit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import Answer, Http, function, load_function
+from tests.support.openapi import Operation, check, operations
+from turnstile.api.http.request import MAX_BODY
+from turnstile.coordination.tasks import Tasks
+from turnstile.gc.collector import TASK
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+
+NOBODY = "99999999-9999-4999-8999-999999999999"
+PARENT = "/v1/catalogs/main/namespaces/sales"
+
+
+class Site:
+    """Both functions on one world, with a table ``main.sales.orders`` that has commits of every kind."""
+
+    def __init__(self) -> None:
+        self.world: FakeWorld = fake_world()
+        self.http = {}
+        for name in ("commit", "catalog"):
+            app = function(name)
+            app.use_world(self.world)
+            self.http[name] = Http(app.app)
+        self.ask("createCatalog", {"name": "main"})
+        self.ask("createNamespace", {"name": "sales"})
+        self.table = self.stage()
+        self.register("orders", self.table)
+        self.append(1, "t1")
+        self.ask("publish")
+        self.append(2, "t2")
+        self.append(None, "t3", base=2)
+        self.ask("createSnapshot", {"name": "named"})
+        self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
+
+    def now(self) -> int:
+        return self.world.clock.now_ms()
+
+    def path(self, operation: Operation) -> str:
+        path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
+        path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
+        path = path.replace("{name}", "app").replace("{snapshot}", "named")
+        return path.replace("{table_id}", getattr(self, "table", NOBODY))
+
+    def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
+        """Send an operation's request, to ``main.sales.orders`` unless ``path`` says otherwise."""
+        one = operations()[id]
+        http = options.pop("http", None) or self.http[one.function]
+        answer: Answer = http.call(one.method, path or self.path(one), json_body=json_body, **options)
+        check(one, answer)
+        return answer
+
+    def stage(self, name: str = "orders") -> str:
+        made = self.ask("stageTable", {"name": name}).json
+        content = delta.version_zero("zero", self.now(), **made["required_properties"])
+        self.world.storages.open(made["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
+        return str(made["table_id"])
+
+    def register(self, name: str, table_id: str) -> Answer:
+        return self.ask("registerTable", {"name": name, "table_id": table_id})
+
+    def append(self, version: int | None, txn: str, **more: Any) -> Answer:
+        content = delta.append(txn, self.now()).decode()
+        return self.ask("commit", {"version": version, "inline": {"content": content}, **more})
+
+    def set(self, **attributes: Any) -> None:
+        self.world.refs.rows[self.world.space.table(self.table)].update(attributes)
+
+    def loose_table(self, name: str) -> str:
+        """A table of the file system, ready to be imported."""
+        location = f"file:///elsewhere/{name}"
+        zero = delta.lines(*PLAIN)
+        self.world.storages.open(location).put_if_absent("_delta_log/00000000000000000000.json", zero)
+        return location
+
+
+PLAIN: list[dict[str, Any]] = [
+    {"commitInfo": {"timestamp": 1, "operation": "CREATE TABLE"}},
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {"metaData": {**delta.metadata()["metaData"], "configuration": {}}},
+]
+
+GOOD: dict[str, Callable[[Site], Any]] = {
+    "commit": lambda site: {"version": 4, "inline": {"content": delta.append("t4", site.now()).decode()}},
+    "createCatalog": lambda site: {"name": "other"},
+    "createNamespace": lambda site: {"name": "hr", "comment": "people", "properties": {"a": "b"}},
+    "updateNamespace": lambda site: {"comment": None, "set": {"a": "b"}, "unset": ["c"]},
+    "renameNamespace": lambda site: {"name": "trade"},
+    "stageTable": lambda site: {"name": "new"},
+    "registerTable": lambda site: {"name": "new", "table_id": site.stage("new")},
+    "renameTable": lambda site: {"name": "renamed"},
+    "importTable": lambda site: {"name": "loose", "location": site.loose_table("loose")},
+    "exportTable": lambda site: {},
+    "changeRights": lambda site: {"changes": [{"principal": "ann", "add": ["SELECT"]}], "owner": "bob"},
+    "createSnapshot": lambda site: {"name": "other", "comment": "before the move"},
+    "resetCatalog": lambda site: {"to": {"snapshot": "named"}},
+    "clone": lambda site: {"from": "sales", "to": "sales_dev"},
+    "createRef": lambda site: {"name": "other", "value": "a", "request_id": "r1"},
+    "swapRef": lambda site: {"token": site.token, "value": "b"},
+    "collect": lambda site: {},
+}
+"""Bodies of requests that succeed."""
+
+QUERY: dict[str, Callable[[Site], dict[str, Any]]] = {
+    "outcome": lambda site: {"txn_id": "t1"},
+    "find": lambda site: {"query": "/main/sales/*"},
+    "deleteRef": lambda site: {"token": site.token},
+}
+"""Queries that a request needs to succeed."""
+
+SUCCESS = {one.id: min(one.responses) for one in operations().values()}
+
+
+def good(site: Site, id: str, **options: Any) -> Answer:
+    """The operation's request that succeeds if nothing is in its way."""
+    body = GOOD[id](site) if id in GOOD else None
+    if id in QUERY:
+        options.setdefault("query", QUERY[id](site))
+    if id == "dropNamespace":
+        options.setdefault("query", {"cascade": "true"})
+    return site.ask(id, body, **options)
+
+
+def broken(error: Exception, *, writes_only: bool = False) -> Callable[[Site, str], Answer]:
+    """The request that would succeed, while the store fails with ``error``."""
+
+    def drive(site: Site, id: str) -> Answer:
+        body = GOOD[id](site) if id in GOOD else None
+        query = {"cascade": "true"} if id == "dropNamespace" else QUERY[id](site) if id in QUERY else ""
+
+        def fail(*_: Any, **__: Any) -> Any:
+            raise error
+
+        for name in ("write", "transact", *(() if writes_only else ("read", "read_many", "scan"))):
+            setattr(site.world.refs, name, fail)
+        return site.ask(id, body, query=query)
+
+    return drive
+
+
+def storage_away(site: Site, id: str) -> Answer:
+    body = {**GOOD[id](site)} if id in GOOD else None
+    if id == "commit":
+        body = {"version": 4, "staged": {"name": f"{4:020d}.a.json", "size": 5}}
+    if id in ("importTable", "exportTable"):
+        body = {**(body or {}), "dry_run": False}
+
+    def fail(location: str) -> Any:
+        raise StorageFault("the bucket cannot be reached", remedy="try again later")
+
+    site.world.storages.open = fail  # type: ignore[method-assign]
+    return site.ask(id, body, query=QUERY[id](site) if id in QUERY else "")
+
+
+def too_large(site: Site, id: str) -> Answer:
+    return site.ask(id, body=" " * (MAX_BODY + 1))
+
+
+def not_json(site: Site, id: str) -> Answer:
+    return site.ask(id, body="{}", headers={"Content-Type": "text/plain"})
+
+
+def key_of_another(site: Site, id: str) -> Answer:
+    headers = {"Idempotency-Key": NOBODY}
+    site.ask("createCatalog", {"name": "first"}, headers=headers)
+    site.ask("updateNamespace", {"comment": "first"}, headers=headers)
+    return good(site, id, headers=headers)
+
+
+def without_token(site: Site, id: str) -> Answer:
+    app = load_function(operations()[id].function, TURNSTILE_TOKEN="s3cret")
+    app.use_world(site.world)
+    return good(site, id, http=Http(app.app))
+
+
+def without_right(site: Site, id: str) -> Answer:
+    """Of somebody whom nobody has granted anything."""
+    token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
+    app = load_function(
+        operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token)
+    )
+    app.use_world(site.world)
+    return good(site, id, http=Http(app.app, "mallory"))
+
+
+def bad_request(site: Site, id: str) -> Answer:
+    one = operations()[id]
+    return site.ask(id, {"typo": 1}) if one.body else site.ask(id, query="typo=1&start_version=x")
+
+
+def not_found(site: Site, id: str) -> Answer:
+    one = operations()[id]
+    path = one.path.replace("{table_id}", NOBODY)
+    for name in ("catalog", "namespace", "table", "name", "snapshot"):
+        path = path.replace("{" + name + "}", "nope")
+    path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
+    body = GOOD[id](site) if id in GOOD else None
+    query = QUERY[id](site) if id in QUERY else ""
+    if id == "find":
+        query = {"query": "/nope/*"}
+    return site.ask(id, body, path=path, query=query)
+
+
+def recovering(site: Site, id: str) -> Answer:
+    site.set(state="recovering")
+    return good(site, id)
+
+
+def with_no_room(site: Site) -> Answer:
+    """As if its schema took megabytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("turnstile.store.core.answer_size.MOST", 1_000)
+        return good(site, "loadTable")
+
+
+def name_taken(site: Site) -> Answer:
+    site.register("taken", site.stage("taken"))
+    return site.ask("renameTable", {"name": "taken"})
+
+
+def leaving_is_not_possible(site: Site) -> Answer:
+    site.set(state="recovering")
+    return site.ask("exportTable", {"dry_run": False})
+
+
+def importing(site: Site, *, name: str = "loose", path: str = "") -> Answer:
+    return site.ask("importTable", {"name": name, "location": site.loose_table("loose"), "dry_run": False}, path)
+
+
+def after_publication(drive: Callable[[Site, str], Answer], id: str) -> Callable[[Site], Answer]:
+    def prepared(site: Site) -> Answer:
+        site.ask("publish")
+        return drive(site, id)
+
+    return prepared
+
+
+def gc_runs(site: Site) -> Answer:
+    Tasks(site.world).begin(TASK, 60_000)
+    return site.ask("collect", {"dry_run": False})
+
+
+def moved(site: Site, id: str) -> Answer:
+    site.ask("swapRef", {"token": site.token, "value": "first"})
+    return good(site, id)
+
+
+def reset_over_a_purge(site: Site) -> Answer:
+    site.ask("dropTable")
+    site.set(reason="purging")
+    return good(site, "resetCatalog")
+
+
+EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
+    400: bad_request,
+    401: without_token,
+    403: without_right,
+    404: not_found,
+    413: too_large,
+    415: not_json,
+    422: key_of_another,
+    429: broken(Throttled(retry_after_ms=100)),
+    500: broken(RuntimeError("a defect")),
+    503: storage_away,
+}
+
+SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
+    ("commit", 409): lambda site: site.append(2, "late"),
+    ("commit", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(site, "commit"),
+    ("listCommits", 409): lambda site: recovering(site, "listCommits"),
+    ("loadTable", 409): lambda site: recovering(site, "loadTable"),
+    ("loadTable", 413): with_no_room,
+    ("dropTable", 409): lambda site: recovering(site, "dropTable"),
+    ("renameNamespace", 409): lambda site: recovering(site, "renameNamespace"),
+    ("renameTable", 409): name_taken,
+    ("createCatalog", 409): lambda site: site.ask("createCatalog", {"name": "MAIN"}),
+    ("createNamespace", 409): lambda site: site.ask("createNamespace", {"name": "Sales"}),
+    ("dropNamespace", 409): lambda site: site.ask("dropNamespace"),
+    ("stageTable", 409): lambda site: site.ask("stageTable", {"name": "Orders"}),
+    ("registerTable", 409): lambda site: site.register("orders", site.stage("other")),
+    ("createSnapshot", 409): lambda site: site.ask("createSnapshot", {"name": "NAMED"}),
+    ("resetCatalog", 409): reset_over_a_purge,
+    ("clone", 409): lambda site: recovering(site, "clone"),
+    ("createRef", 409): lambda site: site.ask("createRef", {"name": "app", "value": "a"}),
+    ("swapRef", 409): lambda site: moved(site, "swapRef"),
+    ("deleteRef", 409): lambda site: moved(site, "deleteRef"),
+    ("collect", 409): gc_runs,
+    ("importTable", 201): importing,
+    ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
+    ("importTable", 409): lambda site: importing(site, name="orders"),
+    ("repair", 503): lambda site: broken(StorageFault("refs is away"))(site, "repair"),
+    ("exportTable", 503): after_publication(storage_away, "exportTable"),
+    ("exportTable", 409): leaving_is_not_possible,
+}  # fmt: skip
+
+PAIRS = [(one.id, status) for one in operations().values() for status in one.responses]
+
+
+@pytest.mark.parametrize(("id", "status"), PAIRS, ids=[f"{id} {status}" for id, status in PAIRS])
+def test_every_documented_answer_is_given_and_looks_as_described(id: str, status: int) -> None:
+    site = Site()
+    if (id, status) in SPECIAL:
+        answer = SPECIAL[id, status](site)
+    elif status == SUCCESS[id]:
+        answer = good(site, id)
+    else:
+        answer = EVERYWHERE[status](site, id)
+    assert answer.status == status, answer.text

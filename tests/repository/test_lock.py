@@ -1,0 +1,56 @@
+"""The lock: exact versions, a hash for each, no addresses, one resolution for all lists."""
+
+import re
+
+import pytest
+
+from tests.support.documents import ROOT
+
+LISTS = sorted((ROOT / "requirements").glob("*.txt"))
+_PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)
+
+
+def pins(text):
+    return dict(_PIN.findall(text))
+
+
+DEV = pins((ROOT / "requirements" / "dev.txt").read_text())
+
+
+def wanted(path):
+    """Names in an .in file and those it includes."""
+    found = set()
+    for line in path.read_text().splitlines():
+        line = line.split("#")[0].strip()
+        if line.startswith("-r"):
+            found |= wanted(path.parent / line.split()[1])
+        elif line:
+            found.add(re.match(r"[\w.-]+", line)[0].lower())
+    return found
+
+
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
+def test_every_requirement_is_exact_and_hashed_and_has_no_address(path):
+    text = path.read_text()
+    entries = [e for e in re.split(r"\n(?=\S)", text) if not e.startswith("#")]
+    assert entries
+    for entry in entries:
+        assert _PIN.match(entry), entry
+        assert "--hash=sha256:" in entry, entry
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("path", LISTS, ids=lambda path: path.name)
+def test_a_list_has_what_its_input_asks_for_in_the_versions_of_the_whole(path):
+    found = pins(path.read_text())
+    assert wanted(path.with_suffix(".in")) <= set(found)
+    assert {name: version for name, version in found.items() if DEV.get(name) != version} == {}
+
+
+def test_the_layer_has_the_versions_of_the_lock_without_hashes():
+    text = (ROOT / "layers" / "requirements.txt").read_text()
+    layer = pins(text)
+    assert "--hash" not in text
+    assert "://" not in text
+    assert wanted(ROOT / "requirements" / "layer.in") <= set(layer)
+    assert layer.items() <= DEV.items()

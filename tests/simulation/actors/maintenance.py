@@ -1,0 +1,164 @@
+"""Actors that publish, read and tidy up."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+
+from tests.simulation.auditors.trees import HISTORY
+from tests.simulation.engine.faults import DAY, HOUR, SECOND
+from tests.simulation.engine.ports import Process, SimStorages
+from tests.simulation.engine.processes import Client, Sandbox, world_of
+from tests.simulation.engine.scheduler import Crashed
+from tests.simulation.engine.state import State
+from turnstile.delta.commits import Listing
+from turnstile.delta.publish import Publisher
+from turnstile.delta.sweep import Sweeper
+from turnstile.gc.collector import Collector
+from turnstile.gc.core import Grace
+from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
+from turnstile.store.core.locations import published_path, staged_path
+
+Retryable = (OutcomeUnknown, Throttled, StorageFault, StateConflict)
+FOR_EVER = 10**15
+
+
+class StreamPump:
+    """The publisher function behind the stream, whose records are lost, late, doubled and out of order."""
+
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+
+    def __call__(self) -> None:
+        publisher = None
+        self._state.pumps.append(self._state.scheduler.running)
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((5, 30, 200, 3 * SECOND)) if self._state.stream else FOR_EVER)
+            record = self._record()
+            if record is None:
+                continue
+            try:
+                publisher = publisher or Publisher(world_of(Process(self._state, self._name)))
+                publisher.publish(record)
+            except Crashed:
+                publisher = None
+            except TurnstileError:
+                continue
+
+    def _record(self) -> str | None:
+        stream, rng = self._state.stream, self._rng
+        if not stream:
+            return None
+        at = int(rng.random() * min(3, len(stream)))
+        if rng.random() < 0.2:
+            return stream[at]  # delivered again later
+        record = stream.pop(at)
+        return None if rng.random() < 0.1 else record
+
+
+class Sweeps:
+    """The scheduled sweeper."""
+
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+
+    def __call__(self) -> None:
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((60 * SECOND, HOUR)) * (15 if self._slow else 1))
+            try:
+                sweep(self._state, Process(self._state, self._name))
+            except (Crashed, TurnstileError):
+                continue
+
+
+def sweep(state: State, process: Process) -> None:
+    """One pass of the sweeper in ``process``."""
+    world = world_of(process)
+    Sweeper(world, Publisher(world)).sweep(until_ms=FOR_EVER, each_ms=FOR_EVER, workers=1)
+
+
+class Gc:
+    """The scheduled collector."""
+
+    def __init__(self, state: State, name: str, rng: random.Random, *, slow: bool = False) -> None:
+        self._state, self._name, self._rng, self._slow = state, name, rng, slow
+
+    def __call__(self) -> None:
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
+            try:
+                world = world_of(Process(self._state, self._name))
+                Collector(world, Grace(history=HISTORY), workers=1).collect(dry_run=self._rng.random() < 0.1)
+            except (Crashed, TurnstileError):
+                continue
+
+
+def _listed(table_id: str, sandbox: Sandbox, *, content: bool) -> Listing:
+    return sandbox.commits.listed(table_id, content=content)
+
+
+class Reader:
+    """Lists a table again and again and reads what the names lead to."""
+
+    def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
+        self._state, self._table, self._rng = state, table_id, rng
+        self._client = Client(state, name, Sandbox)
+        self._process = Process(state, name, client=True)
+
+    def __call__(self) -> None:
+        auditor, scheduler = self._state.auditor, self._state.scheduler
+        while True:
+            scheduler.sleep(self._rng.choice((10, SECOND, 30 * SECOND)))
+            history = auditor.tables[self._table]
+            least, content = history.shown, self._rng.random() < 0.3
+            try:
+                listing = self._client.ask(partial(_listed, self._table, content=content))
+            except NotFound:
+                return
+            except Retryable:
+                continue
+            auditor.shown(self._table, listing.head, least)
+            storage = SimStorages(self._process).open(listing.head.location)
+            for place in listing.places:
+                try:
+                    raw = listing.contents.get(place.version) or self._file(storage, place.name, place.version)
+                except (StorageFault, Throttled):
+                    continue
+                except Crashed:
+                    break
+                auditor.read_bytes(self._table, place.version, raw)
+
+    def _file(self, storage: object, name: str, version: int) -> bytes:
+        return read_commit(storage, name, version)
+
+
+def read_commit(storage, name: str, version: int) -> bytes:  # type: ignore[no-untyped-def]
+    """A commit as an engine reads it: by its staged name, or published by now."""
+    found = storage.read(staged_path(name)) or storage.read(published_path(version))
+    assert found is not None, f"I6: neither {name} nor the published version {version} can be read"
+    return bytes(found[0])
+
+
+class Engine:
+    """An engine that publishes by itself, as Delta Spark does after its commits."""
+
+    def __init__(self, state: State, name: str, table_id: str, rng: random.Random) -> None:
+        self._state, self._table, self._rng = state, table_id, rng
+        self._client = Client(state, name, Sandbox)
+        self._process = Process(state, name, client=True)
+
+    def __call__(self) -> None:
+        while True:
+            self._state.scheduler.sleep(self._rng.choice((100, SECOND, 10 * SECOND, DAY)))
+            try:
+                listing = self._client.ask(lambda sandbox: sandbox.commits.listed(self._table))
+                storage = SimStorages(self._process).open(listing.head.location)
+                for place in listing.places:
+                    if not place.published:
+                        storage.put_if_absent(
+                            published_path(place.version), read_commit(storage, place.name, place.version)
+                        )
+            except NotFound:
+                return
+            except (*Retryable, Crashed):
+                continue

@@ -1,0 +1,206 @@
+"""Actors that write: they behave as a correct client must, whatever the answers are."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from typing import Final
+
+from tests.simulation.engine.faults import DAY, HOUR, RESENT, SECOND
+from tests.simulation.engine.plans import Plan
+from tests.simulation.engine.ports import Process, SimStorages
+from tests.simulation.engine.processes import Client, Sandbox
+from tests.simulation.engine.scheduler import Crashed
+from tests.simulation.engine.state import State
+from tests.support.fakes import delta
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.identity import Outcome
+from turnstile.delta.limits import Limits
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import TimestampAhead
+from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.store.core.locations import staged_path
+from turnstile.store.core.names import staged_file
+
+SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
+
+PAUSES = (100, SECOND, 20 * SECOND, HOUR, 2 * DAY)
+
+Retryable = (OutcomeUnknown, Throttled, StorageFault)
+
+
+CROWDED: Final = 1_200
+"""Bytes of a backlog where refusals that pass are to be met often: six commits fill it, even with their content elsewhere."""
+
+
+class Gone(Exception):
+    """The table is dropped: nothing to write any more."""
+
+
+class Writer:
+    """Commits ``transactions`` one after the other."""
+
+    def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
+        self._state, self._name, self._table, self._rng = state, name, table_id, rng
+        self._kind = name.split("-", maxsplit=1)[0]
+        self._transactions, self._slow = plan.transactions, plan.slow
+        self._impatient = RESENT in plan.faults
+        limits = Limits(backlog_bytes=CROWDED) if self._impatient else Limits()
+        self._client = Client(state, name, partial(Sandbox, limits=limits))
+        self._process = Process(state, name, client=True)
+
+    def __call__(self) -> None:
+        for number in range(self._transactions):
+            try:
+                self._transaction(f"{self._name}.{number}")
+            except Gone:
+                return
+            except Crashed:  # a new process knows nothing of the transaction
+                self._process.skew = 0
+            self._state.scheduler.sleep(self._rng.choice(LONG if self._slow else SHORT))
+
+    def _transaction(self, txn: str) -> None:
+        attempt = 0
+        stamp = 0
+        while True:
+            head = self._load()
+            attempt += 1
+            stamp = max(stamp, self._process.now_ms() - self._rng.choice((0, 0, 0, 5 * SECOND)))
+            if head.last_ict >= stamp and self._rng.random() < 0.9:
+                stamp = head.last_ict + 1
+            request = self._build(head, txn, f"a{attempt}", stamp)
+            if request is None:
+                continue
+            if self._settle(request, txn, f"a{attempt}"):
+                return
+            if attempt > 12:
+                return
+
+    def _load(self) -> TableHead:
+        history = self._state.auditor.tables[self._table]
+        while True:
+            least = history.shown
+            operation = self._state.begin("load", self._table)
+            try:
+                head = self._client.ask(lambda sandbox: sandbox.commits.head(self._table))
+            except Retryable:
+                self._state.scheduler.sleep(SECOND)
+                continue
+            if head.state == "dropped":
+                raise Gone
+            self._state.told(operation, "ok", head.latest, head.tail[-1].txn if head.tail else "")
+            self._state.auditor.shown(self._table, head, least)
+            return head
+
+    def _build(self, head: TableHead, txn: str, attempt: str, stamp: int) -> CommitRequest | None:
+        version, kind = head.latest + 1, self._kind
+        actions = [delta.info(txn, stamp, attempt, readVersion=head.latest)]
+        if kind == "metadata":
+            actions.append(delta.metadata(by=txn))
+        elif kind == "stream":
+            actions.append({"txn": {"appId": "query", "version": 1}})
+        if head.row_hwm is not None:
+            mark = f'{{"rowIdHighWaterMark":{head.row_hwm + 2}}}'
+            actions.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
+        rows = {} if head.row_hwm is None or kind in ("ticket", "stream") else {"baseRowId": head.row_hwm + 1}
+        actions.append(delta.add(f"{txn}.{attempt}", 2, **rows))
+        if kind not in ("ticket", "stream", "metadata"):
+            actions.append(delta.remove(f"{txn}.old"))
+        if kind in ("fat", "large"):
+            actions.append(delta.add(self._rng.randbytes(3_600 if kind == "fat" else 4_200).hex()))
+        content = delta.lines(*actions)
+        if kind in ("ticket", "stream"):
+            return CommitRequest(self._table, None, base=head.latest, content=content)
+        if kind != "staged":
+            return CommitRequest(self._table, version, content=content)
+        name = staged_file(version, f"{txn}-{attempt}".replace(".", "-"))
+        storage = SimStorages(self._process).open(head.location)
+        for _ in range(5):
+            try:
+                storage.put_if_absent(staged_path(name), content)
+            except Retryable:
+                continue
+            if self._slow and self._rng.random() < 0.4:  # written long before it is proposed
+                self._state.scheduler.sleep(self._rng.choice((HOUR, 2 * DAY)))
+            return CommitRequest(self._table, version, staged=name, size=len(content))
+        return None
+
+    def _settle(self, request: CommitRequest, txn: str, attempt: str) -> bool:
+        """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
+        up. True when the transaction is over."""
+        auditor, scheduler = self._state.auditor, self._state.scheduler
+        lost = False  # whether an answer to this very proposal was lost: nothing is certain then but what is final
+        while True:
+            operation = self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
+            asks = self._rng.random() < 0.15
+            try:
+                if asks:
+                    answer = self._client.ask(lambda sandbox: self._outcome(sandbox, request, txn))
+                else:
+                    answer = self._client.ask(lambda sandbox: sandbox.ratifier.commit(request))
+            except TimestampAhead:
+                self._process.skew = 0  # the remedy: correct the clock
+                return False
+            except NotFound:  # the staged file lost and was collected; the name tells the server that it never won
+                auditor.told_never(self._table, txn, attempt, "no such staged file")
+                return False
+            except InvalidCommit:
+                auditor.told_never(self._table, txn, attempt, "invalid")
+                return True
+            except OutcomeUnknown:
+                lost = lost or not asks
+                scheduler.sleep(self._rng.choice(PAUSES))
+                continue
+            except (Throttled, StorageFault, StateConflict) as error:
+                if not (asks or lost) and self._gives_up(txn, attempt, error.type):
+                    return False
+                scheduler.sleep(self._rng.choice(PAUSES))
+                continue
+            auditor.saw(answer)
+            match answer:
+                case Ratified(version=version):
+                    self._state.told(operation, "ok", version)
+                    auditor.told_ratified(self._table, txn, version)
+                    return True
+                case Outcome(outcome="ratified", version=version):
+                    auditor.told_ratified(self._table, txn, version or -1)
+                    return True
+                case Outcome(outcome="never"):
+                    auditor.told_never(self._table, txn, attempt, "never")
+                    return False
+                case Conflict():
+                    self._state.told(operation, "conflict", answer.latest)
+                    auditor.told_never(self._table, txn, attempt, "conflict")
+                    self._check_winners(answer)
+                    return False
+                case Refused(kind="TimestampNotIncreasing" | "StaleMetadata" | "InvalidCommit" | "ReloadRequired"):
+                    auditor.told_never(self._table, txn, attempt, answer.kind)
+                    return False
+                case Refused(kind="TableNotActive", details={"state": "dropped"}):
+                    if not lost:
+                        auditor.told_never(self._table, txn, attempt, "dropped")
+                    raise Gone
+                case Refused(kind=kind) if not lost and self._gives_up(txn, attempt, kind):
+                    return False
+                case _:
+                    scheduler.sleep(self._rng.choice((100, SECOND, 60 * SECOND)))
+
+    def _gives_up(self, txn: str, attempt: str, told: str) -> bool:
+        """A refusal that may pass, but no answer was lost: the statement failed, and its user may run it again later. Then
+        this proposal must never turn up."""
+        if not self._impatient or self._rng.random() < 0.5:
+            return False
+        self._state.auditor.seen["given up"] += 1
+        self._state.auditor.told_never(self._table, txn, attempt, told)
+        self._state.scheduler.sleep(self._rng.choice((SECOND, 60 * SECOND, HOUR)))
+        return True
+
+    def _outcome(self, sandbox: Sandbox, request: CommitRequest, txn: str) -> Outcome:
+        if request.staged:
+            return sandbox.outcomes.of(self._table, name=request.staged)
+        return sandbox.outcomes.of(self._table, txn=txn, version=request.version)
+
+    def _check_winners(self, conflict: Conflict) -> None:
+        facts = self._state.auditor.tables[self._table].facts
+        assert all(facts[place.version].txn == place.entry.txn for place in conflict.winners), conflict

@@ -1,0 +1,139 @@
+"""What has an owner for a while, and values that change hands, against a record of who wrote what (I2, I3, I6, I10)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.auditors.record import Violation, audits
+from turnstile.coordination.core import named_ref
+from turnstile.coordination.core.named_ref import NamedRef
+from turnstile.coordination.core.rows import Lease
+from turnstile.coordination.core.snowflake import parts_of
+
+if TYPE_CHECKING:
+    from tests.simulation.engine.state import State
+
+LEDGER, SUM = "ledger", "sum"
+"""Types of updateable objects: what tasks write, fenced with their attempt; a number that everybody increments."""
+
+
+@dataclass
+class Requests:
+    """Requests of one reference: the values that were sent, each of its own, with the tokens they were to replace (empty:
+    a creation); which version they became; what was refused for good; who replaced which token by nothing."""
+
+    sent: dict[str, str] = field(default_factory=dict)
+    applied: dict[str, int] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    tokens: set[str] = field(default_factory=set)
+    deleted: dict[str, int] = field(default_factory=dict)
+
+
+class OwnerAuditor:
+    """Looks at rows of references and updateable objects, and at every id."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._ids: set[int] = set()
+        self._ranges: dict[int, dict[tuple[str, int], tuple[int, int]]] = {}
+        self.refs: dict[str, Requests] = {}
+        self.added = self.unsure = 0
+        state.watchers.setdefault("ref", []).append(self._ref)
+        state.watchers.setdefault("updateable", []).append(self._updateable)
+
+    # -- ids ----------------------------------------------------------------------------------------------------------
+
+    @audits
+    def issued(self, id: int, process: str, lease: Lease) -> None:
+        """An id was made: never before, and in a range of time that no other holder of its node has."""
+        if id in self._ids:
+            raise Violation("I2", f"id {id} was made twice")
+        self._ids.add(id)
+        self._state.auditor.seen["id"] += 1
+        made, mine = parts_of(id), (process, lease.fence)
+        if not lease.start <= made.at < lease.until:
+            raise Violation("I2", f"{process} made an id of {made.at} with a lease from {lease.start} to {lease.until}")
+        ranges = self._ranges.setdefault(made.node, {})
+        ranges[mine] = (lease.start, lease.until)
+        for other, (start, until) in ranges.items():
+            if other != mine and start < lease.until and lease.start < until:
+                raise Violation("I2", f"node {made.node} is leased to {other} from {start} to {until}, and to {mine}")
+
+    def released(self, node: int, process: str, lease: Lease, free: int) -> None:
+        """A holder gave its node up; its range ends at the first time it did not use."""
+        self._ranges.setdefault(node, {})[process, lease.fence] = (lease.start, free)
+
+    # -- updateable objects -------------------------------------------------------------------------------------------
+
+    @audits
+    def _updateable(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
+        if after is None or after["type"] not in (LEDGER, SUM):
+            return
+        old, new = int(before["payload"]) if before else 0, int(after["payload"])
+        if after["type"] == SUM and new != old + 1:
+            raise Violation("I6", f"the sum went from {old} to {new}")
+        if after["type"] == LEDGER and new < old:
+            raise Violation("I10", f"attempt {new} wrote after attempt {old} had")
+
+    def at_rest(self) -> None:
+        """The sum has every increment that was acknowledged, and perhaps those that nobody heard of."""
+        row = self._state.refs.rows.get(self._state.space.updateable(f"{SUM}/all"))
+        found = int(row["payload"]) if row else 0
+        if not self.added <= found <= self.added + self.unsure:
+            raise Violation("I6", f"the sum is {found} after {self.added} increments and {self.unsure} perhaps")
+
+    # -- references ---------------------------------------------------------------------------------------------------
+
+    @audits
+    def _ref(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
+        if after is None:
+            raise Violation("I3", "a reference is gone without a tombstone")
+        ref = NamedRef.from_row(after)
+        old = NamedRef.from_row(before) if before else None
+        requests, current = self.refs.setdefault(ref.name, Requests()), ref.current
+        if ref.version != (old.version + 1 if old else 0):
+            raise Violation("I6", f"{ref.name} went from {old and old.version} to {ref.version}")
+        if current.token in requests.tokens:
+            raise Violation("I6", f"token {current.token} of {ref.name} came back")
+        requests.tokens.add(current.token)
+        replaced = old.current.token if old else ""
+        if current.value is None:
+            requests.deleted[replaced] = ref.version
+            return
+        wanted = requests.sent.get(current.value)
+        if wanted is None or (wanted and wanted != replaced):
+            raise Violation(
+                "I6", f"version {ref.version} of {ref.name} replaced {replaced}, and was to replace {wanted}"
+            )
+        if current.value in requests.refused:
+            raise Violation("I3", f"request {current.value} was refused for good and is version {ref.version}")
+        if current.value in requests.applied:
+            self._created_again(current.value, requests, ref)
+        requests.applied[current.value] = ref.version
+
+    def _created_again(self, request: str, requests: Requests, ref: NamedRef) -> None:
+        """A creation names no token: once the row has forgotten it and the reference was deleted, it is a fresh one."""
+        first = requests.applied[request]
+        if requests.sent[request] or ref.version - first < named_ref.RECENT:
+            raise Violation("I3", f"request {request} was applied as {first} and as {ref.version}")
+        self._state.auditor.seen["ref created again"] += 1
+
+    def sends(self, name: str, request: str, token: str, *, deletes: bool) -> None:
+        """A request is about to be sent, whose value is its name."""
+        requests = self.refs.setdefault(name, Requests())
+        if not deletes:
+            requests.sent[request] = token
+
+    @audits
+    def told_written(self, name: str, request: str, token: str, version: int) -> None:
+        requests = self.refs[name]
+        became = requests.applied.get(request) if request in requests.sent else requests.deleted.get(token)
+        if became != version:
+            raise Violation("I3", f"request {request} was told it is version {version} and is {became}")
+
+    @audits
+    def told_never(self, name: str, request: str, why: str) -> None:
+        if request in self.refs[name].applied:
+            raise Violation("I3", f"request {request} was applied and told '{why}'")
+        self.refs[name].refused.add(request)

@@ -1,0 +1,177 @@
+"""What clients of catalogs with a past were told, against the trees as they were (I6, I8, I9, I10).
+
+``tree_auditor`` looks at what is stored; this looks at what it means: a listing is the tree that its token pinned, a HEAD
+of the past is what it was, a reset brings back what was there, a counter is the sum of what was merged into it, and two
+Iceberg tables that change together are never seen apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.simulation.auditors.record import Violation, audits
+from tests.simulation.auditors.trees import SeenHead
+from tests.simulation.engine.faults import MINUTE
+from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable, Namespace
+from turnstile.catalog.core.paths import Path, key_of, path_of
+from turnstile.catalog.history.core import SNAPSHOT
+from turnstile.iceberg.core.metadata import parse
+
+if TYPE_CHECKING:
+    from tests.simulation.engine.state import State
+
+COUNTED = ("counted",)
+"""The namespace that has the counter."""
+COUNTER = "count"
+TOGETHER = "together"
+"""The property of Iceberg tables that one transaction sets in all of them."""
+SLACK = 6 * MINUTE
+"""What clocks of servers are apart, and a request takes."""
+
+
+@dataclass
+class Merges:
+    """Merges of one counter; each adds a power of two of its own, so its value says which of them it has."""
+
+    sent: set[int] = field(default_factory=set)
+    landed: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+
+
+class PastAuditor:
+    """Listens to the trees' auditor.
+
+    Attributes:
+        patient: changes have the time that they have in earnest, so nothing but changes of others can use it up.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state, self._trees = state, state.trees
+        self.merges = Merges()
+        self.patient = True
+        self._metadata: dict[str, str] = {}
+        state.trees.listeners.append(self._changed)
+        state.file_watchers.append(self._file_deleted)
+
+    # -- HEADs ----------------------------------------------------------------------------------------------------
+
+    @audits
+    def _changed(self, head: SeenHead, before: SeenHead | None) -> None:
+        word = head.commit.message.split(" ", maxsplit=1)[0]
+        self._state.auditor.seen[f"commit {word}"] += 1
+        if before is not None and head.commit.message.startswith("reset to "):
+            self._reset(head, self._trees.heads[head.commit.message.removeprefix("reset to ")], before)
+        elif before is not None:
+            self._counted(head, before)
+        self._iceberg(head)
+
+    def _reset(self, head: SeenHead, to: SeenHead, before: SeenHead) -> None:
+        def tree(of: SeenHead, *, snapshots: bool) -> dict[str, str]:
+            return {key: one.obj for key, one in of.entries.items() if (one.kind == SNAPSHOT) == snapshots}
+
+        if tree(head, snapshots=False) != tree(to, snapshots=False):
+            raise Violation("I9", f"a reset to {to.id} made another tree")
+        if tree(head, snapshots=True) != tree(before, snapshots=True):
+            raise Violation("I9", f"a reset to {to.id} changed snapshots")
+
+    def _counted(self, head: SeenHead, before: SeenHead) -> None:
+        now, then = self._counter(head), self._counter(before)
+        if now == then:
+            return
+        gained = (now - then).bit_length() - 1
+        if now < then or now - then != 1 << gained or gained not in self.merges.sent:
+            raise Violation("I8", f"the counter went from {then:b} to {now:b}, which no merge asked for")
+        if gained in self.merges.landed:
+            raise Violation("I8", f"merge {gained} was applied twice")
+        if gained in self.merges.refused:
+            raise Violation("I3", f"merge {gained} was refused and is applied now")
+        self.merges.landed.add(gained)
+
+    def _counter(self, head: SeenHead) -> int:
+        entry = head.entries.get(key_of(COUNTED))
+        found = self._trees.entity(head, entry.obj) if entry is not None else None
+        return int(found.properties.get(COUNTER, "0")) if isinstance(found, Namespace) else 0
+
+    def _iceberg(self, head: SeenHead) -> None:
+        together: dict[Path, set[str]] = {}
+        for key, entry in head.entries.items():
+            table = self._trees.entity(head, entry.obj) if entry.kind == ICEBERG_TABLE else None
+            if isinstance(table, IcebergTable):
+                if table.metadata not in self._state.storages.files:
+                    raise Violation("I9", f"{table.name} leads to {table.metadata}, which does not exist")
+                together.setdefault(path_of(key)[:-1], set()).add(self.together(table.metadata))
+        for path, values in together.items():
+            if len(values) > 1:
+                raise Violation("I8", f"half of a transaction is visible in {path}: {sorted(values)}")
+
+    def together(self, path: str) -> str:
+        """What the metadata file says that a transaction set in all tables."""
+        if path not in self._metadata:
+            content: bytes = self._state.storages.files[path][0]
+            self._metadata[path] = parse(content).properties.get(TOGETHER, "")
+        return self._metadata[path]
+
+    @audits
+    def _file_deleted(self, path: str) -> None:
+        if not path.endswith(".metadata.json"):
+            return
+        for head, why in self._trees.kept():
+            for entry in head.entries.values():
+                table = self._trees.entity(head, entry.obj) if entry.kind == ICEBERG_TABLE else None
+                if isinstance(table, IcebergTable) and table.metadata == path:
+                    raise Violation("I10", f"{path} was deleted; {why} {head.id} leads to it")
+
+    # -- what clients were told -----------------------------------------------------------------------------------
+
+    def begin_merge(self) -> int:
+        """The number of a merge that is about to be sent."""
+        number = len(self.merges.sent)
+        self.merges.sent.add(number)
+        return number
+
+    @audits
+    def told_merged(self, number: int) -> None:
+        if number not in self.merges.landed:
+            raise Violation("I6", f"merge {number} was acknowledged and nowhere applied")
+
+    @audits
+    def told_not_merged(self, number: int, why: str) -> None:
+        if number in self.merges.landed:
+            raise Violation("I3", f"merge {number} was applied and told '{why}'")
+        self.merges.refused.add(number)
+
+    @audits
+    def listed(self, id: str, kinds: tuple[str, ...], found: list[tuple[str, Entity]]) -> None:
+        """A listing was read to its end: key and entity of everything, from the HEAD that its first page saw."""
+        head = self._trees.heads[id]
+        expected = [(key, self._trees.entity(head, one.obj)) for key, one in head.entries.items() if one.kind in kinds]
+        if found != expected:
+            raise Violation("I10", f"a listing of {id} was {found} instead of {expected}")
+
+    @audits
+    def token_refused(self, began: int, message: str) -> None:
+        """A page token of a listing that began then (ms) was refused."""
+        if self._state.scheduler.now - began < 3_600_000 - SLACK:
+            raise Violation("I10", f"a page token was refused although it is young: {message}")
+
+    @audits
+    def told_overtaken(self, began: int) -> None:
+        """A change that began then (ms) was told that others were faster until its deadline."""
+        if self.patient and self._trees.moved < began:
+            raise Violation("I11", "others were faster, a change was told; there were none")
+
+    @audits
+    def read(self, asked: list[SeenHead], head: str, found: dict[str, Entity]) -> None:
+        """One of these HEADs was asked for, and read with everything that it leads to."""
+        if head not in {one.id for one in asked}:
+            raise Violation("I6", f"{head} was told to be what {asked[0].id} was")
+        was = self._trees.heads[head]
+        if found != {key: self._trees.entity(was, entry.obj) for key, entry in was.entries.items()}:
+            raise Violation("I10", f"{head} is not what it was")
+
+    @audits
+    def gone(self, asked: SeenHead, asked_at: int) -> None:
+        """A HEAD of the past was told to be gone."""
+        if asked.until is None or asked.until > asked_at - self._state.grace.history + SLACK:
+            raise Violation("I10", f"{asked.id} was told to be gone, and was the HEAD until {asked.until}")

@@ -1,0 +1,260 @@
+"""The ports as one simulated process sees them: every call is a step, and every call may fail by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from tests.simulation.engine.faults import FREEZE, RESENT, Faults
+from tests.simulation.engine.scheduler import Crashed
+from tests.simulation.engine.state import State
+from tests.support.fakes.storage import FakeStorage
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.writes import Change, Row, Write
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
+
+T = TypeVar("T")
+_ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE})
+READ: Final = _ANY | {"crash after"}
+WRITE: Final = READ | {"lost", "late", "duplicate"}
+DELETE: Final = READ | {"lost", "duplicate"}
+SWAP: Final = WRITE | {RESENT}
+
+
+class Process:
+    """One process: its clock's deviation and its way to the stores. Lives until it crashes.
+
+    Attributes:
+        free: calls are no steps: preparations, before the run.
+        ends: when a function's life is over (ms): whatever it was about to do then, it does not.
+        freezes_at: how a call begins at which the sandbox is frozen once; empty for wherever it happens.
+    """
+
+    def __init__(self, state: State, name: str, *, client: bool = False, prone: bool = True) -> None:
+        self.state, self.name, self.client, self.prone = state, name, client, prone
+        self.free = self.dead = False
+        self.skew = 0 if client or not prone else state.skew_of()
+        self.ends: int | None = None
+        self.freezes_at: tuple[str, ...] = ()
+
+    def now_ms(self) -> int:
+        return self.state.scheduler.now + self.skew
+
+    def pause(self, seconds: float) -> None:
+        """What a service waits between attempts; perhaps for much longer."""
+        if not self.free:
+            self.state.scheduler.sleep(int(seconds * 1000))
+            rate = self.state.frozen_pauses
+            if rate and self.state.faults.draw(frozenset({FREEZE}), rate):
+                self._freeze()
+
+    def call(  # noqa: PLR0917 - what a call is made of
+        self,
+        what: str,
+        effect: Callable[[], T],
+        fitting: frozenset[str],
+        fail: Callable[[str], Exception],
+        lost: Callable[[str], Exception],
+        again: Callable[[T], T] | None = None,
+    ) -> T:
+        """One call of a store, perhaps with a fault; ``again`` makes an answer that of a call whose first answer was lost."""
+        state, scheduler = self.state, self.state.scheduler
+        if self.free:
+            return effect()
+        if self.dead:  # what a dead process would still do while its stack unwinds has no effect
+            raise Crashed
+        scheduler.pause()
+        state.deliver()
+        self._live()
+        if what.startswith(self.freezes_at):
+            self.freezes_at = ()
+            self._freeze()
+        faults: Faults = state.faults
+        fault = faults.draw(fitting) if self.prone else ""
+        if fault:
+            scheduler.note(f"fault {faults.count} '{fault}' at {what}")
+        match fault:
+            case "":
+                return effect()
+            case "before" | "throttle":
+                raise (Throttled() if fault == "throttle" else fail(what))
+            case "lost":
+                effect()
+                raise lost(what)
+            case "late":
+                state.later(faults.soon(), what, effect)
+                raise lost(what)
+            case "duplicate":
+                effect()
+                scheduler.pause()
+                return effect()
+            case "resent":
+                state.later(faults.soon(), what, effect)
+                scheduler.pause()
+                return again(effect()) if again is not None else effect()
+            case "jump":
+                self.skew = faults.skew(client=self.client)
+                return effect()
+            case "stall":
+                scheduler.sleep(faults.long(client=self.client))
+                state.deliver()
+                self._live()
+                return effect()
+            case "freeze":
+                if faults.rng.random() < 0.5:
+                    self._freeze()
+                    return effect()
+                answer = effect()
+                self._freeze()
+                return answer
+            case "crash after":
+                effect()
+        self.dead = not self.client
+        raise Crashed
+
+    def _freeze(self) -> None:
+        """Nothing happens here for hours, and nobody here knows."""
+        state = self.state
+        if self.dead:
+            raise Crashed
+        long = state.faults.frozen()
+        state.scheduler.note(f"{self.name} is frozen for {long // 60_000} min")
+        state.scheduler.sleep(long)
+        state.deliver()
+        if self.ends is not None:
+            self.ends += long
+
+    def _live(self) -> None:
+        if self.ends is not None and self.state.scheduler.now > self.ends:
+            self.dead = True
+            raise Crashed
+
+
+def _unknown(what: str) -> Exception:
+    return OutcomeUnknown(f"no answer to {what}")
+
+
+def _throttled(what: str) -> Exception:
+    return Throttled(f"{what} failed")
+
+
+def _uncertain(answer: Any) -> Any:
+    """As the adapter gives it when an answer before this one was lost."""
+    return msgspec.structs.replace(answer, uncertain=True) if isinstance(answer, Rejected | SomeRejected) else answer
+
+
+def _storage(what: str) -> Exception:
+    return StorageFault(f"{what} failed")
+
+
+class SimRefs:
+    """``turnstile.store.ports.Refs`` of one process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process, self._state = process, process.state
+
+    def read(self, key: str) -> Row | None:
+        return self._call(f"read {key}", lambda: self._state.refs.read(key), READ)
+
+    def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
+        return self._call(f"read {', '.join(keys)}", lambda: self._state.refs.read_many(keys), READ)
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        fitting = (
+            SWAP if isinstance(write, Change) else WRITE
+        )  # a row that is inserted late is one too many, and no harm
+        return self._call(f"write {write.key}", lambda: self._state.write(write), fitting)
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        what = "transact " + ", ".join(write.key for write in writes)
+        return self._call(what, lambda: self._state.transact(writes, token), SWAP)
+
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        found = self._call(f"scan {kind}", lambda: list(self._state.refs.scan(kind, after=after)), READ)
+        yield from found
+
+    def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:
+        return self._process.call(what, effect, fitting, _throttled, _unknown, _uncertain)
+
+
+class SimObjs:
+    """``turnstile.store.ports.Objs`` of one process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process, self._state = process, process.state
+
+    def put(self, obj: Obj) -> None:
+        self._call(f"put {obj.id[:60]}", lambda: self._state.objs.put(obj), WRITE)
+
+    def put_many(self, objs: Iterable[Obj]) -> None:
+        found = list(objs)
+        self._call(f"put {len(found)} objs", lambda: self._state.objs.put_many(found), WRITE)
+
+    def get(self, space: str, id: str) -> Obj | None:
+        return self._call(f"get {id[:60]}", lambda: self._state.live(space, id), READ)
+
+    def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
+        def effect() -> dict[str, Obj]:
+            found = {id: self._state.live(space, id) for id in ids}
+            return {id: obj for id, obj in found.items() if obj is not None}
+
+        return self._call(f"get {len(ids)} objs", effect, READ)
+
+    def newest(self, space: str, prefix: str) -> Obj | None:
+        return self._call(f"newest {prefix}", lambda: self._state.objs.newest(space, prefix), READ)
+
+    def list(self, space: str, prefix: str) -> Iterator[Obj]:
+        yield from self._call(f"list {prefix}", lambda: list(self._state.objs.list(space, prefix)), READ)
+
+    def delete(self, space: str, id: str) -> None:
+        self._call(f"delete {id[:60]}", lambda: self._state.delete_obj(space, id), DELETE)
+
+    def __getattr__(self, name: str) -> Any:
+        """What the port has gained since: passed on as a read or write of its own."""
+        plain = getattr(self._state.objs, name)
+        return lambda *a, **k: self._call(f"{name} {a[:2]}", lambda: plain(*a, **k), READ)
+
+    def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:
+        return self._process.call(what, effect, fitting, _throttled, _unknown)
+
+
+class SimStorages:
+    """``turnstile.store.ports.Storages`` of one process."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def open(self, location: str) -> SimStorage:
+        return SimStorage(self._process, location.rstrip("/"))
+
+
+class SimStorage:
+    """``turnstile.store.ports.LogStorage`` of one process."""
+
+    def __init__(self, process: Process, location: str) -> None:
+        self._process, self._state, self._location = process, process.state, location
+        self._plain: FakeStorage = process.state.storages.open(location)
+
+    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+        return self._call(f"read {path}", lambda: self._plain.read(path, limit), READ)
+
+    def stat(self, path: str) -> Stat | None:
+        return self._call(f"stat {path}", lambda: self._plain.stat(path), READ)
+
+    def put_if_absent(self, path: str, content: bytes) -> bool:
+        effect = lambda: self._state.put_file(self._location, path, content)  # noqa: E731
+        return self._call(f"put {path}", effect, WRITE)
+
+    def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
+        yield from self._call(f"list {prefix}", lambda: list(self._plain.list(prefix, after)), READ)
+
+    def list_all(self) -> Iterator[Stat]:
+        yield from self._call("list all", lambda: list(self._plain.list_all()), READ)
+
+    def delete(self, path: str) -> None:
+        self._call(f"delete {path}", lambda: self._state.delete_file(self._location, path), DELETE)
+
+    def _call(self, what: str, effect: Callable[[], Any], fitting: frozenset[str]) -> Any:
+        return self._process.call(what, effect, fitting, _storage, _storage)

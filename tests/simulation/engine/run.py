@@ -1,0 +1,122 @@
+"""One run: a world, actors and faults, all drawn from one seed; then the faults stop and the invariants must hold."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tests.histories.check import Operation
+from tests.simulation.auditors.record import Violation
+from tests.simulation.engine.faults import Faults
+from tests.simulation.engine.plans import Plan, plan, shrunk
+from tests.simulation.engine.processes import one_thread_each
+from tests.simulation.engine.scheduler import Scheduler
+from tests.simulation.engine.state import State
+from tests.simulation.scenarios.scenario import Scenario
+from tests.simulation.scenarios.tables import Tables
+
+START = 1_770_000_000_000
+TABLES = Tables()
+
+
+class Failed(AssertionError):
+    """An invariant broke; carries the plan and the trace."""
+
+    def __init__(self, plan: Plan, trace: list[str], cause: BaseException) -> None:
+        super().__init__(f"{cause}\n{plan}\n" + "\n".join(trace[-60:]))
+        self.plan, self.trace, self.cause = plan, trace, cause
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Figures of a run."""
+
+    steps: int
+    ratified: int
+    faults: int
+    published: int
+    seen: Counter[str]
+    trace: list[str]
+    operations: list[Operation]
+
+
+def run(plan: Plan, scenario: Scenario = TABLES, *, tracing: bool = False) -> Ran:
+    """Carry out a plan.
+
+    Raises:
+        Failed: an invariant does not hold.
+    """
+    with one_thread_each():
+        return _run(plan, scenario, tracing=tracing)
+
+
+def _run(plan: Plan, scenario: Scenario, *, tracing: bool) -> Ran:
+    scheduler = Scheduler(random.Random(f"{plan.seed}/order"), START, plan.steps, tracing=tracing)
+    faults = Faults(random.Random(f"{plan.seed}/faults"), plan.rate, plan.faults, plan.skip)
+    state = State(scheduler, faults, scenario.grace)
+    try:
+        with scenario.limits(plan):
+            for actor in scenario.actors(state, plan):
+                scheduler.add(actor.name, actor.body, leads=actor.leads)
+            scheduler.run()
+            _settle(scenario, state, plan)
+    except Exception as cause:
+        raise Failed(plan, scheduler.trace, cause) from cause
+    histories = state.auditor.tables.values()
+    return Ran(
+        scheduler.steps,
+        sum(len(history.facts) for history in histories),
+        len(faults.drawn),
+        sum(len(history.published_at) for history in histories),
+        state.auditor.seen + Counter(f"fault {kind}" for _, kind in faults.drawn),
+        scheduler.trace,
+        state.operations,
+    )
+
+
+def _settle(scenario: Scenario, state: State, plan: Plan) -> None:
+    """Faults stop, and what is on its way arrives. Then everything comes to rest."""
+    state.deliver(everything=True)
+    after = Scheduler(random.Random(plan.seed), state.scheduler.now, 10**9, tracing=state.scheduler.tracing)
+    after.trace = state.scheduler.trace
+    state.scheduler, state.faults.on = after, False
+    after.add("at rest", lambda: scenario.settle(state, plan))
+    after.run()
+
+
+@contextmanager
+def on_one_cpu() -> Iterator[None]:
+    """Handing the baton on is ten times faster while all threads share one CPU."""
+    before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    if before:
+        os.sched_setaffinity(0, {sorted(before)[os.getpid() % len(before)]})
+    try:
+        yield
+    finally:
+        if before:
+            os.sched_setaffinity(0, before)
+
+
+def explain(seed: int, scenario: Scenario = TABLES) -> str:
+    """Run a failing seed again, smaller, and tell what happened."""
+
+    def fails(candidate: Plan) -> bool:
+        try:
+            run(candidate, scenario)
+        except Failed:
+            return True
+        return False
+
+    small = shrunk(scenario.plan(seed), fails)
+    try:
+        run(small, scenario, tracing=True)
+    except Failed as failed:
+        return str(failed)
+    return f"seed {seed} does not fail"
+
+
+__all__ = ["Failed", "Plan", "Ran", "Violation", "explain", "on_one_cpu", "plan", "run", "shrunk"]

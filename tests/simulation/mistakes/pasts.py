@@ -1,0 +1,259 @@
+"""Mistakes planted in what keeps a catalog's past, and changes that are none: what the simulation must find, and must not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any, Final, Self
+from unittest.mock import patch
+
+import msgspec
+
+from tests.simulation.engine.faults import HOUR
+from tests.simulation.mistakes.tables import SWAP, swapped, without
+from turnstile.catalog.commit import Attempts
+from turnstile.catalog.history.log import History, Kept
+from turnstile.catalog.history.moments import Moments
+from turnstile.catalog.retry import Turn
+from turnstile.gc.collector import CollectTask
+from turnstile.gc.dropped import GoneCatalogs
+from turnstile.gc.trees import KeptTrees
+from turnstile.iceberg.commits import Commits
+from turnstile.iceberg.context import Context
+from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.writes import Insert
+
+Plant = Callable[[], Any]
+GC: Final = "turnstile.gc.trees."
+RESET: Final = "turnstile.catalog.history.reset."
+
+
+def all_of(*plants: Plant) -> Plant:
+    """Several at once: where one guard alone still holds."""
+
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for plant in plants:
+                stack.enter_context(plant())
+            yield
+
+    return planted
+
+
+def never(owner: type, name: str, answer: Any = ()) -> Plant:
+    """A method that finds nothing."""
+    return lambda: patch.object(owner, name, lambda *_: iter(answer) if isinstance(answer, tuple) else answer)
+
+
+def _edge(later: int) -> Plant:
+    """The edge is so much nearer (ms)."""
+    return lambda: swapped("turnstile.gc.trees.AsOf", lambda as_of: lambda time: as_of(time=time + later))
+
+
+class _OnlyAtTheEdge(int):
+    """A margin that is taken off once where it should be twice: for the edge, and not for what is on its way there."""
+
+    def __rmul__(self, times: int) -> int:
+        return int(self) * (times - 1)
+
+
+def _old_at_once() -> Any:
+    def always(due: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *a, since, now, grace, **more: due(*a, since=now - grace, now=now, grace=grace, **more)
+
+    return swapped(GC + "due", always)
+
+
+def _tidies_what_may_land() -> Any:
+    """The objs of a swap whose answer was lost are deleted."""
+
+    def wrong(swap: Callable[..., Any]) -> Callable[..., Any]:
+        def tidies(self: Attempts, *args: Any, **more: Any) -> Any:
+            try:
+                return swap(self, *args, **more)
+            except OutcomeUnknown:
+                self._dead |= self._stored
+                raise
+
+        return tidies
+
+    return patch.object(Attempts, "swap", wrong(Attempts.swap))
+
+
+class _Sticky(set[str]):
+    """Nobody gets out again."""
+
+    def __isub__(self, other: object) -> Self:  # type: ignore[override,misc]
+        return self
+
+
+def _tidies_what_is_used_again() -> Any:
+    """An entity of a lost attempt is deleted although a later attempt named it."""
+
+    def wrong(init: Callable[..., Any]) -> Callable[..., Any]:
+        def made(self: Attempts, *args: Any) -> None:
+            init(self, *args)
+            self._dead = _Sticky()
+
+        return made
+
+    return patch.object(Attempts, "__init__", wrong(Attempts.__init__))
+
+
+def _edits(path: str, **forgotten: Any) -> Plant:
+    """The module's edits lack something."""
+    return lambda: swapped(path + "Edit", lambda edit: lambda *a, **more: edit(*a, **{**more, **forgotten}))
+
+
+def _not_lasting() -> Any:
+    """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
+    return patch.object(History, "kept", lambda self, now, as_of, _: Kept(self._tree_at(now, as_of)))
+
+
+def _not_pinned() -> Any:
+    """A listing goes on in the tree as it is by then."""
+
+    def wrong(page: Callable[..., Any]) -> Callable[..., Any]:
+        def present(self: Moments, catalog: str, *args: Any) -> Any:
+            start = page(self, catalog, *args)
+            return replace(start, moment=replace(start.moment, tree=self._reader.current(catalog)))
+
+        return present
+
+    return patch.object(Moments, "page", wrong(Moments.page))
+
+
+def _sweeps_when_unknown() -> Any:
+    """Iceberg metadata is deleted when the outcome of its swap is not known."""
+
+    @contextmanager
+    def sweeping(self: Context, written: Any) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self.forget(written)
+            raise
+
+    return patch.object(Context, "sweeping", sweeping)
+
+
+def _one_after_the_other() -> Any:
+    """A transaction over several Iceberg tables commits them one by one."""
+
+    def wrong(commit: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, catalog, changes: [one for change in changes for one in commit(self, catalog, [change])]
+
+    return patch.object(Commits, "commit", wrong(Commits.commit))
+
+
+def _merged_once() -> Any:
+    """A merge is computed from the first tree that was looked at, whatever the swap then replaces."""
+
+    def wrong(merged: Callable[..., Any]) -> Callable[..., Any]:
+        memo: dict[int, Any] = {}
+        held: list[Any] = []  # so that no id is used again
+
+        def once(properties: Any, merges: Any) -> Any:
+            held.append(merges)
+            return memo.setdefault(id(merges), merged(properties, merges))
+
+        return once
+
+    return swapped("turnstile.catalog.namespaces.merged", wrong)
+
+
+def _purges_what_clones_need() -> Any:
+    """A purge looks for no clones."""
+
+    def blind(parse: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda row: msgspec.structs.replace(parse(row), clones=frozenset())
+
+    return all_of(
+        without("turnstile.gc.dropped.begin_purge", "uncloned"),
+        lambda: swapped("turnstile.gc.dropped.Location.from_row", blind),
+    )()
+
+
+def _holds_nothing() -> Any:
+    """A clone does not say what it needs."""
+
+    def wrong(edit: Callable[..., Any]) -> Callable[..., Any]:
+        def without_holds(*args: Any, writes: tuple[Any, ...] = (), **more: Any) -> Any:
+            return edit(
+                *args,
+                writes=tuple(one for one in writes if "/location/" not in one.key or isinstance(one, Insert)),
+                **more,
+            )
+
+        return without_holds
+
+    return swapped("turnstile.catalog.clone.cloner.Edit", wrong)
+
+
+def _gone_by_age() -> Any:
+    """The objs of a dropped catalog go because they are old."""
+
+    def wrong(look: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda self, row, now: look(self, {**row, "created": 0}, now)
+
+    return all_of(
+        lambda: patch.object(GoneCatalogs, "look", wrong(GoneCatalogs.look)),
+        never(GoneCatalogs, "_same", answer=True),
+    )()
+
+
+PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
+    "gc: the edge is now": (all_of(_edge(4 * HOUR), _old_at_once), "I10"),
+    "gc: no margin at the edge": (_edge(HOUR), "I10"),
+    "gc: no margin for what is on its way": (lambda: swapped(GC + "SETTLED_MS", _OnlyAtTheEdge), "I10"),
+    "gc: restoring commits are not marked": (never(KeptTrees, "_restoring"), "I10"),
+    "gc: snapshots are not marked": (never(KeptTrees, "_named"), "I10"),
+    "gc: recent HEADs are not marked": (never(KeptTrees, "_recent"), "I10"),
+    "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
+    "gc: a catalog created again is not seen": (never(GoneCatalogs, "_again", answer=False), "I10"),
+    "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),
+    "reset: leaves the HEADs of tables": (_edits(RESET, writes=()), "I9"),
+    "reset: restores what is purged": (without(RESET + "restore_head", "unpurged"), "I10"),
+    "history: gone back to whatever is there": (_not_lasting, "I9"),
+    "swap: without 'same head'": (without(SWAP, "same head"), "I9"),
+    "swap: landed and not noticed": (never(Attempts, "_landed", answer=False), "I10"),
+    "tidy: what may yet land": (_tidies_what_may_land, "I9"),
+    "tidy: what a later attempt named": (_tidies_what_is_used_again, "I9"),
+    "clone: holds nothing": (_holds_nothing, "I10"),
+    "clone: dropped and still held": (
+        lambda: swapped("turnstile.catalog.drop.let_go_of", lambda _: lambda *_: []),
+        "I10",
+    ),
+    "clone: purged under it": (_purges_what_clones_need, "I10"),
+    "clone: comes back with a reset and holds nothing": (
+        lambda: swapped(RESET + "held_again", lambda _: lambda *_, room: []),
+        "I10",
+    ),
+    "listing: not pinned": (_not_pinned, "I10"),
+    "merge: computed once": (_merged_once, "I8"),
+    "iceberg: swept when unknown": (_sweeps_when_unknown, "I10"),
+    "iceberg: one table after the other": (_one_after_the_other, "I8"),
+}
+"""What is planted, and the invariant that it breaks first most often."""
+
+
+def _no_task(self: CollectTask, term_ms: int, *args: Any, **more: Any) -> Any:
+    return self._collector.collect(*args, **more)
+
+
+def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
+    def stays(*args: Any, turn: str = "", **more: Any) -> Any:
+        return swap(*args, **more)
+
+    return stays
+
+
+HARMLESS: dict[str, Plant] = {
+    "turns: nobody holds back": lambda: patch.object(Turn, "others", lambda *_: False),
+    "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.take_turn", "free turn"),
+    "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
+    "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
+}
+"""What nothing but speed and fairness depends on."""

@@ -1,0 +1,62 @@
+"""The scenario of owners: leases of nodes and the ids made with them, a coordinated task, updateable objects, references."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final
+from unittest.mock import patch
+
+from tests.simulation.actors.owners import Adder, IdMaker, Owner, RefUser, TaskRunner
+from tests.simulation.auditors.owners import OwnerAuditor
+from tests.simulation.auditors.tasks import TaskAuditor
+from tests.simulation.engine.faults import KINDS as FAULTS
+from tests.simulation.engine.plans import Plan
+from tests.simulation.engine.state import State
+from tests.simulation.scenarios.scenario import Actor
+from turnstile.coordination import ids
+from turnstile.coordination.core import named_ref
+from turnstile.gc.core import Grace
+
+KINDS: Final[dict[str, type[Owner]]] = {"ids": IdMaker, "task": TaskRunner, "adder": Adder, "ref": RefUser}
+
+
+class Owners:
+    """Leases, ids, tasks, updateable objects and references (I2, I3, I6, I10)."""
+
+    name = "owners"
+    grace = Grace()
+
+    def plan(self, seed: int) -> Plan:
+        """Several of one or two kinds, so that they meet."""
+        rng = random.Random(f"owners/{seed}")
+        kinds = rng.sample(list(KINDS), rng.randint(1, 2))
+        return Plan(
+            seed=seed,
+            actors=tuple(f"{rng.choice(kinds)}-{number}" for number in range(rng.randint(3, 6))),
+            faults=tuple(kind for kind in FAULTS if rng.random() < 0.7),
+            rate=rng.choice((0.0, 0.03, 0.08, 0.2)),
+            steps=rng.choice((200, 400)),
+            row_tracking=False,
+            keep=rng.choice((2, 3, 20)),
+        )
+
+    def limits(self, plan: Plan) -> AbstractContextManager[Any]:
+        """Fewer nodes than makers of ids, and how many values a reference remembers."""
+        stack = ExitStack()
+        stack.enter_context(patch.object(ids, "NODES", 2))
+        stack.enter_context(patch.object(named_ref, "RECENT", plan.keep))
+        return stack
+
+    def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
+        """Nothing is there in the beginning."""
+        self.auditor = OwnerAuditor(state)
+        TaskAuditor(state)
+        for number, name in enumerate(plan.actors):
+            rng = random.Random(f"{plan.seed}/{name}/{number}")
+            yield Actor(name, KINDS[name.split("-", maxsplit=1)[0]](state, name, rng, self.auditor), leads=True)
+
+    def settle(self, state: State, plan: Plan) -> None:
+        """Sums are right."""
+        self.auditor.at_rest()

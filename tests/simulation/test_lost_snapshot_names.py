@@ -1,0 +1,45 @@
+"""What the model of a catalog and gc has found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.catalog import fakes, fresh
+from tests.support.fakes.racing import before_next_write
+from tests.support.gc import days
+from tests.unit.gc.test_history import collect, put, whole
+from turnstile.catalog.history.log import AsOf
+from turnstile.store.core.errors import NotFound
+
+
+@pytest.mark.parametrize("what", ["reset", "name"])
+def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is_gone(what: str) -> None:
+    """CatalogGc.tla, "what lost its name comes back": between the look at the snapshot and the swap its name is dropped, and
+    gc takes what only the name kept. The swap is refused and tried again, with the tree that was found before. A second
+    name for the same HEAD would lead nowhere in the same way."""
+    services = fresh()
+    world = fakes(services)
+    put(services, "old")
+    services.named.create("main", "s")
+    services.namespace_dropper.drop("main", ("old",))
+    for number in range(25):  # more than the row remembers
+        put(services, f"n{number}")
+    days(world, 30)
+    put(services, "later")
+    for number in range(25):
+        put(services, f"m{number}")
+    other = fresh(world)
+
+    def meanwhile() -> None:
+        other.named.drop("main", "s")
+        collect(world)
+
+    before_next_write(world, meanwhile)
+    to = AsOf(snapshot="s")
+    with pytest.raises(NotFound):
+        if what == "reset":
+            services.resetter.reset("main", to)
+        else:
+            services.named.create("main", "t", of=to)
+    assert services.listings.snapshots("main").items == ()
+    assert "old" not in whole(world, world.refs.rows["test/catalog/main"]["head"])

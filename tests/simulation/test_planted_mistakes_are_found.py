@@ -1,0 +1,44 @@
+"""Every mistake that is planted in what keeps a catalog's past, or in what has an owner, is found; what is none is not."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.engine.searching import first_failure
+from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
+from tests.simulation.mistakes.known_seeds import KNOWN
+from tests.simulation.mistakes.owners import OWNER_MISTAKES
+from tests.simulation.mistakes.pasts import HARMLESS, PAST_MISTAKES
+from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.owners import Owners
+from tests.simulation.scenarios.pasts import Pasts
+
+SEARCHED = 4_000
+"""Seeds in which every mistake is found."""
+QUIET = int(os.environ.get("TURNSTILE_SEEDS", "100"))
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+
+@pytest.mark.parametrize("name", PAST_MISTAKES)
+def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str) -> None:
+    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts(), known=KNOWN.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", FROZEN_MISTAKES)
+def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes_is_found(name: str) -> None:
+    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), known=KNOWN.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", OWNER_MISTAKES)
+def test_i2_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) -> None:
+    assert first_failure(OWNER_MISTAKES[name][0], SEARCHED, Owners(), known=KNOWN.get(name, 0)) is not None
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_i9_i10_nothing_but_speed_and_fairness_depends_on_turns_and_on_one_collector_at_a_time(name: str) -> None:
+    """ADR 15: a turn is a request and no lock; ADR 16: what two collectors do twice is harmless."""
+    failed = first_failure(HARMLESS[name], QUIET, Pasts())
+    assert failed is None, str(failed)

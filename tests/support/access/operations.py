@@ -1,0 +1,234 @@
+"""One request of every operation, as the authorization matrix sends it: what it takes to succeed, rights apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.support.access.realm import EXTERNAL, B, Realm
+
+V1 = f"{B}/delta/v1"
+NS = "/v1/catalogs/main/namespaces"
+SALES = f"{NS}/sales"
+T1 = f"{SALES}/tables/t1"
+CLONES = "/v1/catalogs/main/clones"
+SCHEMA = f"{V1}/catalogs/main/schemas/sales"
+D1 = f"{SCHEMA}/tables/t1"
+OF = {"catalog_name": "main", "schema_name": "sales"}
+FREE = "s3://other/free"
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A request."""
+
+    method: str
+    path: str
+    body: Any = None
+    query: dict[str, Any] = {}
+
+
+def _by_id(realm: Realm, operation: str) -> str:
+    return f"/v1/tables/{realm.table}/{operation}"
+
+
+def _ref(realm: Realm, method: str, what: str = "") -> Ask:
+    """A request about a reference that is there."""
+    token = realm.must("GET", "/v1/refs/app").json["token"]
+    body = {"token": token, "value": "b"} if method == "POST" else None
+    return Ask(method, f"/v1/refs/app{what}", body, {"token": token} if method == "DELETE" else {})
+
+
+def _now(realm: Realm) -> dict[str, Any]:
+    """The present moment as one of the past."""
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return {"as_of": f"seq:{newest['seq']}"}
+
+
+def _show_snapshot(realm: Realm) -> Ask:
+    realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
+    return Ask("GET", "/v1/catalogs/main/snapshots/s")
+
+
+def _drop_snapshot(realm: Realm) -> Ask:
+    realm.must("POST", "/v1/catalogs/main/snapshots", {"name": "s"})
+    return Ask("DELETE", "/v1/catalogs/main/snapshots/s")
+
+
+def _reset(realm: Realm) -> Ask:
+    """To where it is."""
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return Ask("POST", "/v1/catalogs/main/reset", {"to": {"seq": newest["seq"]}})
+
+
+def _clone_the_past(realm: Realm) -> Ask:
+    newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
+    return Ask("POST", CLONES, {"from": "hr", "to": "hr9", "of": {"seq": newest["seq"]}})
+
+
+def _keys(realm: Realm, operation: str) -> Ask:
+    return Ask("POST", f"{B}/temporary-table-credentials", {"table_id": realm.table, "operation": operation})
+
+
+def _path_keys(operation: str, url: str = FREE) -> Ask:
+    return Ask("POST", f"{B}/temporary-path-credentials", {"url": url, "operation": operation})
+
+
+def _path_keys_delta(operation: str) -> Ask:
+    return Ask("GET", f"{V1}/temporary-path-credentials", query={"location": FREE, "operation": operation})
+
+
+def _grant(kind: str, name: str, own: bool = False) -> Ask:
+    privilege = "CREATE CATALOG" if kind == "metastore" else "SELECT"
+    path = f"/v1/permissions/{kind}/{name}" if own else f"{B}/permissions/{kind}/{name}"
+    return Ask("PATCH", path, {"changes": [{"principal": "zoe", "add": [privilege], "remove": []}]})
+
+
+def _legacy(realm: Realm, user: str) -> Ask:
+    asked = {"name": "t2", **OF, "table_type": "MANAGED", "storage_location": realm.location(realm.staged[user])}
+    return Ask("POST", f"{B}/tables", asked)
+
+
+def _preview(realm: Realm) -> Ask:
+    asked = {"table_id": realm.table, "table_uri": realm.head().location, "commit_info": realm.staged_commit(2)}
+    return Ask("POST", f"{B}/delta/preview/commits", asked)
+
+
+def _update(realm: Realm) -> Ask:
+    commit = {key.replace("_", "-"): value for key, value in realm.staged_commit(2).items()}
+    required = [{"type": "assert-table-uuid", "uuid": realm.table}]
+    return Ask("POST", D1, {"requirements": required, "updates": [{"action": "add-commit", "commit": commit}]})
+
+
+def _external(kebab: bool) -> Ask:
+    if not kebab:
+        asked = {"name": "e2", **OF, "table_type": "EXTERNAL", "storage_location": "s3://other/e2", "columns": []}
+        return Ask("POST", f"{B}/tables", asked)
+    struct = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    protocol = {"min-reader-version": 1, "min-writer-version": 2}
+    body = {"name": "e2", "location": "s3://other/e2", "table-type": "EXTERNAL", "columns": struct,
+            "protocol": protocol, "properties": {}, "last-commit-timestamp-ms": 1}  # fmt: skip
+    return Ask("POST", f"{SCHEMA}/tables", body)
+
+
+def _register(realm: Realm, user: str) -> Ask:
+    return Ask("POST", f"{SALES}/tables", {"name": "t2", "table_id": realm.staged[user]})
+
+
+OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
+    # -- /v1, by uuid
+    "commit": lambda realm: Ask("POST", _by_id(realm, "commits"), realm.append(2, "mine")),
+    "list commits": lambda realm: Ask("GET", _by_id(realm, "commits")),
+    "head": lambda realm: Ask("GET", _by_id(realm, "head")),
+    "outcome": lambda realm: Ask("GET", _by_id(realm, "outcome"), query={"txn_id": "secret"}),
+    "publish": lambda realm: Ask("POST", _by_id(realm, "publish")),
+    # -- /v1, by name
+    "load": lambda _: Ask("GET", T1),
+    "service": lambda _: Ask("GET", "/v1"),
+    "list catalogs": lambda _: Ask("GET", "/v1/catalogs"),
+    "create catalog": lambda _: Ask("POST", "/v1/catalogs", {"name": "second"}),
+    "list namespaces": lambda _: Ask("GET", NS),
+    "list nested namespaces": lambda _: Ask("GET", NS, query={"parent": "sales"}),
+    "create namespace": lambda _: Ask("POST", NS, {"name": "it"}),
+    "create nested namespace": lambda _: Ask("POST", NS, {"name": "sales.eu"}),
+    "get namespace": lambda _: Ask("GET", SALES),
+    "update namespace": lambda _: Ask("PATCH", SALES, {"comment": "c"}),
+    "rename namespace": lambda _: Ask("POST", f"{SALES}/rename", {"name": "s9"}),
+    "rename namespace's case": lambda _: Ask("POST", f"{SALES}/rename", {"name": "SALES"}),
+    "move namespace": lambda _: Ask("POST", f"{SALES}/rename", {"name": "sales", "namespace": "hr"}),
+    "drop namespace": lambda _: Ask("DELETE", SALES, query={"cascade": "true"}),
+    "list tables": lambda _: Ask("GET", f"{SALES}/tables"),
+    "stage": lambda _: Ask("POST", f"{SALES}/staging-tables", {"name": "t3"}),
+    "register own": lambda realm: _register(realm, "ann"),
+    "register bob's": lambda realm: _register(realm, "bob"),
+    "rename": lambda _: Ask("POST", f"{T1}/rename", {"name": "t9"}),
+    "rename elsewhere": lambda _: Ask("POST", f"{T1}/rename", {"name": "t9", "namespace": "hr"}),
+    "drop": lambda _: Ask("DELETE", T1),
+    "import": lambda _: Ask("POST", f"{SALES}/imports", {"name": "i", "location": FREE}),
+    "export": lambda _: Ask("POST", f"{T1}/export", {}),
+    "list namespaces, as of": lambda _: Ask("GET", NS, query={"as_of": "seq:1"}),
+    "get namespace, as of": lambda realm: Ask("GET", SALES, query=_now(realm)),
+    "list tables, as of": lambda realm: Ask("GET", f"{SALES}/tables", query=_now(realm)),
+    "entry": lambda _: Ask("GET", f"{T1}/entry"),
+    "entry, as of": lambda realm: Ask("GET", f"{T1}/entry", query=_now(realm)),
+    "find, as of": lambda realm: Ask("GET", "/v1/find", query={"query": "/main/*", **_now(realm)}),
+    "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
+    # -- /v1, operators
+    "list heads": lambda _: Ask("GET", "/v1/tables"),
+    "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
+    "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
+    "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),
+    "list snapshots": lambda _: Ask("GET", "/v1/catalogs/main/snapshots"),
+    "show snapshot": _show_snapshot,
+    "create snapshot": lambda _: Ask("POST", "/v1/catalogs/main/snapshots", {"name": "s"}),
+    "drop snapshot": _drop_snapshot,
+    "reset catalog": _reset,
+    "clone table": lambda _: Ask("POST", CLONES, {"from": "sales.t1", "to": "sales.t9"}),
+    "clone namespace": lambda _: Ask("POST", CLONES, {"from": "hr", "to": "hr9"}),
+    "clone the past": _clone_the_past,
+    "create ref": lambda _: Ask("POST", "/v1/refs", {"name": "other", "value": "a"}),
+    "read ref": lambda realm: _ref(realm, "GET"),
+    "ref history": lambda realm: _ref(realm, "GET", "/history"),
+    "swap ref": lambda realm: _ref(realm, "POST"),
+    "delete ref": lambda realm: _ref(realm, "DELETE"),
+    "grant on ref": lambda _: _grant("ref", "app", own=True),
+    "show rights on ref": lambda _: Ask("GET", "/v1/permissions/ref/app"),
+    "collect garbage": lambda _: Ask("POST", "/v1/gc", {}),
+    # -- rights
+    "show rights": lambda _: Ask("GET", "/v1/permissions/table/main.sales.t1"),
+    "show permissions": lambda _: Ask("GET", f"{B}/permissions/table/main.sales.t1"),
+    "grant on metastore": lambda _: _grant("metastore", "x"),
+    "grant on catalog": lambda _: _grant("catalog", "main"),
+    "grant on schema": lambda _: _grant("schema", "main.sales"),
+    "grant on table": lambda _: _grant("table", "main.sales.t1"),
+    "grant on table, /v1": lambda _: _grant("table", "main.sales.t1", own=True),
+    "hand table over": lambda _: Ask("PATCH", "/v1/permissions/table/main.sales.t1", {"owner": "zoe"}),
+    # -- Unity's Delta API
+    "config": lambda _: Ask("GET", f"{V1}/config", query={"catalog": "main", "protocol-versions": "1.0"}),
+    "delta load": lambda _: Ask("GET", D1),
+    "delta exists": lambda _: Ask("HEAD", D1),
+    "delta update": _update,
+    "delta metrics": lambda realm: Ask("POST", f"{D1}/metrics", {"table-id": realm.table, "report": {}}),
+    "delta stage": lambda _: Ask("POST", f"{SCHEMA}/staging-tables", {"name": "t3"}),
+    "delta create own": lambda realm: Ask("POST", f"{SCHEMA}/tables", realm.finalised(realm.staged["ann"])),
+    "delta create bob's": lambda realm: Ask("POST", f"{SCHEMA}/tables", realm.finalised(realm.staged["bob"])),
+    "delta create external": lambda _: _external(kebab=True),
+    "delta rename": lambda _: Ask("POST", f"{D1}/rename", {"new-name": "t9"}),
+    "delta drop": lambda _: Ask("DELETE", D1),
+    "delta read keys": lambda _: Ask("GET", f"{D1}/credentials", query={"operation": "READ"}),
+    "delta write keys": lambda _: Ask("GET", f"{D1}/credentials", query={"operation": "READ_WRITE"}),
+    "own staging keys": lambda realm: Ask("GET", f"{V1}/staging-tables/{realm.staged['ann']}/credentials"),
+    "bob's staging keys": lambda realm: Ask("GET", f"{V1}/staging-tables/{realm.staged['bob']}/credentials"),
+    "delta path keys": lambda _: _path_keys_delta("PATH_READ"),
+    # -- Unity's older API
+    "unity summary": lambda _: Ask("GET", f"{B}/metastore_summary"),
+    "unity list catalogs": lambda _: Ask("GET", f"{B}/catalogs"),
+    "unity create catalog": lambda _: Ask("POST", f"{B}/catalogs", {"name": "second"}),
+    "unity get catalog": lambda _: Ask("GET", f"{B}/catalogs/main"),
+    "unity update catalog": lambda _: Ask("PATCH", f"{B}/catalogs/main", {"comment": "c"}),
+    "unity drop catalog": lambda _: Ask("DELETE", f"{B}/catalogs/main", query={"force": "true"}),
+    "unity list schemas": lambda _: Ask("GET", f"{B}/schemas", query={"catalog_name": "main"}),
+    "unity create schema": lambda _: Ask("POST", f"{B}/schemas", {"name": "it", "catalog_name": "main"}),
+    "unity get schema": lambda _: Ask("GET", f"{B}/schemas/main.sales"),
+    "unity update schema": lambda _: Ask("PATCH", f"{B}/schemas/main.sales", {"comment": "c"}),
+    "unity rename schema": lambda _: Ask("PATCH", f"{B}/schemas/main.sales", {"new_name": "s9"}),
+    "unity drop schema": lambda _: Ask("DELETE", f"{B}/schemas/main.sales", query={"force": "true"}),
+    "unity list tables": lambda _: Ask("GET", f"{B}/tables", query=OF),
+    "unity get table": lambda _: Ask("GET", f"{B}/tables/main.sales.t1"),
+    "unity create own": lambda realm: _legacy(realm, "ann"),
+    "unity create bob's": lambda realm: _legacy(realm, "bob"),
+    "unity create external": lambda _: _external(kebab=False),
+    "unity drop": lambda _: Ask("DELETE", f"{B}/tables/main.sales.t1"),
+    "unity stage": lambda _: Ask("POST", f"{B}/staging-tables", {"name": "t3", **OF}),
+    "unity read keys": lambda realm: _keys(realm, "READ"),
+    "unity write keys": lambda realm: _keys(realm, "READ_WRITE"),
+    "path keys to read": lambda _: _path_keys("PATH_READ"),
+    "path keys to write": lambda _: _path_keys("PATH_READ_WRITE"),
+    "path keys to create": lambda _: _path_keys("PATH_CREATE_TABLE"),
+    "path keys of a table": lambda _: _path_keys("PATH_READ", f"{EXTERNAL}/part"),
+    "preview commits": lambda realm: Ask(
+        "GET", f"{B}/delta/preview/commits", query={"table_id": realm.table, "start_version": 0}
+    ),
+    "preview commit": _preview,
+}

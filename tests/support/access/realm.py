@@ -1,0 +1,180 @@
+"""A realm with users behind the real handlers: every request carries a bearer token, every right was granted over HTTP.
+
+realm = Realm()
+realm.grant("catalog", "main", "ann", "USE CATALOG")
+realm.ask("ann", "GET", "/v1/...").status
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import hashlib
+import json
+from types import ModuleType
+from typing import Any, Self
+
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import Answer, Http, load_function
+from tests.support.unity import COLUMNS, FIXED, api_protocol
+from tests.support.unity import metadata as unity_metadata
+from tests.support.unity import protocol as unity_protocol
+from turnstile.api.http.handler import COMMIT, Router
+from turnstile.catalog.services import build
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.ports import Vendor
+
+USERS: dict[str, dict[str, Any]] = {
+    "root": {"name": "root", "admin": True},
+    "ann": {"name": "ann"},
+    "member": {"name": "member", "roles": ["team"]},
+    "bob": {"name": "bob"},
+}
+"""Who there is, by token."""
+
+LAKE = "file:///lake"
+B = "/api/2.1/unity-catalog"
+EXTERNAL = "s3://other/e1"
+
+
+@functools.cache
+def functions() -> dict[str, ModuleType]:
+    """Both functions, as they are deployed with these users."""
+    tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
+    names = ("commit", "catalog")
+    return {name: load_function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
+
+
+def _api(kind: str) -> str:
+    """The API that knows this kind of securable."""
+    return "/v1" if kind == "ref" else B
+
+
+class Realm:
+    """Catalog ``main`` with schemas ``sales`` and ``hr``, the table ``sales.t1`` with one commit, the external table
+    ``sales.e1``, a staging table of ann's and one of bob's, and the reference ``app``. All of it is owned by nobody but
+    admins.
+
+    Args:
+        world: one that has all of that, or nothing at all.
+    """
+
+    def __init__(self, world: FakeWorld | None = None, vendor: Vendor | None = None) -> None:
+        self.world = world or fake_world()
+        self._vendor, self._paths = vendor, Router(COMMIT)
+        self.open()
+        if world is not None:
+            return
+        self.must("POST", "/v1/catalogs", {"name": "main"})
+        for name in ("sales", "hr"):
+            self.must("POST", "/v1/catalogs/main/namespaces", {"name": name})
+        self.table = self.create("t1")
+        self.must("POST", f"/v1/tables/{self.table}/commits", self.append(1, "secret"))
+        external = {"name": "e1", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
+                    "data_source_format": "DELTA", "columns": [], "storage_location": EXTERNAL}  # fmt: skip
+        self.external = self.must("POST", f"{B}/tables", external).json["table_id"]
+        self.staged = {user: self.stage_of(user) for user in ("ann", "bob")}
+        self.must("POST", "/v1/refs", {"name": "app", "value": "a"})
+        for kind, name in (("ref", "app"), ("catalog", "main"), ("schema", "main.sales"), ("schema", "main.hr"),
+                           ("table", "main.sales.t1"), ("table", "main.sales.e1")):  # fmt: skip
+            self.own(kind, name, "")
+
+    def open(self) -> None:
+        """Sandboxes that know nothing yet."""
+        functions()["commit"].use_world(self.world)
+        functions()["catalog"].use_world(self.world, vendor=self._vendor, lake_root=LAKE)
+
+    def copy(self) -> Self:
+        """The same realm again, to be changed on its own; its sandboxes are the ones that are asked from now on."""
+        made = copy.copy(self)
+        made.world = dataclasses.replace(fake_world(), ids=copy.copy(self.world.ids))
+        made.world.refs.rows.update(copy.deepcopy(self.world.refs.rows))
+        made.world.objs.rows.update(self.world.objs.rows)
+        made.world.storages.files.update(self.world.storages.files)
+        made.world.clock.now = self.world.clock.now
+        made.open()
+        return made
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def ask(self, user: str, method: str, path: str, json_body: Any = None, **query: Any) -> Answer:
+        """One request of a user, to the function that the gateway would choose."""
+        found = self._paths.match(path)
+        name = "commit" if found is not None and method in COMMIT[found[0]] else "catalog"
+        http = Http(functions()[name].app, user)
+        return http.call(method, path, json_body=json_body, query=query)
+
+    def must(self, method: str, path: str, json_body: Any = None, **query: Any) -> Answer:
+        """A request of the admin, which succeeds."""
+        answer = self.ask("root", method, path, json_body, **query)
+        assert answer.status < 300, answer.text
+        return answer
+
+    def grant(self, kind: str, name: str, principal: str, *privileges: str) -> None:
+        change = {"principal": principal, "add": privileges, "remove": []}
+        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
+
+    def revoke(self, kind: str, name: str, principal: str, *privileges: str) -> None:
+        change = {"principal": principal, "add": [], "remove": privileges}
+        self.must("PATCH", f"{_api(kind)}/permissions/{kind}/{name}", {"changes": [change]})
+
+    def own(self, kind: str, name: str, principal: str) -> None:
+        self.must("PATCH", f"/v1/permissions/{kind}/{name}", {"owner": principal})
+
+    # -- things -------------------------------------------------------------------------------------------------------
+
+    def create(self, name: str, schema: str = "sales", user: str = "root") -> str:
+        """A managed table, all steps; its uuid."""
+        namespace = f"/v1/catalogs/main/namespaces/{schema}"
+        made = self.ask(user, "POST", f"{namespace}/staging-tables", {"name": name}).json
+        self.zero(made["location"])
+        answer = self.ask(user, "POST", f"{namespace}/tables", {"name": name, "table_id": made["table_id"]})
+        assert answer.status == 201, answer.text
+        return str(made["table_id"])
+
+    def zero(self, location: str) -> None:
+        content = delta.version_zero("create", self.world.clock.now_ms())
+        self.world.storages.open(location).put_if_absent(published_path(0), content)
+
+    def stage_of(self, user: str) -> str:
+        """A staging table of a user, with version 0 as the Delta API wants it; its uuid."""
+        made = build(self.world, lake_root=LAKE).staging.create("main", ("sales",), "t2", creator=user)
+        content = delta.lines(
+            delta.info("create", self.world.clock.now_ms(), "CREATE TABLE"),
+            unity_protocol(),
+            unity_metadata(**{"io.unitycatalog.tableId": made.table_id}),
+        )
+        self.world.storages.open(made.location).put_if_absent(published_path(0), content)
+        return made.table_id
+
+    def location(self, table_id: str) -> str:
+        return f"{LAKE}/main/sales/{table_id}"
+
+    def append(self, version: int | None, txn: str, **more: Any) -> dict[str, Any]:
+        """The proposal of an inline blind append."""
+        content = delta.append(txn, self.world.clock.now_ms()).decode()
+        return {"version": version, "inline": {"content": content}, **more}
+
+    def staged_commit(self, version: int) -> dict[str, Any]:
+        """Write a staged file; Unity's description of it."""
+        now = self.world.clock.now_ms()
+        name, content = f"{version:020d}.{now}.json", delta.append(f"staged-{now}", now)
+        self.world.storages.open(self.head().location).put_if_absent(staged_path(name), content)
+        return {"version": version, "timestamp": now, "file_name": name, "file_size": len(content),
+                "file_modification_timestamp": now}  # fmt: skip
+
+    def finalised(self, table_id: str) -> dict[str, Any]:
+        """The Delta API's request that makes a staging table the table ``t2``."""
+        return {"name": "t2", "location": self.location(table_id), "table-type": "MANAGED", "columns": COLUMNS,
+                "partition-columns": [], "protocol": api_protocol(), "last-commit-timestamp-ms": 1,
+                "properties": {**FIXED, "io.unitycatalog.tableId": table_id}}  # fmt: skip
+
+    def head(self, table_id: str = "") -> TableHead:
+        return TableHead.from_row(self.world.refs.rows[self.world.space.table(table_id or self.table)])
+
+    def state(self) -> Any:
+        """Everything that is stored but the content of a staged commit, to show that nothing changed."""
+        return copy.deepcopy((self.world.refs.rows, self.world.objs.rows, self.world.storages.files))

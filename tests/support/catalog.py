@@ -1,0 +1,168 @@
+"""Catalogs in memory, as tests of the catalog build them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld, fake_world
+from turnstile.catalog import services as bootstrap
+from turnstile.catalog.core.entities import TABLE, decode, kind_of
+from turnstile.catalog.core.index import Index, unpack
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.core.paths import fold, path_of
+from turnstile.catalog.core.rows import RECENT
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.tree import Tree, decode_commit
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.delta.limits import Limits
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.locations import ancestors, published_path
+from turnstile.store.core.writes import Change, Row, Set
+from turnstile.store.ports import World
+
+LAKE = "file:///lake"
+
+
+def fresh(world: World | None = None, *, spill: SpillLimits | None = None) -> CatalogServices:
+    """Services with cold caches on a world that has ``main.default``; ``spill`` when indexes spill."""
+    if world is None:
+        world = fake_world()
+        bootstrap.ensure(world, lake_root=LAKE)
+    return build(world, lake_root=LAKE, limits=Limits(spill=spill) if spill else None)
+
+
+def write_zero(services: CatalogServices, location: str, *features: str, txn: str = "create", **more: str) -> None:
+    """Version 0 as a client writes it."""
+    content = delta.version_zero(txn, services.world.clock.now_ms(), *features, **more)
+    services.world.storages.open(location).put_if_absent(published_path(0), content)
+
+
+def staged(services: CatalogServices, name: str = "t", namespace: str = "default", catalog: str = "main") -> str:
+    """The uuid of a staging table whose version 0 is written."""
+    made = services.staging.create(catalog, tuple(namespace.split(".")), name)
+    write_zero(services, made.location)
+    return made.table_id
+
+
+def create(services: CatalogServices, name: str = "t", namespace: str = "default", catalog: str = "main") -> str:
+    """A new table, all three phases; its uuid."""
+    table_id = staged(services, name, namespace, catalog)
+    services.registrar.register(catalog, tuple(namespace.split(".")), name, table_id)
+    return table_id
+
+
+def head_of(world: World, table_id: str) -> TableHead:
+    row = world.refs.read(world.space.table(table_id))
+    assert row is not None
+    return TableHead.from_row(row)
+
+
+def set_state(services: CatalogServices, table_id: str, state: str) -> None:
+    """Another state in a table's HEAD, as whoever is in charge of it would set it."""
+    fakes(services).refs.write(Change(services.world.space.table(table_id), (), (Set(("state",), state),)))
+
+
+def refused(error: type[TurnstileError], services: CatalogServices, call: object) -> TurnstileError:
+    """The error of ``call``, which must leave every row and file as it was. (Objs that nothing names may stay: the
+    writer deletes them only when the HEAD has moved on, else gc does.)"""
+    world = fakes(services)
+    before = (dict(world.refs.rows), dict(world.storages.files))
+    with pytest.raises(error) as found:
+        call()  # type: ignore[operator]
+    assert (world.refs.rows, world.storages.files) == before
+    return found.value
+
+
+def names(services: CatalogServices, namespace: str = "default", catalog: str = "main") -> list[str]:
+    """Names of the tables in a namespace, as listed."""
+    return [table.name for table in services.listings.tables(catalog, tuple(namespace.split("."))).items]
+
+
+def fakes(services: CatalogServices) -> FakeWorld:
+    assert isinstance(services.world, FakeWorld)
+    return services.world
+
+
+def complete(world: FakeWorld, *, importing: bool = False, past: bool = True) -> None:
+    """I9 and the owners' half of I10, from the rows alone: every HEAD leads to a complete tree, names and live tables
+    match one to one, every location has one owner and markers count them. ``importing``: claims without a table are
+    allowed; ``past``: the whole history is there as well, nothing of it was collected."""
+    live = {row["table_id"]: row for row in world.refs.scan("table") if row["state"] != "dropped"}
+    named: dict[str, str] = {}
+    for row in world.refs.scan("catalog"):
+        assert row["recent"][0] == row["head"] and len(row["recent"]) == min(row["seq"] + 1, RECENT)
+        space = world.space.objs(row["name"])
+        commit = decode_commit(world.objs.stored(space, row["head"]).payload)
+        assert commit.seq == row["seq"]
+        behind, older = row["head"], commit
+        while past and older.parents:  # the whole history
+            behind = older.parents[0]
+            before = decode_commit(world.objs.stored(space, behind).payload)
+            assert before.seq == older.seq - 1
+            older = before
+        tree = Tree.of(row["name"], row["head"], commit, RowSegments(world, space))
+        assert row.get("spilled", b"") in (commit.segments, b"")
+        for key, entry in tree.subtree(()):
+            entity = decode(world.objs.stored(space, entry.obj).payload)
+            assert kind_of(entity) == entry.kind and fold(entity.name) == path_of(key)[-1]
+            for depth in range(1, len(path_of(key))):
+                tree.namespace(path_of(key)[:depth])
+            if entry.kind == TABLE:
+                assert entry.table_id not in named, "one table under two names"
+                named[entry.table_id] = fold(".".join((row["name"], *path_of(key))))
+    assert named.keys() == live.keys()
+    for table_id, row in live.items():
+        assert fold(row["name"]) == named[table_id]
+        owner = world.refs.rows[world.space.location(row["location"])]
+        assert owner["table_id"] == row.get("source", table_id)
+        snapshot = world.objs.stored(world.space.objs(row["catalog"]), row["metadata"])
+        assert snapshot.type == "metadata"
+    holds_match(world, live)
+    owners_match(world, importing=importing)
+
+
+def holds_match(world: FakeWorld, live: Mapping[str, Row]) -> None:
+    """Locations are held for exactly the clones that there are (of Delta tables), and none of those is being purged."""
+    held = {(row["key"], id) for row in world.refs.scan("location") for id in row.get("clones", ())}
+    assert held == {(world.space.location(row["location"]), id) for id, row in live.items() if row["state"] == PINNED}
+    for key, _ in held:
+        assert "purging" not in world.refs.rows[key]
+
+
+class RowSegments:
+    """Index segments straight from the rows."""
+
+    def __init__(self, world: FakeWorld, space: str) -> None:
+        self._world, self._space = world, space
+
+    def load(self, id: str) -> Index:
+        obj = self._world.objs.stored(self._space, id)
+        assert obj.type == "segment"
+        return unpack(obj.payload)
+
+    peek = load
+
+
+def owners_match(world: FakeWorld, *, importing: bool = False) -> None:
+    """No owner above or below another (zones own nothing below them that is not theirs to give), markers exact."""
+    prefix = world.space.location("")
+    rows = {row["key"][len(prefix) :]: Location.from_row(row) for row in world.refs.scan("location")}
+    heads = {row["table_id"]: row for row in world.refs.scan("table")}
+    below: dict[str, int] = {}
+    for location, found in rows.items():
+        if found.marker:
+            continue
+        if found.table_id and not importing:
+            assert heads[found.table_id]["location"] == location
+            assert not found.importing, "the claim of an import that made no table"
+        above = [rows[one] for one in ancestors(location) if one in rows]
+        if any(one.zone for one in above):
+            continue
+        assert all(one.marker for one in above), f"{location} lies below another owner"
+        for one in ancestors(location):
+            below[one] = below.get(one, 0) + 1
+    assert below == {location: found.below for location, found in rows.items() if found.marker}

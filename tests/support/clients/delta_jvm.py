@@ -1,0 +1,183 @@
+"""Delta's own Unity clients in a JVM of their own, driven by py4j: the jars as they were released, no Spark session.
+
+Everything that Delta's Spark connector hands to these clients is made by Delta's own classes, too: actions are read
+from the commit's JSON by Delta's parser, files are written by Delta's log store.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from tests.support.clients.engine import now_ms
+from tests.support.fakes import delta
+from tests.support.unity import metadata, protocol
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+COMMIT = "io.delta.storage.commit"
+UC = f"{COMMIT}.uccommitcoordinator"
+WANTED = ("io.delta_delta-spark", "io.delta_delta-storage", "io.unitycatalog_unitycatalog-client")
+
+
+def classpath() -> str:
+    """PySpark's jars, and Delta's and Unity Catalog's out of the Ivy cache that ``make setup`` fills."""
+    found = [jar for home in Path.home().glob(".ivy2*") for jar in home.glob("jars/io.[du]*_*.jar")]
+    missing = [name for name in WANTED if not any(jar.name.startswith(name) for jar in found)]
+    if missing:
+        pytest.fail(f"not in the Ivy cache: {', '.join(missing)}; run `make setup`")
+    return ":".join(map(str, [*found, Path(pyspark.__file__).parent / "jars" / "*"]))
+
+
+def start() -> JavaGateway:
+    """A JVM that ends with this process."""
+    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    options = ["-XX:TieredStopAtLevel=1", "-Xmx256m", "-Dlog4j.rootLogger=OFF", "-Dlog4j2.level=OFF"]
+    port = launch_gateway(jarpath=str(py4j), classpath=classpath(), javaopts=options, die_on_exit=True)
+    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_field=True))
+
+
+def thrown(error: Py4JJavaError) -> str:
+    """The simple class name of what a client threw."""
+    return str(error.java_exception.getClass().getSimpleName())
+
+
+class Client:
+    """One of the two Unity clients, and the coordinator that Delta Spark puts over it, for one table."""
+
+    def __init__(self, jvm: JavaGateway, url: str, token: str = "", *, preview: bool = False) -> None:
+        self.view, self._gateway, self.url, self.preview = jvm.jvm, jvm, url, preview
+        self.conf = self.new("org.apache.hadoop.conf.Configuration")
+        self.store = self.new("io.delta.storage.LocalLogStore", self.conf)
+        settings = self.map({"uri": url, "token": token or "none", "appVersions.Delta": "4.4.0"})
+        if preview:
+            provider = self.cls("io.unitycatalog.client.auth.TokenProvider").create(
+                self.map({"type": "static", "token": token or "none"})
+            )
+            self.uc = self.new(f"{UC}.UCTokenBasedRestClient", url, provider, self.map({"Delta": "4.4.0"}))
+        else:
+            self.uc = self.new(f"{UC}.UCDeltaTokenBasedRestClient", settings, None)
+        self.coordinator = self.new(f"{UC}.UCCommitCoordinatorClient", self.map({}), self.uc)
+
+    # -- Java values --------------------------------------------------------------------------------------------------
+
+    def cls(self, name: str) -> Any:
+        found = self.view
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    def new(self, name: str, *args: Any) -> Any:
+        return self.cls(name)(*args)
+
+    def map(self, values: dict[str, str]) -> Any:
+        made = self.new("java.util.HashMap")
+        for key, value in values.items():
+            made.put(key, value)
+        return made
+
+    def list(self, values: Iterable[Any] = ()) -> Any:
+        made = self.new("java.util.ArrayList")
+        for value in values:
+            made.add(value)
+        return made
+
+    def maybe(self, value: Any = None) -> Any:
+        optional = self.cls("java.util.Optional")
+        return optional.empty() if value is None else optional.of(value)
+
+    def maybe_long(self, value: int | None) -> Any:
+        """An ``Optional<Long>``; py4j would make an ``Integer`` of a small number."""
+        return self.maybe() if value is None else self.cls("java.util.stream.LongStream").of(value).boxed().findFirst()
+
+    def action(self, action: dict[str, Any]) -> Any:
+        """The action as Delta's own class."""
+        return self.cls("org.apache.spark.sql.delta.actions.Action").fromJson(json.dumps(action))
+
+    def identifier(self, name: str, schema: str = "default") -> Any:
+        space = self._gateway.new_array(self.view.java.lang.String, 2)
+        space[0], space[1] = "main", schema
+        return self.new(f"{COMMIT}.TableIdentifier", space, name)
+
+
+class Table:
+    """A table made by Delta's client: staged, version 0 written, registered."""
+
+    def __init__(self, client: Client, name: str, *features: str, **config: str) -> None:
+        self.adopt(client, name, client.uc.createStagingTable(client.identifier(name)), *features, **config)
+        self.write_zero()
+        kind = client.cls(f"{UC}.UCDeltaModels$TableType").valueOf("MANAGED")
+        self.info = client.uc.createTable(
+            self.uri, self.identifier, kind, client.action(self.metadata), client.action(self.protocol),
+            client.list(), self.created, client.maybe(),
+        )  # fmt: skip
+
+    def adopt(self, client: Client, name: str, staged: Any, *features: str, **config: str) -> None:
+        """Start from what the staging request answered."""
+        self.client, self.name, self.identifier = client, name, client.identifier(name)
+        self.id, self.location = staged.getTableId().toString(), staged.getLocation()
+        self.uri = client.cls("java.net.URI").create(self.location)
+        self.log = client.new("org.apache.hadoop.fs.Path", self.location + "/_delta_log")
+        self.metadata = metadata(**{"io.unitycatalog.tableId": self.id}, **config)
+        self.protocol = protocol(*features)
+        self.descriptor = client.new(
+            f"{COMMIT}.TableDescriptor", self.log, client.maybe(self.identifier),
+            client.map({"io.unitycatalog.tableId": self.id}),
+        )  # fmt: skip
+
+    def write_zero(self) -> None:
+        """Version 0, through Delta's log store."""
+        client, self.created = self.client, now_ms()
+        staged_commits = client.new("org.apache.hadoop.fs.Path", self.log, "_staged_commits")
+        assert self.log.getFileSystem(client.conf).mkdirs(staged_commits)
+        zero = delta.lines(delta.info(str(uuid.uuid4()), self.created, "CREATE TABLE"), self.protocol, self.metadata)
+        path = client.new("org.apache.hadoop.fs.Path", self.log, f"{0:020d}.json")
+        client.store.write(path, client.list(zero.decode().splitlines()).iterator(), False, client.conf)
+
+    def commit(
+        self, version: int, *actions: dict[str, Any], metadata: dict[str, Any] | None = None, txn: str | None = None
+    ) -> Any:
+        """Through the coordinator: it writes the staged file, proposes, and publishes in the background."""
+        client = self.client
+        info = delta.info(txn or str(uuid.uuid4()), now_ms())
+        changed = [metadata] if metadata else []
+        lines = delta.lines(info, *changed, *(actions or (delta.add(f"{uuid.uuid4()}.parquet"),)))
+        old, same = client.action(self.metadata), client.action(self.protocol)
+        new = client.action(metadata) if metadata else old
+        updated = client.new(f"{COMMIT}.UpdatedActions", client.action(info), new, same, old, same)
+        lines = client.list(lines.decode().splitlines()).iterator()
+        return client.coordinator.commit(client.store, client.conf, self.descriptor, version, lines, updated)
+
+    def commits(self, start: int | None = None, end: int | None = None) -> tuple[list[int], int]:
+        """What getCommits answers: versions not yet published, and the latest."""
+        answer = self.client.coordinator.getCommits(self.descriptor, start, end)
+        return [commit.getVersion() for commit in answer.getCommits()], answer.getLatestTableVersion()
+
+    def staged_commit(self, version: int, txn: str | None = None) -> Any:
+        """A staged append written by Delta's log store, as the bare client is given it."""
+        client = self.client
+        path = client.new("org.apache.hadoop.fs.Path", self.log, f"_staged_commits/{version:020d}.{uuid.uuid4()}.json")
+        content = delta.append(txn or str(uuid.uuid4()), stamp := now_ms() + version)
+        client.store.write(path, client.list(content.decode().splitlines()).iterator(), False, client.conf)
+        return client.new(f"{COMMIT}.Commit", version, path.getFileSystem(client.conf).getFileStatus(path), stamp)
+
+    def propose(self, commit: Any = None, backfilled: int | None = None) -> None:
+        """The bare client, without the coordinator's retries: a commit, a claim of what is published, or both."""
+        client = self.client
+        none, known = client.maybe(), client.maybe_long(backfilled)
+        client.uc.commit(
+            self.id, self.uri, self.identifier, client.maybe(commit), known, none, none, none, none, client.list(), none
+        )  # fmt: skip
+
+
+def client(jvm: JavaGateway, stack: Stack, *, preview: bool = False) -> Client:
+    return Client(jvm, stack.url, stack.token, preview=preview)

@@ -1,0 +1,35 @@
+"""The official Python SDK, connected to a stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unitycatalog import client as uc
+from unitycatalog.client.api.delta_commits_api import DeltaCommitsApi
+from unitycatalog.client.api.grants_api import GrantsApi
+from unitycatalog.client.api.metastores_api import MetastoresApi
+from unitycatalog.client.api.temporary_credentials_api import TemporaryCredentialsApi
+
+from tests.support.clients.engine import B
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+
+def connect(stack: Stack) -> uc.ApiClient:
+    """A session. Its ``access_token`` would not be sent: the SDK's description of the API knows no way to sign in."""
+    token = f"Bearer {stack.token or 'none'}"
+    return uc.ApiClient(uc.Configuration(host=stack.url + B), header_name="Authorization", header_value=token)
+
+
+class Sdk:
+    """The SDK's interfaces over one session."""
+
+    def __init__(self, session: uc.ApiClient) -> None:
+        self.catalogs, self.schemas, self.tables = (
+            uc.CatalogsApi(session),
+            uc.SchemasApi(session),
+            uc.TablesApi(session),
+        )
+        self.keys, self.commits = TemporaryCredentialsApi(session), DeltaCommitsApi(session)
+        self.metastores, self.grants = MetastoresApi(session), GrantsApi(session)

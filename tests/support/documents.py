@@ -1,0 +1,74 @@
+"""What the tests of the documentation share: the tracked files, and the parts of a Markdown page."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+)
+_RUN = re.compile(r"<!-- run: (\w+) -->\s*$")
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    """Paths of the files that belong to the project; without git, of those that look like it."""
+    answer = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode == 0:
+        return tuple(name for name in answer.stdout.split("\0") if name and (ROOT / name).is_file())
+    skipped = {".venv", ".git", ".turnstile", "build", "__pycache__"}
+    files = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    return tuple(str(path) for path in files if not skipped & set(path.parts))
+
+
+def pages() -> list[Path]:
+    """All Markdown pages."""
+    return [ROOT / name for name in tracked() if name.endswith(".md")]
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block; ``run`` is what a comment before it asks for, if one does."""
+
+    page: str
+    line: int
+    language: str
+    code: str
+    run: str | None
+
+    @property
+    def id(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@cache
+def snippets() -> tuple[Snippet, ...]:
+    """Every fenced block of every page, in order."""
+    found = []
+    for page in pages():
+        text = page.read_text()
+        for match in _FENCE.finditer(text):
+            before = text[: match.start()]
+            run = _RUN.search(before)
+            line = before.count("\n") + 1
+            code, name = match["code"], str(page.relative_to(ROOT))
+            found.append(Snippet(name, line, match["language"], code, run[1] if run else None))
+    return tuple(found)
+
+
+def without_code(text: str) -> str:
+    """The page less its fenced blocks and inline code."""
+    return re.sub(r"`[^`\n]*`", "", _FENCE.sub("", text))
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as renderers make them."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE)
+    plain = (re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}

@@ -1,0 +1,66 @@
+"""What some tests have to download or compile first, made ahead of them: ``python -m tests.support.downloads``.
+
+It takes minutes on a new machine and nothing on another, so CI runs it beside its first tests. A test that comes too
+early waits for what is being made. What cannot be had here is told and is no error: its tests are skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Missing(Exception):
+    """Something cannot be had on this machine; the message says what, and what would help."""
+
+
+def cache(name: str) -> Path:
+    """The folder of that name for what outlives a checkout, below ``XDG_CACHE_HOME`` or ``~/.cache``. It is made."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "turnstile-tests" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Waits until no other process makes what is in ``folder``; the lock ends with the process that holds it."""
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Make everything; 0 unless something is broken rather than missing."""
+    from tests.support.clients import kernel_rs
+    from tests.support.iceberg import spark41
+    from tests.support.store import servers
+
+    makers: dict[str, Callable[[], Path]] = {
+        "DynamoDB Local 2": lambda: servers.libraries(servers.LOCAL_2),
+        "DynamoDB Local 3": lambda: servers.libraries(servers.LOCAL_3),
+        "delta-kernel-rs": kernel_rs.build,
+        spark41.SPARK: spark41.python,
+    }
+    broken = 0
+    for name, make in makers.items():
+        start = time.monotonic()
+        try:
+            make()
+        except Missing as reason:
+            said = f"not made: {reason}"
+        except Exception as error:  # the next one is made all the same
+            broken += 1
+            said = f"{type(error).__name__}: {error}"
+        else:
+            said = f"{time.monotonic() - start:.0f} s"
+        print(f"{name}: {said}", flush=True)
+    return broken
+
+
+if __name__ == "__main__":
+    sys.exit(main())

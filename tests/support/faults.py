@@ -1,0 +1,72 @@
+"""Fake ports that fail at the n-th write, in one of four ways. Reads never fail: a crash at a read is one at the write
+before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Literal
+
+from tests.support.fakes.world import FakeWorld
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault
+from turnstile.store.ports import World
+
+How = Literal["before", "after", "unsent", "lost"]
+CRASHES: tuple[How, ...] = ("before", "after")
+LOSSES: tuple[How, ...] = ("unsent", "lost")
+"""``before``, ``after``: the process dies around the write. ``unsent``, ``lost``: it lives on and hears no answer to a
+write that was not, or was, applied."""
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class Faulty:
+    """``world`` with ports of which the ``at``-th write (from 1) fails; ``writes`` names those that were made."""
+
+    def __init__(self, world: FakeWorld, at: int = 0, how: How = "before") -> None:
+        self._left, self._how = at, how
+        self.writes: list[str] = []
+        self.world: World = World(
+            refs=_Port(world.refs, self, {"write": OutcomeUnknown, "transact": OutcomeUnknown}),
+            objs=_Port(world.objs, self, {"put": OutcomeUnknown, "put_many": OutcomeUnknown, "delete": OutcomeUnknown}),
+            storages=_Storages(world.storages, self),
+            clock=world.clock,
+            ids=world.ids,
+            space=world.space,
+        )
+
+    def write(self, name: str, apply: Callable[[], Any], lost: type[Exception]) -> Any:
+        self.writes.append(name)
+        self._left -= 1
+        if self._left:
+            return apply()
+        if self._how == "before":
+            raise Crash(name)
+        if self._how == "unsent":
+            raise lost(f"no answer to {name}")
+        apply()
+        if self._how == "after":
+            raise Crash(name)
+        raise lost(f"no answer to {name}")
+
+
+class _Port:
+    def __init__(self, port: Any, faulty: Faulty, lost: dict[str, type[Exception]]) -> None:
+        self._port, self._faulty, self._lost = port, faulty, lost
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._port, name)
+        if name not in self._lost:
+            return call
+        return lambda *args, **named: self._faulty.write(name, lambda: call(*args, **named), self._lost[name])
+
+
+@dataclasses.dataclass
+class _Storages:
+    storages: Any
+    faulty: Faulty
+
+    def open(self, location: str) -> _Port:
+        return _Port(self.storages.open(location), self.faulty, {"put_if_absent": StorageFault, "delete": StorageFault})

@@ -1,0 +1,146 @@
+"""An Iceberg client against the real handler on a world in memory."""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import Answer, Http, function, load_function
+from tests.support.openapi import Document
+from turnstile.store.ports import Vendor
+
+DOCUMENT = Document("iceberg.yaml")
+SEEN: list[tuple[str, int]] = []
+"""Operation and status of every answer that was judged, in order; who looks at it empties it first."""
+
+V1 = "/iceberg/v1"
+MAIN = f"{V1}/main"
+SALES = f"{MAIN}/namespaces/sales"
+T1 = f"{SALES}/tables/t1"
+
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "type": "long", "required": True},
+        {"id": 2, "name": "region", "type": "string", "required": False},
+    ],
+}
+VIEW: dict[str, Any] = {
+    "name": "v1",
+    "schema": SCHEMA,
+    "view-version": {
+        "version-id": 1,
+        "timestamp-ms": 1_770_000_000_000,
+        "schema-id": 0,
+        "summary": {"engine-name": "spark"},
+        "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+        "default-namespace": ["sales"],
+    },
+    "properties": {},
+}
+
+
+@functools.cache
+def second_sandbox() -> ModuleType:
+    """The function once more, with caches and locks of its own."""
+    return load_function("iceberg")
+
+
+class Iceberg:
+    """A client of catalog ``main``, which has the namespace ``sales``.
+
+    Args:
+        beside: share the world of this one, in a sandbox of its own.
+    """
+
+    def __init__(self, vendor: Vendor | None = None, beside: Iceberg | None = None) -> None:
+        self.world: FakeWorld = fake_world() if beside is None else beside.world
+        self.app = function("iceberg") if beside is None else second_sandbox()
+        self.services = self.app.use_world(self.world, vendor=vendor)
+        self.http = Http(self.app.app)
+        if beside is None:
+            self.services.open_catalog.catalogs.create("main")
+            assert self.post(f"{MAIN}/namespaces", {"namespace": ["sales"]}).status == 200
+
+    def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
+        """One request; the answer is judged by openapi/iceberg.yaml."""
+        answer = self.http.call(method, path, json_body=json_body, **options)
+        operation = DOCUMENT.of(method, path)
+        if operation is not None:
+            DOCUMENT.check(operation, answer)
+            SEEN.append((operation.id, answer.status))
+        return answer
+
+    def get(self, path: str, *, headers: Any = None, **query: Any) -> Answer:
+        return self.call("GET", path, query=query, headers=headers)
+
+    def head(self, path: str) -> int:
+        return self.call("HEAD", path).status
+
+    def post(self, path: str, json_body: Any = None, **options: Any) -> Answer:
+        return self.call("POST", path, json_body, **options)
+
+    def delete(self, path: str, **query: Any) -> Answer:
+        return self.call("DELETE", path, query=query)
+
+    def create(self, name: str = "t1", **more: Any) -> dict[str, Any]:
+        answer = self.post(f"{SALES}/tables", {"name": name, "schema": SCHEMA, **more})
+        assert answer.status == 200, answer.text
+        return dict(answer.json)
+
+    def load(self, path: str = T1, **query: Any) -> dict[str, Any]:
+        answer = self.get(path, **query)
+        assert answer.status == 200, answer.text
+        return dict(answer.json)
+
+    def commit(self, *updates: Any, require: Any = (), path: str = T1, **options: Any) -> Answer:
+        return self.post(path, {"requirements": list(require), "updates": list(updates)}, **options)
+
+    def files(self) -> set[str]:
+        """Every metadata file there is."""
+        return {path for path in self.world.storages.files if path.endswith(".metadata.json")}
+
+    def heads(self) -> dict[str, Any]:
+        """All mutable rows, to show that nothing changed."""
+        return {key: dict(row) for key, row in self.world.refs.rows.items()}
+
+
+def snapshot(id: int, parent: int | None = None, sequence: int = 1, **more: Any) -> dict[str, Any]:
+    """A snapshot as a client would add it."""
+    made: dict[str, Any] = {
+        "snapshot-id": id,
+        "sequence-number": sequence,
+        "timestamp-ms": 1_770_000_000_000 + id,
+        "manifest-list": f"file:///lake/snap-{id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+        **more,
+    }
+    return made if parent is None else {**made, "parent-snapshot-id": parent}
+
+
+def add_snapshot(id: int, parent: int | None = None, sequence: int = 1, **more: Any) -> dict[str, Any]:
+    return {"action": "add-snapshot", "snapshot": snapshot(id, parent, sequence, **more)}
+
+
+def set_ref(id: int, name: str = "main", type: str = "branch", **more: Any) -> dict[str, Any]:
+    return {"action": "set-snapshot-ref", "ref-name": name, "type": type, "snapshot-id": id, **more}
+
+
+def at_ref(id: int | None, name: str = "main") -> dict[str, Any]:
+    return {"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": id}
+
+
+def set_properties(**properties: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": properties}
+
+
+def refused(answer: Answer, status: int, type: str) -> str:
+    """The message of a refusal, in exactly the specified shape."""
+    assert answer.status == status, answer.text
+    assert set(answer.json) == {"error"} and set(answer.json["error"]) == {"message", "type", "code"}
+    assert (answer.json["error"]["code"], answer.json["error"]["type"]) == (status, type), answer.text
+    return str(answer.json["error"]["message"])

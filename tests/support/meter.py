@@ -1,0 +1,227 @@
+"""What catalog operations cost: requests and capacity units, counted at the ports by DynamoDB's rules.
+
+Sources: DynamoDB, "Capacity unit consumption" (1 kB a write unit by the larger of the item before and after, twice that
+in a transaction; 4 kB a consistent read unit) and "Item sizes". ``python -m tests.support.meter`` prints the table
+of ``docs/decisions/0013-spilled-indexes.md``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from tests.support.catalog import LAKE, staged
+from tests.support.fakes.world import FakeWorld, fake_world
+from turnstile.adapters.dynamo.models import model_of, to_item
+from turnstile.catalog import services as bootstrap
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, Table
+from turnstile.catalog.core.paths import Path
+from turnstile.catalog.load import Loader
+from turnstile.catalog.services import CatalogServices, build
+from turnstile.delta.commits import Commits
+from turnstile.store.core.obj_types import COMMIT
+from turnstile.store.core.writes import Check, Row, Write
+from turnstile.store.ports import Obj
+
+MAIN = ("main", ("default",))
+SIZES = (10, 1_000, 100_000)
+
+
+class SpreadIds:
+    """Ids as random as real ones, which share few characters with each other; the same in every run."""
+
+    def __init__(self) -> None:
+        self._random, self._now = random.Random(1), 1_770_000_000_000
+
+    def uuid(self) -> str:
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+    def obj_id(self) -> str:
+        self._now += self._random.randrange(1, 5_000)
+        return f"{self._now:012x}{self._random.getrandbits(80):020x}"
+
+
+@dataclasses.dataclass
+class Meter:
+    """Sums over the requests since the last ``reset``; ``objs`` sizes of those that were written, by id; ``commit`` bytes
+    of the last commit obj's payload."""
+
+    requests: list[str] = dataclasses.field(default_factory=list)
+    write_units: int = 0
+    objs: dict[str, int] = dataclasses.field(default_factory=dict)
+    commit: int = 0
+
+    def reset(self) -> None:
+        self.requests, self.write_units, self.objs, self.commit = [], 0, {}, 0
+
+
+def size_of(value: Any) -> int:
+    """Bytes of an attribute value as the service counts them, near enough for names and numbers."""
+    if isinstance(value, dict):
+        return sum(len(name) + size_of(one) + 1 for name, one in value.items())
+    if isinstance(value, list):
+        return 3 + sum(size_of(one) + 1 for one in value)
+    return len(value) if isinstance(value, str | bytes) else 1
+
+
+def _units(row: Row | None) -> int:
+    item = to_item(model_of(row["key"]), row) if row else {}
+    size = sum(len(name) + sum(size_of(one) for one in typed.values()) for name, typed in item.items())
+    return max(1, -(-size // 1024))
+
+
+class _Refs:
+    def __init__(self, world: FakeWorld, meter: Meter) -> None:
+        self._refs, self._meter = world.refs, meter
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            self._meter.requests.append(f"refs.{name}")
+            writes = {"write": args[:1], "transact": args[0] if name == "transact" else ()}.get(name, ())
+            before = {write.key: self._refs.rows.get(write.key) for write in writes}
+            answer = getattr(self._refs, name)(*args, **named)
+            self._meter.write_units += sum(self._cost(write, before[write.key], name) for write in writes)
+            return answer
+
+        return call
+
+    def _cost(self, write: Write, before: Row | None, name: str) -> int:
+        after = before if isinstance(write, Check) else self._refs.rows.get(write.key)
+        return max(_units(before), _units(after)) * (2 if name == "transact" else 1)
+
+
+class _Objs:
+    def __init__(self, world: FakeWorld, meter: Meter) -> None:
+        self._objs, self._meter = world.objs, meter
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            self._meter.requests.append(f"objs.{name}")
+            if name in ("put", "put_many"):
+                args = (args[0],) if name == "put" else (list(args[0]),)
+                for obj in [args[0]] if name == "put" else args[0]:
+                    self._put(obj)
+            return getattr(self._objs, name)(*args, **named)
+
+        return call
+
+    def _put(self, obj: Obj) -> None:
+        if obj.type == COMMIT.name:
+            self._meter.commit = len(obj.payload)
+        size = len(obj.payload) + len(obj.space) + len(obj.id) + len(obj.type) + 40
+        self._meter.objs[obj.id] = size
+        self._meter.write_units += -(-size // 1024)
+
+
+@dataclasses.dataclass
+class Metered:
+    """A catalog of some size, whose sandboxes are metered."""
+
+    world: FakeWorld
+    meter: Meter
+    services: CatalogServices
+
+    def cold(self) -> CatalogServices:
+        """A sandbox that has seen nothing."""
+        return build(self.services.world, lake_root=LAKE)
+
+    def cost(self, call: Callable[..., object], *args: Any, **named: Any) -> Meter:
+        """What a call takes."""
+        self.meter.reset()
+        call(*args, **named)
+        found = dataclasses.replace(self.meter)
+        self.meter.reset()
+        return found
+
+
+def filled(size: int) -> Metered:
+    """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in one change."""
+    fake, meter = fake_world(), Meter()
+    world = FakeWorld(
+        refs=_Refs(fake, meter),  # type: ignore[arg-type]
+        objs=_Objs(fake, meter),  # type: ignore[arg-type]
+        storages=fake.storages,
+        clock=fake.clock,
+        ids=SpreadIds(),  # type: ignore[arg-type]
+        space=fake.space,
+    )
+    bootstrap.ensure(world, lake_root=LAKE)
+    services = build(world, lake_root=LAKE)
+    tables: dict[Path, Entity] = {}
+    for number in range(size):
+        name, id = f"filler_table_{number:06d}", world.ids.uuid()
+        tables["default", name] = Table(name, id, f"{LAKE}/main/default/{id}", 1)
+    services.committer.commit("main", lambda _: Edit("fill", put=tables))
+    return Metered(fake, meter, services)
+
+
+def creates(metered: Metered, numbers: range) -> list[Meter]:
+    """What each registration takes, one for each of ``numbers``, all over the range of names."""
+    found = []
+    for number in numbers:
+        name = _spread(number)
+        id = staged(metered.services, name)
+        found.append(metered.cost(metered.services.registrar.register, *MAIN, name, id))
+    return found
+
+
+def renames(metered: Metered, created: range, count: int) -> list[Meter]:
+    """What each of ``count`` renames takes, of tables that ``creates`` made, at random, to somewhere else at random."""
+    chance, names = random.Random(2), [_spread(number) for number in created]
+    found = []
+    for number in range(count):
+        at, to = chance.randrange(len(names)), f"filler_table_{chance.randrange(100_000):06d}_r{number}"
+        found.append(metered.cost(metered.services.renamer.rename, *MAIN, names[at], to))
+        names[at] = to
+    return found
+
+
+def loads(metered: Metered, name: str) -> tuple[Meter, Meter]:
+    """What a table takes with its HEAD, tail and metadata: in a sandbox that has seen nothing, and again in it."""
+    services = metered.cold()
+    loader = Loader(services.world, services.reader, services.snapshots, Commits(services.world, services.limits))
+    cold = metered.cost(loader.load, *MAIN, name)
+    return cold, metered.cost(loader.load, *MAIN, name)
+
+
+def _spread(number: int) -> str:
+    return f"filler_table_{number * 7919 % 100_000:06d}_{number}"
+
+
+def _row(what: str, costs: list[Meter]) -> str:
+    def mean(value: Callable[[Meter], int]) -> str:
+        return f"{sum(value(cost) for cost in costs) / len(costs):.1f}".removesuffix(".0")
+
+    most = max(len(cost.objs) for cost in costs)
+    requests = mean(lambda cost: len(cost.requests))
+    units = f"{mean(lambda cost: cost.write_units)} | {max(c.write_units for c in costs)}"
+    return f"| {what} | {requests} | {most} | {units} | {mean(lambda c: c.commit)} | {max(c.commit for c in costs)} |"
+
+
+def table(size: int) -> None:
+    """Print the costs in a catalog of ``size`` tables."""
+    metered = filled(size)
+    services, name = metered.services, "filler_table_000001"
+    numbers = range(min(400, 2 * size))
+    made = creates(metered, numbers)
+    tree = services.reader.current("main")
+    print(f"\n{size} tables: {len(tree.index.directory)} segments, directory {len(tree.commit.segments)} bytes")
+    print("| operation | requests | objs at most | write units, mean | most | commit bytes, mean | most |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(_row("create (register)", made))
+    print(_row("load by name, warm", [metered.cost(services.reader.resolve, *MAIN, name)]))
+    print(_row("load by name, cold", [metered.cost(metered.cold().reader.resolve, *MAIN, name)]))
+    print(_row("list 100, cold", [metered.cost(metered.cold().listings.tables, *MAIN, max_results=100)]))
+    cold, warm = loads(metered, _spread(0))
+    print(_row("load with HEAD and metadata, cold", [cold]))
+    print(_row("load with HEAD and metadata, warm", [warm]))
+    print(_row("rename", renames(metered, numbers, 400)))
+
+
+if __name__ == "__main__":
+    for count in SIZES:
+        table(count)

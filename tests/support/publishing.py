@@ -1,0 +1,173 @@
+"""A table on fakes whose ratified bytes are known, so that tests can say: published is exactly that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, positioned
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.writes import Insert, Row, new_row
+
+TABLE = "11111111-1111-4111-8111-111111111111"
+
+
+def table_id(number: int) -> str:
+    return f"{number:08d}-1111-4111-8111-111111111111"
+
+
+class Killed(BaseException):
+    """The process ends here: nothing catches it, nothing cleans up."""
+
+
+def kill_at(point: str, visit: int = 1) -> Callable[[str], None]:
+    """Faults that end the process at the n-th visit to ``point``; ``reached`` on the function counts visits."""
+    left = [visit]
+
+    def faults(reached: str) -> None:
+        if reached == point:
+            left[0] -= 1
+            if left[0] == 0:
+                raise Killed(point)
+
+    return faults
+
+
+class Table:
+    """One table of ``world``; ``ratified`` maps version to the bytes that were ratified."""
+
+    def __init__(self, world: FakeWorld, id: str = TABLE, *, managed: bool = True, owned: bool = True) -> None:
+        self.world, self.id = world, id
+        self.location = f"file:///lake/{id}"
+        self.key = world.space.table(id)
+        self.storage = world.storages.open(self.location)
+        self.ratifier = Ratifier(world)
+        now = world.clock.now_ms()
+        zero = delta.version_zero(f"zero-{id}", now)
+        self.ratified: dict[int, bytes] = {0: zero}
+        self.names: dict[int, str] = {}
+        self.storage.put_if_absent(published_path(0), zero)
+        row = new_head_row(
+            key=self.key,
+            table_id=id,
+            catalog="main",
+            name=f"main.default.t{id[:8]}",
+            location=self.location,
+            metadata="m",
+            version=0,
+            ict=now,
+            row_hwm=None,
+            created=now,
+            managed=managed,
+        )
+        world.refs.write(Insert(row, (new_row("I2"),)))
+        if owned:
+            self.own(id)
+
+    def own(self, id: str) -> None:
+        """Make table ``id`` the owner of this location."""
+        key = self.world.space.location(self.location)
+        self.world.refs.rows[key] = {
+            "key": key,
+            "kind": "location",
+            "location": self.location,
+            "table_id": id,
+            "catalog": "main",
+            "created": 1,
+        }
+
+    @property
+    def row(self) -> Row:
+        return self.world.refs.rows[self.key]
+
+    @property
+    def head(self) -> TableHead:
+        return TableHead.from_row(self.row)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write past every condition, as a foreign process could."""
+        self.world.storages.files[f"{self.location}/{path}"] = (content, self.world.clock.now_ms())
+
+    def staged_name(self, version: int, mark: int) -> str:
+        return f"{version:020d}.{mark:08d}-aaaa-4aaa-8aaa-aaaaaaaaaaaa.json"
+
+    def stage(self, *, rows: int = 1, lose: bool = False) -> str:
+        """Write a staged file for the next version and, unless it is to ``lose``, have it ratified."""
+        version = self.head.latest + 1
+        now = self.world.clock.now_ms()
+        content = delta.append(f"s-{version}-{now}", now, rows=rows)
+        name = self.staged_name(version, now % 100_000_000)
+        self.storage.put_if_absent(staged_path(name), content)
+        if not lose:
+            answer = self.ratifier.commit(CommitRequest(self.id, version, staged=name, size=len(content)))
+            self._ratified(answer, content, name)
+        return name
+
+    def inline(self, *, size: int = 0) -> int:
+        """An inline commit of the next version, of at least ``size`` bytes that do not compress."""
+        version = self.head.latest + 1
+        now = self.world.clock.now_ms()
+        noise = "".join(hashlib.sha256(f"{version}.{block}".encode()).hexdigest() for block in range(-(-size // 64)))
+        content = delta.lines(delta.info(f"i-{version}-{now}", now, noise=noise), delta.add(f"{version}.parquet"))
+        answer = self.ratifier.commit(CommitRequest(self.id, version, content=content))
+        return self._ratified(answer, content, "")
+
+    def ticket(self, txn: str) -> int:
+        """A blind append that asks for the next version."""
+        content = delta.append(txn, self.world.clock.now_ms() - 1_000)
+        answer = self.ratifier.commit(CommitRequest(self.id, None, base=0, content=content))
+        assert isinstance(answer, Ratified), answer
+        assert answer.place is not None
+        return self._ratified(answer, final_bytes(answer.place, content), "")
+
+    def _ratified(self, answer: object, content: bytes, name: str) -> int:
+        assert isinstance(answer, Ratified), answer
+        self.ratified[answer.version] = content
+        self.names[answer.version] = name or next(
+            place.name for place in positioned(self.head) if place.version == answer.version
+        )
+        return answer.version
+
+    def mixed(self, count: int) -> None:
+        """``count`` more commits of every kind, among them inline ones too large for the row."""
+        for number in range(count):
+            match number % 4:
+                case 0:
+                    self.stage()
+                case 1:
+                    self.inline()
+                case 2:
+                    self.ticket(f"t-{self.head.latest}-{number}")
+                case _:
+                    self.inline(size=12_000)
+
+    def published(self) -> dict[int, bytes]:
+        """What ``_delta_log`` holds."""
+        found = {}
+        for stat in self.storage.list("_delta_log/"):
+            name = stat.path.removeprefix("_delta_log/")
+            if name.endswith(".json"):
+                content = self.storage.read(stat.path)
+                assert content is not None
+                found[int(name[:20])] = content[0]
+        return found
+
+    def check_prefix(self) -> None:
+        """I4, I5: what is published is a prefix of what was ratified, byte for byte, at least up to the floor."""
+        found = self.published()
+        assert found == {version: self.ratified[version] for version in range(len(found))}
+        assert self.head.floor < len(found)
+
+    def check_all_published(self) -> None:
+        """I11: nothing is left, and the row says so."""
+        self.check_prefix()
+        assert sorted(self.published()) == sorted(self.ratified)
+        head = self.head
+        assert head.floor == head.latest == max(self.ratified)
+        assert head.pending is None
+        assert head.state == "active"

@@ -1,0 +1,105 @@
+"""Catalogs to be searched, and the slow, obvious way to search them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tests.support.catalog import LAKE, fakes, fresh
+from turnstile.catalog.change import Edit
+from turnstile.catalog.core.entities import Entity, External, Namespace, Table, kind_of
+from turnstile.catalog.core.paths import Path, fold
+from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.query.core.query import ATTRIBUTES, Query, Subject, Value, holds
+from turnstile.catalog.query.find import Finder
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import new_head_row
+from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.store.core.writes import Insert, new_row
+
+CREATED = 1_770_000_000_000
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A namespace or a table of a test's catalog. ``external``: a table that is registered only."""
+
+    table: bool = False
+    external: bool = False
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def id_of(path: Path) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, ".".join(path)))
+
+
+def entity(path: Path, thing: Thing) -> Entity:
+    if not thing.table:
+        return Namespace(path[-1], id_of(path), CREATED, thing.comment, dict(thing.properties))
+    external = External(properties=dict(thing.properties)) if thing.external else None
+    location = f"{LAKE}/main/{id_of(path)}"
+    return Table(path[-1], id_of(path), location, CREATED, comment=thing.comment, managed=not thing.external,
+                 external=external)  # fmt: skip
+
+
+def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> CatalogServices:
+    """Services, their caches cold, on a catalog that has exactly these, in one change."""
+    services = fresh(spill=spill)
+    world = fakes(services)
+    put = {path: entity(path, thing) for path, thing in things.items()}
+    services.committer.commit("main", lambda _: Edit("fill", put=put, remove=(("default",),)))
+    for path, thing in things.items():
+        if thing.table and not thing.external:
+            said = {"configuration": dict(thing.properties)}
+            metadata = services.snapshots.put("main", id_of(path), MetadataSnapshot(0, {}, said, {}), 1)
+            row = new_head_row(
+                key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main", name=".".join(("main", *path)),
+                location=put[path].location, metadata=metadata, version=0, ict=1, row_hwm=None, created=1, managed=True,
+            )  # fmt: skip
+            world.refs.write(Insert(row, (new_row("I2"),)))
+    return fresh(world)
+
+
+def finder(services: CatalogServices) -> Finder:
+    return Finder(services.world, services.reader, services.moments, services.snapshots)
+
+
+def found(services: CatalogServices, query: str, size: int | None = None) -> list[str]:
+    """Everything a query leads to, page by page, as dotted names without the catalog."""
+    return [".".join(path) for page in pages(services, query, size) for path in page]
+
+
+def pages(services: CatalogServices, query: str, size: int | None = None) -> Iterator[list[Path]]:
+    token = None
+    while True:
+        page = finder(services).find(query, page_token=token, max_results=size)
+        yield [one.path for one in page.items]
+        token = page.next_token
+        if token is None:
+            return
+
+
+def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
+    """What a query leads to, from its meaning alone: every name of its depth, every level judged with everything known."""
+
+    def subject(path: Path) -> Subject:
+        thing, said = things[path], entity(path, things[path])
+        known: dict[str, Value | None] = {name: getattr(said, name, None) for name in ATTRIBUTES[kind_of(said)]}
+        known |= {"kind": kind_of(said), "id": id_of(path), "updated": None}
+        there = {name: value for name, value in known.items() if value is not None}
+        return Subject(kind_of(said), there, whole=True, properties=thing.properties)
+
+    def fits(path: Path) -> bool:
+        if len(path) != len(query.steps):
+            return False
+        for depth, step in enumerate(query.steps, 1):
+            if step.name is not None and fold(step.name) != fold(path[depth - 1]):
+                return False
+            if not holds(step.where, subject(path[:depth])):
+                return False
+        return True
+
+    matching = [path for path in things if fits(path)]
+    return [".".join(path) for path in sorted(matching, key=lambda path: [fold(level) for level in path])]

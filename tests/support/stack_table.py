@@ -1,0 +1,172 @@
+"""A table on the embedded stack, made as any client makes one, and the deployed functions' switches."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from tests.support.fakes import delta
+from turnstile.adapters import open_world
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.locations import published_path
+from turnstile.store.ports import World
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
+
+WITHIN_S = 30.0
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait for it; fail after half a minute."""
+    end = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < end, f"not within {WITHIN_S} s: {what}"
+        time.sleep(0.05)
+
+
+class Functions:
+    """The stack's functions by handler."""
+
+    def __init__(self, stack: Stack) -> None:
+        self._client = stack.aws("lambda")
+        self._names = {one["Handler"]: one["FunctionName"] for one in self._client.list_functions()["Functions"]}
+
+    def invoke(self, handler: str, event: Any) -> dict[str, Any]:
+        answer = self._client.invoke(FunctionName=self._names[handler], Payload=json.dumps(event))
+        payload = answer["Payload"].read()
+        assert "FunctionError" not in answer, payload
+        return dict(json.loads(payload))
+
+    def set(self, handler: str, **variables: str) -> None:
+        """Set environment variables; an empty one counts as not set."""
+        name = self._names[handler]
+        found = self._client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        self._client.update_function_configuration(FunctionName=name, Environment={"Variables": {**found, **variables}})
+
+    def environment(self, handler: str) -> dict[str, str]:
+        name = self._names[handler]
+        return dict(self._client.get_function_configuration(FunctionName=name)["Environment"]["Variables"])
+
+
+class StackTable:
+    """``ratified`` maps version to ratified bytes, as the answers told them."""
+
+    def __init__(self, stack: Stack, world: World, name: str) -> None:
+        self._http = stack.client()
+        self.world = world
+        route = "/v1/catalogs/main/namespaces/default"
+        staged = self._post(f"{route}/staging-tables", {"name": name})
+        self.id, self.location = staged["table_id"], staged["location"]
+        self.storage = world.storages.open(self.location)
+        features = [feature for feature in staged["required_features"] if feature not in delta.WRITER_FEATURES]
+        zero = delta.version_zero(f"zero-{self.id}", now_ms(), *features, **staged["required_properties"])
+        assert self.storage.put_if_absent(published_path(0), zero)
+        self._post(f"{route}/tables", {"name": name, "table_id": self.id})
+        self.ratified = {0: zero}
+
+    def _post(self, path: str, body: Any) -> Any:
+        answer = self._http.post(path, json=body)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def close(self) -> None:
+        self._http.close()
+
+    @property
+    def head(self) -> TableHead:
+        row = self.world.refs.read(self.world.space.table(self.id))
+        assert row is not None
+        return TableHead.from_row(row)
+
+    def commit(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Propose to the deployed commit function."""
+        answer: dict[str, Any] = self._post(f"/v1/tables/{self.id}/commits", body)
+        return answer
+
+    def inline(self, *, size: int = 0) -> dict[str, Any]:
+        """An inline commit of the next version; returns the request, for replays."""
+        version = max(self.ratified) + 1
+        noise = "".join(uuid4().hex for _ in range(-(-size // 32)))
+        info = delta.info(f"i-{version}-{uuid4()}", max(now_ms(), self.last_ict() + 1), noise=noise)
+        content = delta.lines(info, delta.add(f"{version}.parquet"))
+        body = {"version": version, "inline": {"content": content.decode()}}
+        assert self.commit(body)["outcome"] == "ratified"
+        self.ratified[version] = content
+        return body
+
+    def stage(self, *, lose: bool = False, engine_publishes: bool = False) -> dict[str, Any]:
+        """A staged commit of the next version; with ``lose`` it is never proposed, with ``engine_publishes`` the
+        publisher finds it in the log."""
+        version = max(self.ratified) + 1
+        content = delta.append(f"s-{version}-{uuid4()}", max(now_ms(), self.last_ict() + 1))
+        name = f"{version:020d}.{uuid4()}.json"
+        assert self.storage.put_if_absent(f"_delta_log/_staged_commits/{name}", content)
+        if engine_publishes:
+            assert self.storage.put_if_absent(published_path(version), content)
+        body = {"version": version, "staged": {"name": name, "size": len(content), "modified": now_ms()}}
+        if not lose:
+            assert self.commit(body)["outcome"] == "ratified"
+            self.ratified[version] = content
+        return body
+
+    def ticket(self) -> None:
+        """A blind append that asks for the next version."""
+        content = delta.append(f"t-{uuid4()}", now_ms())
+        made = self.commit({"version": None, "base": max(self.ratified), "inline": {"content": content.decode()}})
+        self.ratified[made["commit"]["version"]] = made["commit"]["content"].encode()
+
+    def mixed(self, count: int) -> None:
+        for number in range(count):
+            match number % 4:
+                case 0:
+                    self.stage()
+                case 1:
+                    self.inline()
+                case 2:
+                    self.ticket()
+                case _:
+                    self.inline(size=12_000)
+
+    def last_ict(self) -> int:
+        first = json.loads(self.ratified[max(self.ratified)].split(b"\n", 1)[0])
+        return int(first["commitInfo"]["inCommitTimestamp"])
+
+    def published(self) -> dict[int, bytes]:
+        found = {}
+        for stat in self.storage.list("_delta_log/"):
+            content = self.storage.read(stat.path)
+            if stat.path.endswith(".json") and content is not None:
+                found[int(stat.path.removeprefix("_delta_log/")[:20])] = content[0]
+        return found
+
+    def check_prefix(self) -> None:
+        """I4, I5."""
+        floor = self.head.floor
+        found = self.published()
+        assert found == {version: self.ratified[version] for version in range(len(found))}
+        assert floor < len(found)
+
+    def is_published(self) -> bool:
+        head = self.head
+        return head.floor == head.latest == max(self.ratified) and head.pending is None
+
+    def check_all_published(self) -> None:
+        """I11, after waiting for it."""
+        until(self.is_published, f"everything published: {self.head}")
+        self.check_prefix()
+        assert sorted(self.published()) == sorted(self.ratified)
+        assert self.head.state == "active"
+
+
+def world_of(stack: Stack, functions: Functions) -> World:
+    """The deployed tables through the same adapters the functions use."""
+    realm = functions.environment("app.on_refs")["TURNSTILE_REALM"]
+    return open_world(refs_table=stack.refs_table, objs_table=stack.objs_table, realm=realm, endpoint_url=stack.url)

@@ -1,0 +1,119 @@
+"""What the contract suite runs on: the in-memory fake, and real tables behind an endpoint."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tests.support.fakes.objs import FakeObjs
+from tests.support.fakes.refs import FakeRefs
+from turnstile.adapters.dynamo.objs import DynamoObjs
+from turnstile.adapters.dynamo.refs import DynamoRefs
+from turnstile.adapters.opening import dynamodb
+from turnstile.adapters.system import SystemClock
+from turnstile.store.ports import Objs, Refs
+
+FAKE: Final = "fake"
+MINISTACK: Final = "ministack"
+LOCAL_2: Final = "dynamodb-local-2"
+LOCAL_3: Final = "dynamodb-local-3"
+REALM: Final = "contract"
+REFS_TABLE: Final = "contract-refs"
+OBJS_TABLE: Final = "contract-objs"
+
+
+class Counter:
+    """Requests that were sent, with their capacity units (None: the request failed)."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, float | None]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, operation: str, capacity: float | None) -> None:
+        with self._lock:
+            self.sent.append((operation, capacity))
+
+    @property
+    def operations(self) -> list[str]:
+        return [operation for operation, _ in self.sent]
+
+    @property
+    def units(self) -> float:
+        return sum(capacity or 0 for _, capacity in self.sent)
+
+
+class Backend:
+    """One implementation of Refs and Objs. Tests share its tables and keep apart by their keys."""
+
+    def __init__(self, name: str, url: str | None = None) -> None:
+        self.name, self.url = name, url
+        self._fake_refs, self._fake_objs = FakeRefs(), FakeObjs()
+
+    @property
+    def real(self) -> bool:
+        return self.url is not None
+
+    @property
+    def client(self) -> Any:
+        return dynamodb(self.url)
+
+    def refs(self, on_request: Callable[[str, float | None], None] | None = None, realm: str = REALM) -> Refs:
+        if not self.real:
+            return self._fake_refs.seen_by(realm)
+        return DynamoRefs(self.client, REFS_TABLE, realm=realm, on_request=on_request)
+
+    def objs(self, on_request: Callable[[str, float | None], None] | None = None, **more: Any) -> Objs:
+        """A fresh adapter: nothing cached."""
+        if not self.real:
+            self._fake_objs.clock = more.get("clock")
+            self._fake_objs.on_request = None if on_request is None else lambda operation: on_request(operation, None)
+            return self._fake_objs
+        return DynamoObjs(
+            self.client, OBJS_TABLE, clock=more.pop("clock", SystemClock()), on_request=on_request, **more
+        )
+
+    def _wait(self, patience: float = 30) -> None:
+        """A server that takes connections may still be busy starting."""
+        end = time.monotonic() + patience
+        while True:
+            try:
+                self.client.list_tables()
+                return
+            except (BotoCoreError, ClientError):
+                if time.monotonic() > end:
+                    raise
+
+    def make_tables(self) -> None:
+        self._wait()
+        text = {"AttributeType": "S"}
+        self.client.create_table(
+            TableName=REFS_TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "key", **text}],
+            KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
+            StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"},
+        )
+        self.client.create_table(
+            TableName=OBJS_TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": "space", **text}, {"AttributeName": "id", **text}],
+            KeySchema=[
+                {"AttributeName": "space", "KeyType": "HASH"},
+                {"AttributeName": "id", "KeyType": "RANGE"},
+            ],
+        )
+
+
+def known_gap(request: pytest.FixtureRequest, backend: Backend, **gaps: str) -> None:
+    """Expect the rest of the test to fail where ``backend`` is known not to do what AWS does; a fix is noticed.
+
+    ``gaps``: backend name (with underscores) = what it does instead.
+    """
+    reason = gaps.get(backend.name.replace("-", "_"))
+    if reason is not None:
+        request.applymarker(pytest.mark.xfail(reason=f"{backend.name}: {reason}", strict=True))

@@ -1,0 +1,109 @@
+"""The servers the contract is checked against: MiniStack, and DynamoDB Local in both major versions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.support.downloads import Missing, alone, cache
+from tests.support.store.processes import free_port, serving
+
+
+@contextmanager
+def ministack(folder: Path) -> Iterator[str]:
+    """The embedded stack's AWS, with a state of its own."""
+    port = free_port()
+    env = os.environ | {
+        "GATEWAY_PORT": str(port),
+        "BIND_HOST": "127.0.0.1",
+        "STATE_DIR": str(folder / "state"),
+        "S3_DATA_DIR": str(folder / "s3"),
+        "TMPDIR": str(folder),
+    }
+    with serving([sys.executable, "-m", "ministack"], port, folder, env) as url:
+        yield url
+
+
+class Release(msgspec.Struct, frozen=True):
+    """A release of DynamoDB Local. ``bom`` pins the SDK its dependencies need, where they do not resolve without."""
+
+    group: str
+    version: str
+    main: str
+    bom: str = ""
+
+
+LOCAL_2: Final = Release("com.amazonaws", "2.6.1", "com.amazonaws.services.dynamodbv2.local.main.ServerRunner")
+LOCAL_3: Final = Release(
+    "software.amazon.dynamodb", "3.3.1", "software.amazon.dynamodb.services.local.main.ServerRunner", bom="2.54.15"
+)
+
+_POM: Final = """\
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>turnstile.tests</groupId><artifactId>dynamodb-local</artifactId><version>1</version>{bom}
+  <dependencies>
+    <dependency><groupId>{group}</groupId><artifactId>DynamoDBLocal</artifactId><version>{version}</version></dependency>
+  </dependencies>
+</project>
+"""
+_BOM: Final = """
+  <dependencyManagement><dependencies><dependency>
+    <groupId>software.amazon.awssdk</groupId><artifactId>bom</artifactId><version>{bom}</version>
+    <type>pom</type><scope>import</scope>
+  </dependency></dependencies></dependencyManagement>"""
+
+
+def libraries(release: Release) -> Path:
+    """The folder with the release's jars, fetched by Maven the first time.
+
+    Raises:
+        Missing: without Java 17, Maven, or a repository to fetch from.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise Missing(f"DynamoDB Local {release.version} needs {program} (Java 17 and Maven)")
+    home = cache("dynamodb-local")
+    folder = home / release.version
+    with alone(home):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=home) as name:
+                fetched = Path(name) / "fetched"
+                fetched.mkdir()
+                _fetch(release, fetched)
+                fetched.rename(folder)
+    return folder / "lib"
+
+
+def _fetch(release: Release, folder: Path) -> None:
+    bom = _BOM.format(bom=release.bom) if release.bom else ""
+    (folder / "pom.xml").write_text(_POM.format(bom=bom, group=release.group, version=release.version))
+    goal = ["dependency:copy-dependencies", "-DoutputDirectory=lib", "-DincludeScope=runtime"]
+    done = subprocess.run(["mvn", "-q", "-B", *goal], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Missing(f"DynamoDB Local {release.version} could not be fetched: {done.stdout[-300:].strip()}")
+
+
+@contextmanager
+def dynamodb_local(release: Release, folder: Path) -> Iterator[str]:
+    """DynamoDB Local in memory."""
+    lib, port = libraries(release), free_port()
+    options = ["-Xmx512m", "-cp", f"{lib}/*", f"-Djava.library.path={lib}"]
+    command = ["java", *options, release.main, "-inMemory", "-disableTelemetry", "-port", str(port)]
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(serving(command, port, folder, os.environ))
+        except RuntimeError as error:
+            if "UnsupportedClassVersionError" in str(error):
+                raise Missing(f"DynamoDB Local {release.version} needs Java 17") from None
+            raise
+        yield url

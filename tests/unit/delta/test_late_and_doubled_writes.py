@@ -1,0 +1,156 @@
+"""Named traps that other coordinators fell into: answers that are lost, late or doubled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import delta
+from tests.support.fakes.heads import floored
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.publishing import Table
+from tests.support.store.scripted import Scripted, error
+from turnstile.adapters.dynamo.calls import Patience
+from turnstile.adapters.dynamo.models import TableRow, to_item
+from turnstile.adapters.dynamo.refs import DynamoRefs
+from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.identity import Outcomes
+from turnstile.delta.publish import Publisher
+from turnstile.delta.ratify import CommitRequest, Ratifier
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def table() -> Table:
+    return Table(fake_world())
+
+
+def world(table: Table) -> FakeWorld:
+    return table.world
+
+
+def inline(table: Table, version: int | None, txn: str, ict: int | None = None, **more: Any) -> CommitRequest:
+    stamp = ict or max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    return CommitRequest(table.id, version, content=delta.append(txn, stamp), **more)
+
+
+def publish(table: Table) -> None:
+    assert Publisher(table.world).publish(table.id).problem is None
+
+
+class Disturbed:
+    """refs whose next write goes wrong in one way."""
+
+    def __init__(self, table: Table, how: str) -> None:
+        self._plain, self._how = table.world.refs, how
+        self.held: Any = None
+        self.writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def write(self, write: Any) -> Any:
+        self.writes += 1
+        how, self._how = self._how, ""
+        match how:
+            case "throttle":
+                raise Throttled
+            case "answer lost":
+                self._plain.write(write)
+                raise OutcomeUnknown("no answer")
+            case "lands later":
+                self.held = write
+                raise OutcomeUnknown("no answer")
+            case "sent twice by the transport":
+                self._plain.write(write)
+        return self._plain.write(write)
+
+
+def ratifier(table: Table, refs: Disturbed) -> Ratifier:
+    plain = table.world
+    moved = type(plain)(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space)  # type: ignore[arg-type]
+    return Ratifier(moved)
+
+
+def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_nothing_is_read_again(table: Table) -> None:
+    table.inline()
+    table.world.refs.requests.clear()
+    answer = table.ratifier.commit(inline(table, 1, "mine"))
+    assert isinstance(answer, Conflict) and answer.latest == 1
+    assert table.world.refs.requests == ["write"]
+
+
+@pytest.mark.parametrize("version", [1, None])
+@pytest.mark.parametrize("how", ["answer lost", "sent twice by the transport"])
+def test_i3_a_write_that_landed_and_is_repeated_is_not_a_conflict(table: Table, how: str, version: int | None) -> None:
+    refs = Disturbed(table, how)
+    service, request = ratifier(table, refs), inline(table, version, "mine", base=0)
+    if how == "answer lost":
+        with pytest.raises(OutcomeUnknown):
+            service.commit(request)
+    answer = service.commit(request)
+    assert isinstance(answer, Ratified) and answer.replayed and answer.version == 1 and table.head.latest == 1
+
+
+def test_i3_a_throttle_is_neither_an_acceptance_nor_a_conflict(table: Table) -> None:
+    with pytest.raises(Throttled):
+        ratifier(table, Disturbed(table, "throttle")).commit(inline(table, 1, "mine"))
+    assert table.head.latest == 0 and Outcomes(table.world).of(table.id, txn="mine", version=1).outcome == "open"
+
+
+@pytest.mark.parametrize("code", ["TransactionConflictException", "ThrottlingException"])
+def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a_conflict(
+    table: Table, code: str
+) -> None:
+    """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
+    request = inline(table, 1, "mine")
+    assert isinstance(Ratifier(table.world).commit(request), Ratified)
+    row = to_item(TableRow, table.row)
+    patience = Patience(deadline=0.1, first=0.001, longest=0.002)
+    for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
+        client = Scripted(*outcomes)
+        refs = DynamoRefs(client, "refs", realm="test", patience=patience)
+        service = ratifier(table, refs)  # type: ignore[arg-type]
+        if says is not None:
+            with pytest.raises(says):
+                service.commit(request)
+        else:
+            answer = service.commit(request)
+            assert isinstance(answer, Ratified) and answer.version == 1
+        assert len(client.asked) > 2 and all(asked == client.asked[0] for asked in client.asked)
+
+
+@pytest.mark.parametrize("version", [1, None])
+def test_i3_a_write_that_lands_after_its_proposal_was_sent_again_changes_nothing(
+    table: Table, version: int | None
+) -> None:
+    refs = Disturbed(table, "lands later")
+    service, request = ratifier(table, refs), inline(table, version, "mine", base=0)
+    with pytest.raises(OutcomeUnknown):
+        service.commit(request)
+    assert Outcomes(table.world).of(table.id, txn="mine", version=version).outcome == "open"
+    assert isinstance(service.commit(request), Ratified)
+    table.world.refs.write(refs.held)
+    assert [entry.txn for entry in table.head.tail] == ["mine"]
+    for _ in range(5):
+        table.inline()
+    table.world.refs.rows[table.key] = floored(table.row)
+    assert table.head.tail_from > 2
+    table.world.refs.write(refs.held)
+    assert table.head.latest == 6 and "mine" not in table.head.ids
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_i3_a_write_that_lands_after_a_final_refusal_is_refused_too(table: Table, version: int) -> None:
+    refs = Disturbed(table, "lands later")
+    service, request = ratifier(table, refs), inline(table, 1, "mine")
+    with pytest.raises(OutcomeUnknown):
+        service.commit(request)
+    for _ in range(version):
+        table.inline()
+    assert isinstance(service.commit(request), Conflict)
+    table.world.refs.write(refs.held)
+    assert "mine" not in [entry.txn for entry in table.head.tail] and table.head.latest == version

@@ -1,0 +1,147 @@
+"""The conditional write and the decision are one rule, written twice: these properties hold them together."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.support.examples import examples
+from tests.support.fakes.heads import (
+    accepts,
+    empty_row,
+    entry,
+    floored,
+    forms,
+    named,
+    proposals,
+    ratified,
+    recount,
+    rows,
+)
+from tests.support.fakes.refs import applied
+from turnstile.delta.core.decide import Proposal, Ratified, Spill, decide
+from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.store.core.writes import Row
+
+MANY = settings(max_examples=examples(250), deadline=None)
+
+
+@MANY
+@given(rows(), proposals())
+@example(empty_row(), named(1))
+@example(empty_row(row_hwm=2), named(1, rows=-1))
+@example(empty_row(row_hwm=2), named(1, hwm=ROWS_OFF))
+def test_i1_i2_i3_i7_the_write_is_accepted_exactly_when_decide_says_fresh(row: Row, proposal: Proposal) -> None:
+    head = TableHead.from_row(row)
+    decision = decide(head, proposal)
+    fresh = isinstance(decision, Ratified) and not decision.replayed
+    fitting = [change for change in forms(row, proposal) if accepts(row, change)]
+    assert len(fitting) == int(fresh), decision
+    if not fresh:
+        return
+    assert isinstance(decision, Ratified)
+    after = TableHead.from_row(applied(row, fitting[0].actions))
+    recount(after)
+    mine = positioned(after)[-1]
+    assert (mine.version, after.latest, after.metadata) == (decision.version, decision.latest, decision.metadata)
+    assert mine.entry.txn == proposal.entry.txn and after.pending == mine.version
+    assert positioned(after)[:-1] == positioned(head)  # I2: nothing ratified before changed
+    if proposal.version is not None:
+        assert (mine.version, mine.ict) == (proposal.version, proposal.entry.ict)
+
+
+@MANY
+@given(rows(), proposals())
+def test_i3_a_proposal_accepted_once_is_a_replay_of_the_same_version_for_ever(row: Row, proposal: Proposal) -> None:
+    after = ratified(row, proposal)
+    if after is None:
+        return
+    first = positioned(TableHead.from_row(after))[-1]
+    for later in (after, after | {"state": "dropped"}, floored(after), floored(after, idle=True)):
+        again = decide(TableHead.from_row(later), proposal)
+        assert isinstance(again, Ratified) and again.replayed and again.version == first.version
+        assert ratified(later, proposal) is None
+
+
+@MANY
+@given(rows(), st.data())
+def test_i2_i4_i5_a_floor_change_keeps_what_stays_exactly_as_it_was(row: Row, data: st.DataObject) -> None:
+    head = TableHead.from_row(row)
+    recount(head)
+    published = data.draw(st.integers(head.floor, head.latest))
+    change = raise_floor(head, published, idle=data.draw(st.booleans()))
+    if not accepts(row, change):
+        assert published < head.latest  # only "idle" may be untrue of the very row it was planned from
+        return
+    after = TableHead.from_row(applied(row, change.actions))
+    recount(after)
+    assert (after.latest, after.last_ict, after.row_hwm, after.epoch) == (
+        head.latest,
+        head.last_ict,
+        head.row_hwm,
+        head.epoch,
+    )
+    assert after.floor == published
+    kept = {place.version: place for place in positioned(head)}
+    for place in positioned(after):
+        before = kept[place.version]
+        assert (place.ict, place.name, place.first_row, place.modified) == (
+            before.ict,
+            before.name,
+            before.first_row,
+            before.modified,
+        )
+        assert place.entry == (before.entry.stripped() if place.published else before.entry)
+
+
+@MANY
+@given(rows(states=()), st.lists(proposals(), max_size=4), st.data())
+def test_i4_i11_a_floor_change_planned_before_ratifications_still_fits_after_them(
+    row: Row, more: list[Proposal], data: st.DataObject
+) -> None:
+    head = TableHead.from_row(row)
+    published = data.draw(st.integers(head.floor, head.latest))
+    idle = published == head.latest and data.draw(st.booleans())
+    change = raise_floor(head, published, idle=idle)
+    for proposal in more:
+        row = ratified(row, proposal) or row
+    head = TableHead.from_row(row)
+    if not accepts(row, change):
+        touched = [clause.name for clause in change.clauses if clause.name in ("idle", "same application")]
+        assert touched and head.latest > published  # I11: a publisher that is refused plans again from the row
+        return
+    after = TableHead.from_row(applied(row, change.actions))
+    recount(after)
+    assert (after.pending is None) == (idle or head.pending is None)
+    kept = {place.version: place for place in positioned(head)}
+    assert all(place.ict == kept[place.version].ict for place in positioned(after))
+
+
+@settings(deadline=None)
+@given(rows(), st.integers(0, 20), st.booleans())
+def test_i5_a_floor_outside_what_is_ratified_is_never_planned(row: Row, published: int, idle: bool) -> None:
+    head = TableHead.from_row(row)
+    if head.floor <= published <= head.latest:
+        assert raise_floor(head, published, idle=idle).key == head.key
+        return
+    try:
+        raise_floor(head, published, idle=idle)
+    except ValueError:
+        return
+    raise AssertionError((head.floor, published, head.latest))
+
+
+@MANY
+@given(rows(states=()), proposals())
+def test_i11_only_a_full_row_asks_to_spill_and_a_spilled_entry_is_judged_by_what_it_costs(
+    row: Row, proposal: Proposal
+) -> None:
+    head = TableHead.from_row(row)
+    if isinstance(decide(head, proposal), Spill):
+        assert proposal.entry.data and head.bytes + cost(proposal.entry) > ROW_BUDGET
+
+
+def test_i11_the_cost_of_an_entry_counts_bytes_not_characters() -> None:
+    short, wide = entry("a" * 10), entry("\U0001f600" * 10)
+    assert cost(wide) - cost(short) >= 60

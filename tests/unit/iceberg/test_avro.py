@@ -1,0 +1,92 @@
+"""Manifest lists and manifests as PyIceberg writes and reads them; and bytes that nobody wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import read_manifest_list
+
+from tests.support.iceberg.manifests import Lake
+from turnstile.iceberg.core import avro
+from turnstile.iceberg.core import avro as m
+
+SYNC = bytes(range(16))
+ENTRY: avro.Record = {
+    m.PATH: "file:///lake/t/metadata/a.avro",
+    501: 7_000,
+    m.SPEC_ID: 0,
+    m.CONTENT: 0,
+    m.SEQUENCE: 1,
+    m.MIN_SEQUENCE: 1,
+    m.ADDED_SNAPSHOT: 2**62,
+    504: 1,
+    505: 0,
+    506: 0,
+    512: 3,
+    513: 0,
+    514: 0,
+    507: [{509: True, 518: None, 510: b"\x00\xff", 511: b""}],
+    519: None,
+}
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_what_pyiceberg_writes_is_read(tmp_path: Path, codec: Any) -> None:
+    lake = Lake(tmp_path, codec)
+    snapshot = lake.append(1, None, 1, files=2)
+    (entry,) = avro.read(lake.bytes(snapshot.manifest_list))
+    assert (entry[m.ADDED_SNAPSHOT], entry[m.SEQUENCE], entry[504], entry[505]) == (1, 1, 2, 0)
+    files = avro.read(lake.bytes(entry[m.PATH]))
+    assert [one[m.STATUS] for one in files] == [1, 1] and {one[m.ENTRY_SEQUENCE] for one in files} == {None}
+
+
+def test_what_is_written_pyiceberg_reads_and_so_do_we(tmp_path: Path) -> None:
+    raw = avro.write([ENTRY, {**ENTRY, 507: None, m.ADDED_SNAPSHOT: -5}], m.SCHEMA, {"snapshot-id": "1"}, SYNC)
+    assert avro.read(raw) == [ENTRY, {**ENTRY, 507: None, m.ADDED_SNAPSHOT: -5}]
+    file = tmp_path / "list.avro"
+    file.write_bytes(raw)
+    first, second = read_manifest_list(PyArrowFileIO().new_input(f"file://{file}"))
+    assert first.manifest_path == ENTRY[m.PATH] and first.added_snapshot_id == 2**62 and first.added_rows_count == 3
+    assert first.partitions is not None and first.partitions[0].lower_bound == b"\x00\xff"
+    assert second.added_snapshot_id == -5 and second.partitions is None
+
+
+@given(st.binary(max_size=300))
+def test_bytes_that_nobody_wrote_are_refused_and_nothing_else_happens(raw: bytes) -> None:
+    for given_bytes in (raw, avro.MAGIC + raw):
+        with pytest.raises(avro.Unreadable):
+            avro.read(given_bytes)
+
+
+GOOD = avro.write([ENTRY], m.SCHEMA, {}, SYNC)
+
+
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
+def test_a_changed_byte_is_refused_or_changes_a_value_and_no_more(at: int, byte: int) -> None:
+    try:
+        found = avro.read(GOOD[:at] + bytes([byte]) + GOOD[at + 1 :])
+    except avro.Unreadable:
+        return
+    assert len(found) <= 1
+
+
+@given(st.integers(0, len(GOOD) - 1))
+def test_a_file_that_was_cut_off_is_refused(length: int) -> None:
+    if length == GOOD.index(SYNC) + 16:
+        assert avro.read(GOOD[:length]) == []  # a header alone is a file without records
+        return
+    with pytest.raises(avro.Unreadable):
+        avro.read(GOOD[:length])
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = avro.write([{**ENTRY, m.PATH: "x" * 100_000}], m.SCHEMA, {}, SYNC)
+    assert len(large) < 2_000
+    monkeypatch.setattr(avro, "MAX_CONTENT", 50_000)
+    with pytest.raises(avro.Unreadable, match="more than"):
+        avro.read(large)
