@@ -29,7 +29,7 @@ from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.load import Loader, Registered
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot
+from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_snapshot
 from turnstile.store.core.answer_size import MOST, told
 from turnstile.store.core.answer_size import PAGE as PAGE_BYTES
 from turnstile.store.core.errors import InvalidRequest
@@ -132,7 +132,7 @@ def stage_unity_table() -> legacy.StagingTable:
     return legacy.StagingTable(asked.name, asked.catalog_name, asked.schema_name, made.table_id, made.location)
 
 
-def _described(asked: legacy.NewTable, content: Content) -> MetadataSnapshot:
+def _described(asked: legacy.NewTable, content: Content) -> DeltaMetadata:
     """Version 0 decides; what it does not hold of the request is kept beside it."""
     made = first_snapshot(content)
     known = made.metadata.get("configuration") or {}

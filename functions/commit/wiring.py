@@ -17,7 +17,7 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.ports import World
 
@@ -57,7 +57,7 @@ _built: list[Services] = []
 def use_world(world: World, limits: Limits | None = None) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
     limits = limits or Limits()
-    snapshots = Snapshots(world.objs, world.space)
+    snapshots = MetadataStore(world.objs, world.space)
     commits = Commits(world, limits)
     reader = CatalogReader(world, CatalogStore(world, limits.spill))
     ratifier = Ratifier(world, limits, snapshots)

@@ -18,7 +18,7 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_snapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.writes import Insert, new_row
 
@@ -90,7 +90,7 @@ def make_lake(*features: str, **configuration: str) -> Lake:
     world = fake_world()
     content = delta.version_zero("zero", START, *features, **configuration)
     snapshot = first_snapshot(read_content(content, first_version=True))
-    etag = Snapshots(world.objs, world.space).put("main", ORDERS, snapshot, START)
+    etag = MetadataStore(world.objs, world.space).put("main", ORDERS, snapshot, START)
     store = CatalogStore(world)
     entities: dict[str, Entity] = {
         "entity/1": Namespace("sales", "22222222-2222-4222-8222-222222222222", START),

@@ -15,7 +15,7 @@ from turnstile.catalog.query.core.query import ATTRIBUTES, Query, Subject, Value
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.writes import Insert, new_row
 
 CREATED = 1_770_000_000_000
@@ -53,7 +53,7 @@ def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> Cata
     for path, thing in things.items():
         if thing.table and not thing.external:
             said = {"configuration": dict(thing.properties)}
-            metadata = services.snapshots.put("main", id_of(path), MetadataSnapshot(0, {}, said, {}), 1)
+            metadata = services.snapshots.put("main", id_of(path), DeltaMetadata(0, {}, said, {}), 1)
             row = new_head_row(
                 key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main", name=".".join(("main", *path)),
                 location=put[path].location, metadata=metadata, version=0, ict=1, row_hwm=None, created=1, managed=True,

@@ -12,7 +12,7 @@ from tests.support.fakes.world import fake_world
 from tests.support.publishing import TABLE, Table
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.metadata import first_snapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import Recoverer
@@ -25,7 +25,7 @@ def with_metadata() -> Table:
     """Version 0 with its metadata snapshot."""
     made = Table(fake_world())
     snapshot = first_snapshot(read_content(made.ratified[0], first_version=True))
-    made.row["metadata"] = Snapshots(made.world.objs, made.world.space).put("main", TABLE, snapshot, 1)
+    made.row["metadata"] = MetadataStore(made.world.objs, made.world.space).put("main", TABLE, snapshot, 1)
     return made
 
 

@@ -26,9 +26,9 @@ from turnstile.catalog.namespaces import check_path, require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
-from turnstile.delta.core.metadata import MetadataSnapshot, first_snapshot
+from turnstile.delta.core.metadata import DeltaMetadata, first_snapshot
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
 from turnstile.store.core.locations import managed_location, published_path
@@ -190,7 +190,7 @@ class Registrar:
     """Registers staged tables."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, snapshots: Snapshots, limits: Limits
+        self, world: World, reader: CatalogReader, committer: Committer, snapshots: MetadataStore, limits: Limits
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
         self._snapshots, self._limits = snapshots, limits
@@ -204,7 +204,7 @@ class Registrar:
         *,
         comment: str | None = None,
         principal: Principal = OPERATOR,
-        describe: Callable[[Content], MetadataSnapshot] = first_snapshot,
+        describe: Callable[[Content], DeltaMetadata] = first_snapshot,
     ) -> Registered:
         """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
 

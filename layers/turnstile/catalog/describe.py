@@ -7,8 +7,8 @@ from collections.abc import Callable
 from turnstile.catalog.clone.core import READ_ONLY
 from turnstile.catalog.core.table_heads import describe_head
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, World
@@ -44,14 +44,14 @@ def not_active(name: str, row: Row | None) -> TurnstileError:
 
 _ATTEMPTS = 4
 
-Redescribe = Callable[[str, MetadataSnapshot], MetadataSnapshot]
+Redescribe = Callable[[str, DeltaMetadata], DeltaMetadata]
 """Makes the new snapshot from the present one and its id; raises what refuses it. No side effects."""
 
 
 class Describer:
     """Swaps a table's metadata snapshot for another one of the same version."""
 
-    def __init__(self, world: World, snapshots: Snapshots) -> None:
+    def __init__(self, world: World, snapshots: MetadataStore) -> None:
         self._world, self._snapshots = world, snapshots
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:

@@ -24,8 +24,8 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, Found
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.obj_types import METADATA
@@ -37,7 +37,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """A table as of one HEAD; ``listing`` holds that HEAD and its tail."""
 
     head: TableHead
-    snapshot: MetadataSnapshot
+    snapshot: DeltaMetadata
     listing: Listing
 
 
@@ -58,7 +58,7 @@ class Loader:
         commits: tails, materialised.
     """
 
-    def __init__(self, world: World, reader: CatalogReader, snapshots: Snapshots, commits: Commits) -> None:
+    def __init__(self, world: World, reader: CatalogReader, snapshots: MetadataStore, commits: Commits) -> None:
         self._refs, self._objs, self._space = world.refs, world.objs, world.space
         self.reader, self._snapshots, self._commits = reader, snapshots, commits
         self._beside = ThreadPoolExecutor(2, thread_name_prefix="load")

@@ -22,7 +22,7 @@ from turnstile.catalog.rename import NamespaceMover, Renamer
 from turnstile.catalog.retry import Pause, no_pause
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import AlreadyExists
 from turnstile.store.core.names import check_namespace
@@ -38,7 +38,7 @@ class CatalogServices:
     limits: Limits
     pause: Pause
     reader: CatalogReader
-    snapshots: Snapshots
+    snapshots: MetadataStore
     committer: Committer
     publisher: Publisher
     zones: Zones
@@ -78,7 +78,7 @@ class Shared:
     lake_root: str
     limits: Limits
     pause: Pause
-    snapshots: Snapshots
+    snapshots: MetadataStore
     publisher: Publisher
     zones: Zones
 
@@ -91,7 +91,7 @@ def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: 
         pause: how to wait between attempts to swap a HEAD.
     """
     limits = limits or Limits()
-    snapshots = Snapshots(world.objs, world.space)
+    snapshots = MetadataStore(world.objs, world.space)
     shared = Shared(world, lake_root, limits, pause, snapshots, Publisher(world, limits), Zones(world))
     return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
 

@@ -10,7 +10,7 @@ import msgspec
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import ROWS_KEPT, ROWS_OFF, ROWS_UNREAD, TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot, apply, check_shown
+from turnstile.delta.core.metadata import DeltaMetadata, apply, check_shown
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.keys import Space, metadata_obj
@@ -20,18 +20,18 @@ from turnstile.store.ports import Obj, Objs
 _CACHED = 512
 
 
-class Snapshots:
+class MetadataStore:
     """Reads and writes metadata snapshots by id."""
 
     def __init__(self, objs: Objs, space: Space) -> None:
         self._objs, self._space = objs, space
-        self._cache: OrderedDict[tuple[str, str], MetadataSnapshot] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], DeltaMetadata] = OrderedDict()
 
-    def cached(self, catalog: str, id: str) -> MetadataSnapshot | None:
+    def cached(self, catalog: str, id: str) -> DeltaMetadata | None:
         """The snapshot if this sandbox has it."""
         return self._cache.get((catalog, id))
 
-    def get(self, catalog: str, id: str) -> MetadataSnapshot:
+    def get(self, catalog: str, id: str) -> DeltaMetadata:
         """The snapshot ``id``; at most one request, none when cached."""
         known = self._cache.get((catalog, id))
         if known is not None:
@@ -41,7 +41,7 @@ class Snapshots:
             raise TurnstileError(f"metadata snapshot {id} is missing", remedy="restore the objs table")
         return self.adopt(catalog, obj)
 
-    def get_many(self, catalog: str, ids: Collection[str]) -> dict[str, MetadataSnapshot]:
+    def get_many(self, catalog: str, ids: Collection[str]) -> dict[str, DeltaMetadata]:
         """Several of one catalog: one request per hundred that are not cached. Missing ones are left out."""
         found = {id: known for id in ids if (known := self.cached(catalog, id)) is not None}
         missing = [id for id in ids if id not in found]
@@ -50,13 +50,13 @@ class Snapshots:
                 found[id] = self.adopt(catalog, obj)
         return found
 
-    def adopt(self, catalog: str, obj: Obj) -> MetadataSnapshot:
+    def adopt(self, catalog: str, obj: Obj) -> DeltaMetadata:
         """Decode and cache an obj that was read elsewhere."""
-        snapshot = msgspec.json.decode(obj.payload, type=MetadataSnapshot)
+        snapshot = msgspec.json.decode(obj.payload, type=DeltaMetadata)
         self._remember(catalog, obj.id, snapshot)
         return snapshot
 
-    def put(self, catalog: str, table_id: str, snapshot: MetadataSnapshot, now_ms: int) -> str:
+    def put(self, catalog: str, table_id: str, snapshot: DeltaMetadata, now_ms: int) -> str:
         """Write a snapshot and return its id, the etag; idempotent.
 
         Raises:
@@ -69,7 +69,7 @@ class Snapshots:
         self._remember(catalog, id, snapshot)
         return id
 
-    def _remember(self, catalog: str, id: str, snapshot: MetadataSnapshot) -> None:
+    def _remember(self, catalog: str, id: str, snapshot: DeltaMetadata) -> None:
         self._cache[(catalog, id)] = snapshot
         while len(self._cache) > _CACHED:
             self._cache.popitem(last=False)
@@ -80,7 +80,7 @@ class Snapshots:
 
 
 def with_effects(
-    snapshots: Snapshots,
+    snapshots: MetadataStore,
     head: TableHead,
     proposal: Proposal,
     content: Content,

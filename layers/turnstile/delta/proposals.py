@@ -10,12 +10,12 @@ from turnstile.delta.content import pack
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
 from turnstile.store.core.keys import app_key
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
 
-Describe = Callable[[str, MetadataSnapshot, Content, int], MetadataSnapshot]
+Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
 """Makes the snapshot after a commit from the one before it (id and content), the commit's content and its version;
 ``core.metadata.apply`` is the ordinary one. Raises what refuses the commit. No side effects: it may run for nothing."""
 

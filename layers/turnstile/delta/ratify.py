@@ -33,7 +33,7 @@ from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, dige
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots, with_effects
+from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name
 from turnstile.store.core.errors import (
     InvalidCommit,
@@ -74,12 +74,12 @@ class _Lost:
 class Ratifier:
     """Decides commits of Delta tables. Holds ports and a cache of immutable facts; no per-request state."""
 
-    def __init__(self, world: World, limits: Limits | None = None, snapshots: Snapshots | None = None) -> None:
+    def __init__(self, world: World, limits: Limits | None = None, snapshots: MetadataStore | None = None) -> None:
         self._refs, self._objs, self._storages = world.refs, world.objs, world.storages
         self._clock, self._space = world.clock, world.space
         self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
-        self._snapshots = snapshots or Snapshots(world.objs, world.space)
+        self._snapshots = snapshots or MetadataStore(world.objs, world.space)
         self._known: dict[str, Known] = {}
 
     def commit(self, request: CommitRequest) -> Ratified | Conflict | Refused:

@@ -22,7 +22,7 @@ from turnstile.delta.core.state_writes import (
 )
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots, with_effects
+from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
 from turnstile.store.core.errors import InvalidCommit, NotFound, StorageFault, Throttled
 from turnstile.store.core.locations import LOG, STAGED, published_path
@@ -186,7 +186,7 @@ class Recoverer:
     def __init__(self, world: World, limits: Limits | None = None, *, faults: Faults = no_faults) -> None:
         self._world, self._faults = world, faults
         self._unknowns = Unknowns(world, limits)
-        self._snapshots = Snapshots(world.objs, world.space)
+        self._snapshots = MetadataStore(world.objs, world.space)
 
     def begin(self, table_id: str) -> bool:
         """Step 2: whether the table is recovering now. A table that got stuck in an earlier recovery tries again.

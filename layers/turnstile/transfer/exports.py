@@ -29,7 +29,7 @@ from turnstile.catalog.drop import published_head
 from turnstile.catalog.reader import Found
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.protocols import released
 from turnstile.delta.log import read_commit
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
@@ -102,7 +102,7 @@ class Exporter:
             )
         raise NotFound("table", found.table_id, field="table", remedy="check the name")
 
-    def _snapshot(self, head: TableHead) -> MetadataSnapshot:
+    def _snapshot(self, head: TableHead) -> DeltaMetadata:
         return self._services.snapshots.get(head.catalog, head.metadata)
 
     def _unfit(self, head: TableHead) -> TurnstileError | None:

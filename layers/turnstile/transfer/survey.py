@@ -16,7 +16,7 @@ from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, is_struct
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot, check_shown
+from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
 from turnstile.delta.limits import Limits
 from turnstile.delta.log import LogState, broken, read_state
@@ -188,10 +188,10 @@ def _check_schema(said: object) -> None:
         raise broken("its schema is not a Delta schema in JSON")
 
 
-def snapshot_of(state: LogState) -> MetadataSnapshot:
+def snapshot_of(state: LogState) -> DeltaMetadata:
     """The table's metadata, as the catalog would have it."""
     domains = {domain: said for domain, said in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
-    return MetadataSnapshot(state.version, state.protocol, state.metadata, domains, state.ict or 0)
+    return DeltaMetadata(state.version, state.protocol, state.metadata, domains, state.ict or 0)
 
 
 def row_hwm(state: LogState) -> int | None:

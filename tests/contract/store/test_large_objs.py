@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend, Counter
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import TooLarge, TurnstileError
 from turnstile.store.core.keys import Space
 from turnstile.store.ports import Obj, Objs
@@ -237,11 +237,11 @@ def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
 def test_i9_a_tables_metadata_may_be_larger_than_a_row(backend: Backend, space: str) -> None:
     """As of a table with some thousand columns, whose comments say something."""
     wide = {"schemaString": json.dumps({"type": "struct", "fields": [], "notes": ["column"] * 60_000})}
-    snapshot = MetadataSnapshot(7, {"minReaderVersion": 3}, wide, {})
+    snapshot = DeltaMetadata(7, {"minReaderVersion": 3}, wide, {})
     keys = Space(space)
-    etag = Snapshots(backend.objs(), keys).put("main", "t", snapshot, 1)
-    assert Snapshots(backend.objs(), keys).put("main", "t", snapshot, 2) == etag
-    assert Snapshots(backend.objs(), keys).get("main", etag) == snapshot
+    etag = MetadataStore(backend.objs(), keys).put("main", "t", snapshot, 1)
+    assert MetadataStore(backend.objs(), keys).put("main", "t", snapshot, 2) == etag
+    assert MetadataStore(backend.objs(), keys).get("main", etag) == snapshot
     newest = backend.objs().newest(keys.objs("main"), "metadata/t/")
     assert newest is not None and (newest.id, newest.created) == (etag, 1000)
     assert len(newest.payload) > 2 * OBJ_BUDGET

@@ -17,7 +17,7 @@ from tests.support.fakes import delta
 from tests.support.unity import SCHEMA, T1, B, Unity, metadata, refused, refused_old
 from turnstile.api.unity.answers import of_snapshot
 from turnstile.api.unity.columns import to_api, to_infos
-from turnstile.delta.core.metadata import MAX_SHOWN, Beside, MetadataSnapshot, shown
+from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, shown
 from turnstile.store.core.answer_size import told
 
 INVALID: Final = "InvalidParameterValueException"
@@ -165,7 +165,7 @@ MAPS = st.dictionaries(TEXT, TEXT, max_size=5)
 def test_i6_no_answer_takes_more_of_metadata_than_it_was_judged_by(
     fields: Any, kept: dict[str, str], beside: dict[str, str], names: list[str]
 ) -> None:
-    snapshot = MetadataSnapshot(
+    snapshot = DeltaMetadata(
         version=1,
         protocol={"minReaderVersion": 3, "minWriterVersion": 7, "writerFeatures": names},
         metadata={

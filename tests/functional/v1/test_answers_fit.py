@@ -19,7 +19,7 @@ from turnstile.catalog.core.entities import Entity, External, IcebergTable, Name
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
 from turnstile.catalog.namespaces import MAX_LEVELS
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.answer_size import MOST
 from turnstile.store.core.keys import metadata_obj
 
@@ -44,7 +44,7 @@ def stored_before(world: FakeWorld, table_id: str, **said: Any) -> None:
     row, partition = world.refs.rows[world.space.table(table_id)], world.space.objs("main")
     obj = world.objs.get(partition, row["metadata"])
     assert obj is not None
-    small = msgspec.json.decode(obj.payload, type=MetadataSnapshot)
+    small = msgspec.json.decode(obj.payload, type=DeltaMetadata)
     payload = msgspec.json.encode(msgspec.structs.replace(small, metadata={**small.metadata, **said}))
     row["metadata"] = metadata_obj(table_id, small.version, payload)
     world.objs.put(msgspec.structs.replace(obj, id=row["metadata"], payload=payload))

@@ -14,7 +14,7 @@ from tests.support.fakes.heads import recount
 from turnstile.delta.content import unpack
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.keys import identity_obj
 from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
@@ -237,7 +237,7 @@ class Auditor:
             raise Violation("I9", f"{table_id} was told it is registered and has no HEAD")
 
     @audits
-    def loaded(self, head: TableHead, snapshot: MetadataSnapshot) -> None:
+    def loaded(self, head: TableHead, snapshot: DeltaMetadata) -> None:
         history = self.tables[head.table_id]
         if head.latest > history.latest or snapshot.version > head.latest:
             raise Violation("I6", f"{head.name} was loaded beyond its latest version")

@@ -28,7 +28,7 @@ from turnstile.delta import materialise
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.gc import kinds as gc_files
@@ -117,10 +117,10 @@ class CatalogSandbox:
         self.catalogs = Catalogs(world, self.reader, committer)
         self.namespaces = Namespaces(world, self.reader, committer)
         self.staging = Staging(world, self.reader, Zones(world), LAKE)
-        self.registrar = Registrar(world, self.reader, committer, Snapshots(world.objs, world.space), Limits())
+        self.registrar = Registrar(world, self.reader, committer, MetadataStore(world.objs, world.space), Limits())
         self.renamer = Renamer(world, self.reader, committer)
         self.dropper = Dropper(world, self.reader, committer, Publisher(world))
-        self.loader = Loader(world, self.reader, Snapshots(world.objs, world.space), Commits(world))
+        self.loader = Loader(world, self.reader, MetadataStore(world.objs, world.space), Commits(world))
 
 
 S = TypeVar("S")

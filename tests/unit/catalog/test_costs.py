@@ -12,7 +12,7 @@ from turnstile.catalog.core.entities import Entity, Table
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.writes import Insert, new_row
 
 MAIN = ("main", ("default",))
@@ -31,7 +31,7 @@ def filled(size: int) -> CatalogServices:
     services.committer.commit("main", lambda view: Edit("fill", put=tables))
     for path, table in tables.items():
         assert isinstance(table, Table)
-        metadata = services.snapshots.put("main", table.table_id, MetadataSnapshot(0, {}, {}, {}), 1)
+        metadata = services.snapshots.put("main", table.table_id, DeltaMetadata(0, {}, {}, {}), 1)
         head = new_head_row(
             key=world.space.table(table.table_id),
             table_id=table.table_id,

@@ -19,7 +19,7 @@ from turnstile.catalog.once import Once
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import Commits
 from turnstile.delta.core.decide import Refused
-from turnstile.delta.core.metadata import Beside, MetadataSnapshot
+from turnstile.delta.core.metadata import Beside, DeltaMetadata
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.repair import Repairer
@@ -422,7 +422,7 @@ def test_a_clone_is_neither_exported_nor_described_nor_repaired() -> None:
         Exporter(services).run("main", ("sales",), "copy")
     assert error.value.type == "TableNotActive"
 
-    def described(_id: str, snapshot: MetadataSnapshot) -> MetadataSnapshot:
+    def described(_id: str, snapshot: DeltaMetadata) -> DeltaMetadata:
         return msgspec.structs.replace(snapshot, beside=Beside(comment="c"))
 
     with pytest.raises(StateConflict, match="pinned"):

@@ -18,7 +18,7 @@ from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.limits import Limits
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.recover import AT_ONCE, Recoverer
@@ -153,7 +153,7 @@ def test_i3_what_was_acknowledged_before_the_restore_is_recognised_after_it(tabl
 def test_i6_metadata_and_epoch_are_those_of_the_newest_version(table: Table) -> None:
     restored(table)
     repair(table)
-    snapshot = Snapshots(table.world.objs, table.world.space).get("main", table.head.metadata)
+    snapshot = MetadataStore(table.world.objs, table.world.space).get("main", table.head.metadata)
     assert snapshot.version == table.head.epoch == 10
     assert snapshot.metadata["configuration"]["delta_note"] == "after the backup"
     late = table.ratifier.commit(CommitRequest(TABLE, None, base=9, content=delta.append("late", 5)))

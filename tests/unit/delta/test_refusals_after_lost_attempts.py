@@ -22,10 +22,10 @@ from turnstile.catalog.core.table_heads import drop_head, leave_head, restore_he
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import ROW_BUDGET
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.state_writes import mark_stuck
 from turnstile.delta.identity import Outcomes
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
@@ -243,8 +243,8 @@ def test_i3_a_version_that_is_taken_is_never_also_at_a_dropped_table(table: Tabl
 
 def _describing(table: Table, happens: Happens) -> tuple[Describer, Late]:
     plain = table.world
-    snapshots = Snapshots(plain.objs, plain.space)
-    table.row["metadata"] = snapshots.put("main", table.id, MetadataSnapshot(0, {}, {}, {}), 1)
+    snapshots = MetadataStore(plain.objs, plain.space)
+    table.row["metadata"] = snapshots.put("main", table.id, DeltaMetadata(0, {}, {}, {}), 1)
     refs = Late(table, happens)
     world = World(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space)  # type: ignore[arg-type]
     return Describer(world, snapshots), refs

@@ -16,7 +16,7 @@ from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.metadata import first_snapshot
 from turnstile.delta.identity import Outcomes
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier
 from turnstile.gc.collector import Collector
@@ -47,7 +47,7 @@ class TableModel(RuleBasedStateMachine):
         zero = delta.version_zero("zero", 1)
         self.storage = world.storages.open("file:///lake/t")
         self.storage.put_if_absent(published_path(0), zero)
-        self.snapshots = Snapshots(world.objs, world.space)
+        self.snapshots = MetadataStore(world.objs, world.space)
         etag = self.snapshots.put("main", T, first_snapshot(read_content(zero)), 1)
         row = new_head_row(
             key=world.space.table(T), table_id=T, catalog="main", name="main.default.t", location="file:///lake/t",

@@ -11,7 +11,7 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, GRACE, days
 from turnstile.delta.core.decide import Ratified
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
@@ -59,7 +59,7 @@ def test_snapshots_of_earlier_versions_go_and_the_present_one_stays() -> None:
     assert report.deleted == len(report.items) == 4
     assert all(item.age_ms >= 2 * DAY for item in report.items)
     assert stored(world) == [head_of(world, id).metadata]
-    assert Snapshots(world.objs, world.space).get("main", head_of(world, id).metadata).version == 4
+    assert MetadataStore(world.objs, world.space).get("main", head_of(world, id).metadata).version == 4
 
 
 def test_i10_age_counts_from_when_a_snapshot_was_replaced() -> None:
@@ -90,7 +90,7 @@ def test_i2_a_snapshot_that_may_be_proposed_again_stays_however_old() -> None:
     """A proposal that was refused left one for the next version; sent again, it finds it there and writes nothing."""
     world, id = made(1)
     now = head_of(world, id)
-    snapshots = Snapshots(world.objs, world.space)
+    snapshots = MetadataStore(world.objs, world.space)
     present = snapshots.get("main", now.metadata)
     waiting = snapshots.put("main", id, msgspec.structs.replace(present, version=2), 1)
     same = snapshots.put("main", id, msgspec.structs.replace(present, domains={"d": {}}), 1)

@@ -9,8 +9,8 @@ from tests.support.gc import collect, days, everything, names, stage_table
 from tests.support.publishing import TABLE, Killed, Table, kill_at, table_id
 from turnstile.catalog.core.rows import use_staging
 from turnstile.catalog.core.table_heads import drop_head
-from turnstile.delta.core.metadata import MetadataSnapshot
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.writes import Insert, new_row
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
@@ -51,8 +51,8 @@ def test_a_staging_table_nobody_registered_goes_with_its_files_after_its_grace(w
 
 def test_metadata_of_a_registration_that_failed_half_way_goes_with_the_staging_table(world: FakeWorld) -> None:
     stage_table(world, STAGING)
-    snapshots = Snapshots(world.objs, world.space)
-    left, other = (snapshots.put("main", id, MetadataSnapshot(0, {}, {}, {}), 1) for id in (STAGING, f"{STAGING}x"))
+    snapshots = MetadataStore(world.objs, world.space)
+    left, other = (snapshots.put("main", id, DeltaMetadata(0, {}, {}, {}), 1) for id in (STAGING, f"{STAGING}x"))
     days(world, 1.1)
     collect(world, "staging")
     assert (world.space.objs("main"), left) not in world.objs.rows

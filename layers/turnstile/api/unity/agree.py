@@ -13,7 +13,7 @@ from turnstile.api.unity.plan import CLUSTERING, Plan, check_features
 from turnstile.api.unity.requests import Iceberg
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
-from turnstile.delta.core.metadata import Beside, MetadataSnapshot, apply, etag_of
+from turnstile.delta.core.metadata import Beside, DeltaMetadata, apply, etag_of
 from turnstile.store.core.errors import InvalidRequest
 
 _FORMATS: Final = "delta.universalFormat.enabledFormats"
@@ -61,7 +61,7 @@ def check_uniform(given: Iceberg | None, version: int, properties: Mapping[str, 
 _REMEDY = "write the change into the commit's file and send the same change"
 
 
-def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, version: int) -> MetadataSnapshot:
+def describe(asked: Plan, id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
     """The snapshot after the commit of ``asked`` became ``version``; see ``services.proposing.Describe``.
 
     Raises:
@@ -83,7 +83,7 @@ def describe(asked: Plan, id: str, before: MetadataSnapshot, content: Content, v
     return msgspec.structs.replace(before, beside=kept)
 
 
-def redescribe(asked: Plan, before: MetadataSnapshot, now: int) -> MetadataSnapshot:
+def redescribe(asked: Plan, before: DeltaMetadata, now: int) -> DeltaMetadata:
     """The snapshot after an update without a commit, at ``now`` (ms): only what stands beside the log can change."""
     check(asked, before)
     beside = put_beside(asked, before)
@@ -92,7 +92,7 @@ def redescribe(asked: Plan, before: MetadataSnapshot, now: int) -> MetadataSnaps
     return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now))
 
 
-def check(asked: Plan, after: MetadataSnapshot) -> None:
+def check(asked: Plan, after: DeltaMetadata) -> None:
     """Raise InvalidRequest where ``asked`` contradicts the log as it is in ``after``."""
     fields = msgspec.json.decode(after.metadata["schemaString"]).get("fields") or []
     partitions = list(after.metadata.get("partitionColumns") or [])
@@ -120,7 +120,7 @@ def check(asked: Plan, after: MetadataSnapshot) -> None:
         raise _contradiction("comment")
 
 
-def _check_domains(asked: Plan, after: MetadataSnapshot) -> None:
+def _check_domains(asked: Plan, after: DeltaMetadata) -> None:
     """Domains are those of the log. Row tracking's is not compared: its mark is the HEAD's to know."""
     for name, wanted in asked.set_domains.items():
         if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(
@@ -142,7 +142,7 @@ def _configuration(name: str, said: Any) -> Any:
         return said
 
 
-def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
+def put_beside(asked: Plan, after: DeltaMetadata) -> Beside:
     """What stands beside the log after ``asked``."""
     configuration = after.metadata.get("configuration") or {}
     before = after.beside.properties
@@ -158,7 +158,7 @@ def put_beside(asked: Plan, after: MetadataSnapshot) -> Beside:
     return msgspec.structs.replace(after.beside, properties=kept, comment=comment or None)
 
 
-def visible_properties(snapshot: MetadataSnapshot, beside: Beside) -> dict[str, str]:
+def visible_properties(snapshot: DeltaMetadata, beside: Beside) -> dict[str, str]:
     """Properties of the log and beside it, without derived ones."""
     return {**beside.properties, **(snapshot.metadata.get("configuration") or {})}
 

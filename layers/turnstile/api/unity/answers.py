@@ -17,7 +17,7 @@ from turnstile.api.unity.columns import fields_to_api, to_api
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import Loaded, Registered
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot, etag_of
+from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import Vended
@@ -65,7 +65,7 @@ def of_clustering(configuration: Any) -> dict[str, str]:
     return {} if columns is None else {"clusteringColumns": msgspec.json.encode(columns).decode()}
 
 
-def of_snapshot(snapshot: MetadataSnapshot, timestamp: int, row_hwm: int | None) -> dict[str, str]:
+def of_snapshot(snapshot: DeltaMetadata, timestamp: int, row_hwm: int | None) -> dict[str, str]:
     """All properties of a coordinated table.
 
     Args:
@@ -192,7 +192,7 @@ class StagingTable(Answer, frozen=True):
     suggested_properties: dict[str, str | None]
 
 
-def timestamp_of(head: TableHead, snapshot: MetadataSnapshot) -> int:
+def timestamp_of(head: TableHead, snapshot: DeltaMetadata) -> int:
     """In-commit time of the snapshot's version in ms; 0 where nobody knows it any more."""
     if snapshot.timestamp or snapshot.version != head.latest:
         return snapshot.timestamp

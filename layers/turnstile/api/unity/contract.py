@@ -20,7 +20,7 @@ from turnstile.api.unity.columns import check_partitions, to_delta
 from turnstile.api.unity.plan import CLUSTERING, Plan, check_features, checked_domains
 from turnstile.catalog.create import UUID_PROPERTY, StagingTable
 from turnstile.delta.core.content import Content
-from turnstile.delta.core.metadata import Beside, MetadataSnapshot, first_snapshot
+from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_snapshot
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import Vended
 
@@ -99,7 +99,7 @@ def check_request(asked: requests.CreateTable, table_id: str, policy: Policy) ->
     check_partitions(asked.partition_columns or [], to_delta(asked.columns))
 
 
-def describe(asked: requests.CreateTable, table_id: str, location: str, content: Content) -> MetadataSnapshot:
+def describe(asked: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
     """The snapshot of version 0, if the request says what version 0 says.
 
     Raises:

@@ -12,7 +12,7 @@ from turnstile.api.unity.columns import ColumnInfo, to_infos
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
 from turnstile.catalog.core.paths import dotted
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.ports import Vended
 
 Map = dict[str, str]
@@ -229,7 +229,7 @@ def schema(catalog: str, path: tuple[str, ...], found: Namespace) -> SchemaInfo:
 
 
 def managed(
-    catalog: str, namespace: str, name: str, head: TableHead, snapshot: MetadataSnapshot, *, owner: str
+    catalog: str, namespace: str, name: str, head: TableHead, snapshot: DeltaMetadata, *, owner: str
 ) -> TableInfo:
     """A coordinated table; ``owner`` empty for none."""
     said, timestamp = snapshot.metadata, timestamp_of(head, snapshot)

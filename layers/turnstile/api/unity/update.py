@@ -24,8 +24,8 @@ from turnstile.api.unity.plan import Plan, check_bound, lacking
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.metadata import MetadataSnapshot, etag_of
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.core.metadata import DeltaMetadata, etag_of
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import (
@@ -55,7 +55,7 @@ def after(asked: Plan) -> Iterator[None]:
 class Updater:
     """Applies updates. One per sandbox, sharing caches with the other services."""
 
-    def __init__(self, world: World, ratifier: Ratifier, snapshots: Snapshots) -> None:
+    def __init__(self, world: World, ratifier: Ratifier, snapshots: MetadataStore) -> None:
         self._world, self._ratifier, self._snapshots = world, ratifier, snapshots
         self._describer = Describer(world, snapshots)
 
@@ -82,7 +82,7 @@ class Updater:
         if asked.commit is not None:
             return self._commit(head, asked, asked.commit)
 
-        def change(id: str, before: MetadataSnapshot) -> MetadataSnapshot:
+        def change(id: str, before: DeltaMetadata) -> DeltaMetadata:
             if asked.etag is not None and asked.etag != etag_of(id, before):
                 raise RequirementFailed(f"the etag is {etag_of(id, before)} now")
             return redescribe(asked, before, self._world.clock.now_ms())

@@ -19,9 +19,9 @@ from turnstile.catalog.core.table_heads import DROPPED, STUCK, gone_for_good
 from turnstile.catalog.describe import not_active
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.head import ACTIVE, PINNED, TableHead, positioned
-from turnstile.delta.core.metadata import MetadataSnapshot
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log import read_state
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StateConflict, StorageFault, TurnstileError
 from turnstile.store.core.locations import LOG, published_path
@@ -120,7 +120,7 @@ class DeltaCopier:
 
     rows = 1
 
-    def __init__(self, world: World, snapshots: Snapshots, publisher: Publisher) -> None:
+    def __init__(self, world: World, snapshots: MetadataStore, publisher: Publisher) -> None:
         self._world, self._snapshots, self._publisher = world, snapshots, publisher
         self._made: dict[tuple[str, tuple[str, ...]], tuple[str, Pin]] = {}
         self._rows: dict[str, Row] = {}
@@ -241,7 +241,7 @@ class DeltaCopier:
         row = self._world.refs.read(head.key)
         return TableHead.from_row(row) if row is not None else head
 
-    def _metadata(self, head: TableHead, version: int, ict: int) -> MetadataSnapshot:
+    def _metadata(self, head: TableHead, version: int, ict: int) -> DeltaMetadata:
         """The table's metadata at ``version``. What the catalog keeps beside the log is as it is now."""
         now = self._snapshots.get(head.catalog, head.metadata)
         beside = msgspec.structs.replace(now.beside, etag="")
@@ -249,7 +249,7 @@ class DeltaCopier:
             return msgspec.structs.replace(now, beside=beside)
         then = read_state(self._world.storages.open(head.location), head.location, version)
         domains = {name: said for name, said in then.domains.items() if name != ROW_TRACKING_DOMAIN}
-        return MetadataSnapshot(version, then.protocol, then.metadata, domains, ict, beside)
+        return DeltaMetadata(version, then.protocol, then.metadata, domains, ict, beside)
 
 
 def _latest_at(head: TableHead, time: int) -> int:

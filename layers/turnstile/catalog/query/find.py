@@ -25,7 +25,7 @@ from turnstile.catalog.query.core.query import TYPES, Query, Step, Subject, Valu
 from turnstile.catalog.query.core.reach import Reach, reach_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.metadata import Snapshots
+from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.answer_size import Room
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import World
@@ -118,7 +118,7 @@ def characters(subject: Subject) -> int:
 class TableProperties:
     """Properties of Delta tables, as their HEADs have them now."""
 
-    def __init__(self, world: World, snapshots: Snapshots) -> None:
+    def __init__(self, world: World, snapshots: MetadataStore) -> None:
         self._refs, self._space, self._snapshots = world.refs, world.space, snapshots
 
     def of(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
@@ -195,7 +195,7 @@ _Stream = Iterator[_Hit | _Passed]
 class Finder:
     """Answers path queries. One per sandbox, or per request with a watched reader; safe for threads."""
 
-    def __init__(self, world: World, reader: CatalogReader, moments: Moments, snapshots: Snapshots) -> None:
+    def __init__(self, world: World, reader: CatalogReader, moments: Moments, snapshots: MetadataStore) -> None:
         self._reader, self._moments = reader, moments
         self._properties = TableProperties(world, snapshots)
 

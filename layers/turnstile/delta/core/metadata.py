@@ -29,7 +29,7 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
     updated: int = 0
 
 
-class MetadataSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeltaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """Protocol and metaData actions as last committed, domains by name, and the version that changed them last with
     its in-commit timestamp (ms; 0: written before snapshots knew it)."""
 
@@ -46,15 +46,15 @@ class MetadataSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
         return "rowTracking" in (self.protocol.get("writerFeatures") or [])
 
 
-def first_snapshot(content: Content, version: int = 0) -> MetadataSnapshot:
+def first_snapshot(content: Content, version: int = 0) -> DeltaMetadata:
     """The snapshot that a commit with both a protocol and a metaData action creates."""
     if content.protocol is None or content.metadata is None:
         raise ValueError("content without protocol and metadata")
-    empty = MetadataSnapshot(version=version, protocol=content.protocol, metadata=content.metadata, domains={})
+    empty = DeltaMetadata(version=version, protocol=content.protocol, metadata=content.metadata, domains={})
     return apply(empty, content, version)
 
 
-def apply(snapshot: MetadataSnapshot, content: Content, version: int) -> MetadataSnapshot:
+def apply(snapshot: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
     """The snapshot after ``content`` became ``version``. Row tracking's high-water mark lives in the HEAD, not here."""
     domains = dict(snapshot.domains)
     for domain in content.domains:
@@ -65,7 +65,7 @@ def apply(snapshot: MetadataSnapshot, content: Content, version: int) -> Metadat
             domains.pop(name, None)
         else:
             domains[name] = domain.get("configuration")
-    return MetadataSnapshot(
+    return DeltaMetadata(
         version=version,
         protocol=content.protocol or snapshot.protocol,
         metadata=content.metadata or snapshot.metadata,
@@ -75,7 +75,7 @@ def apply(snapshot: MetadataSnapshot, content: Content, version: int) -> Metadat
     )
 
 
-def etag_of(id: str, snapshot: MetadataSnapshot) -> str:
+def etag_of(id: str, snapshot: DeltaMetadata) -> str:
     """The etag of the snapshot stored under ``id``: it changes exactly when visible metadata does."""
     return snapshot.beside.etag or id
 
@@ -98,7 +98,7 @@ _FEATURE: Final = 60
 """Bytes of a table feature as a property, its name apart."""
 
 
-def shown(snapshot: MetadataSnapshot) -> int:
+def shown(snapshot: DeltaMetadata) -> int:
     """An upper bound of the bytes that any answer takes to tell ``snapshot``, as Lambda has them."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     fields = msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or []
@@ -109,7 +109,7 @@ def shown(snapshot: MetadataSnapshot) -> int:
     return columns + others + _FEATURE * features
 
 
-def check_shown(snapshot: MetadataSnapshot, *, room: int = 0) -> None:
+def check_shown(snapshot: DeltaMetadata, *, room: int = 0) -> None:
     """Judge ``snapshot`` before it is stored.
 
     Args:
