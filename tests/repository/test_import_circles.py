@@ -1,0 +1,60 @@
+"""The shape of the product: imports at module level form no circle, and no folder of the layer grows too large."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from tests.support.paths import ROOT
+
+ROOTS = ("layers", "spark_client", "infra", "cli", "benchmarks")
+MOST_MODULES = 22
+"""In one folder."""
+
+
+def modules(root: str) -> dict[str, ast.Module]:
+    """Dotted name -> syntax tree of every module below ``root``."""
+    folder = ROOT / root
+    trees = {}
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        trees[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = ast.parse(path.read_text())
+    return trees
+
+
+def imported(tree: ast.Module, known: set[str]) -> set[str]:
+    """The modules among ``known`` that a module imports when it is imported itself."""
+    names: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                names.add(full if full in known else node.module)
+    return names & known
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_imports_form_no_circle(root: str) -> None:
+    trees = modules(root)
+    graph = {name: imported(tree, set(trees)) - {name} for name, tree in trees.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_a_circle_would_be_noticed() -> None:
+    a, b = ast.parse("from x.b import name"), ast.parse("import x.a")
+    graph = {"x.a": imported(a, {"x.a", "x.b"}), "x.b": imported(b, {"x.a", "x.b"})}
+    with pytest.raises(CycleError):
+        TopologicalSorter(graph).prepare()
+
+
+def test_no_folder_of_the_layer_holds_too_many_modules() -> None:
+    folders = Counter(path.parent for path in (ROOT / "layers").rglob("*.py") if path.name != "__init__.py")
+    assert {str(folder): count for folder, count in folders.items() if count > MOST_MODULES} == {}
