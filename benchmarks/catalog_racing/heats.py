@@ -23,7 +23,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING
 from turnstile.catalog.services import build
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta.limits import Limits
+from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 
 Mode = Literal["line", "no line", "sandboxes", "processes"]

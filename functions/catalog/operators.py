@@ -11,9 +11,10 @@ from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.repair import Diagnosis, Repairer
 from turnstile.gc.collector import CollectTask, Report
-from turnstile.gc.core import KINDS, Kind
+from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.names import check_uuid
+from turnstile.store.core.obj_types import Kind
 
 TIME_MS = 20_000
 """How long a request may work: less than the function's time limit, which is less than the gateway's."""

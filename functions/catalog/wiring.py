@@ -22,9 +22,9 @@ from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.load import Loader
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.commits import Commits
-from turnstile.delta.limits import Limits
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
+from turnstile.store.core.limits import Limits
 from turnstile.store.ports import Vended, Vendor, World
 from turnstile.transfer.exports import Exporter
 from turnstile.transfer.imports import Importer
@@ -55,7 +55,7 @@ class Services:
     def catalog(self) -> CatalogServices:
         """The catalog's services."""
         judge = guard()
-        return self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
+        return self.open_catalog if judge.principal.admin else self.open_catalog.authorized_by(judge)
 
     def may_on_metastore(self, rule: Rule) -> bool:
         """Whether whoever asks may do this with the metastore; one read."""
@@ -76,7 +76,7 @@ class Services:
     def catalog_at(self, target: Target) -> CatalogServices:
         """The catalog's services for an answer about a namespace that is not what the request was judged by."""
         judge = self.judges.guard(guard().principal, [Need(see_schema, target)])
-        return self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
+        return self.open_catalog if judge.principal.admin else self.open_catalog.authorized_by(judge)
 
     def loader_of(self, target: Target) -> Loader:
         """For an answer "as load" to a request that was judged by something else: judged as a load of ``target``."""
@@ -115,7 +115,7 @@ def use_world(
     vendor: Vendor | None = None,
 ) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
-    limits = limits or Limits(history_ms=(grace or Grace()).history)
+    limits = limits or Limits(history_ms=(grace or Grace()).history_ms)
     catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
     commits = Commits(world, catalog.limits)
     made = Services(
@@ -165,7 +165,7 @@ def once(
     return applied_once(
         key,
         catalog,
-        lambda committer: operation(found.changed_by(committer)),
+        lambda committer: operation(found.committing_with(committer)),
         lambda seq: again(found, seq),
         world=found.world,
         reader=found.reader,

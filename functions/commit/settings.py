@@ -6,8 +6,7 @@ import msgspec
 
 from turnstile.api.http import env
 from turnstile.api.http import settings as shared
-from turnstile.delta.core.head import ROW_BUDGET
-from turnstile.delta.limits import Limits
+from turnstile.store.core.limits import ROW_BUDGET, Limits
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import Ratifier
+from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
 
 
@@ -43,7 +43,7 @@ class Services(msgspec.Struct, frozen=True):
     @property
     def reader(self) -> CatalogReader:
         """Catalogs."""
-        return self.open_reader.watched(guard())
+        return self.open_reader.authorized_by(guard())
 
     @property
     def externals(self) -> Externals:

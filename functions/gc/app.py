@@ -17,7 +17,8 @@ from wiring import services, use_world
 from turnstile.api.http.env import in_lambda
 from turnstile.coordination.tasks import Busy
 from turnstile.gc.collector import totals
-from turnstile.gc.core import KINDS, Kind
+from turnstile.gc.core import KINDS
+from turnstile.store.core.obj_types import Kind
 
 __all__ = ["collect", "sweep", "use_world"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.api.http import settings as shared
-from turnstile.delta.limits import Limits
+from turnstile.store.core.limits import Limits
 
 
 class Settings(msgspec.Struct, frozen=True):

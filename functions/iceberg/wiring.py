@@ -16,13 +16,13 @@ from turnstile.adapters.credentials import FileVendor, Operation, vended
 from turnstile.api.http.once import keyed
 from turnstile.api.http.once import once as applied_once
 from turnstile.api.http.rights import Judging, guard
+from turnstile.api.iceberg import naming
+from turnstile.api.iceberg.errors import ReadOnly, kind_of
 from turnstile.catalog.commit import Committer
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import naming
-from turnstile.iceberg.core.errors import ReadOnly, kind_of
 from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.limits import Limits
 from turnstile.store.ports import Vended, Vendor, World
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Services:
     def context(self, judge: Guard | None = None) -> Context:
         """One request's operations; whatever they look at is judged first, by ``judge`` or the request's own guard."""
         judge = judge or guard()
-        catalog = self.open_catalog if judge.principal.admin else self.open_catalog.watched(judge)
+        catalog = self.open_catalog if judge.principal.admin else self.open_catalog.authorized_by(judge)
         return Context(catalog, catalog.committer, self.files, judge.principal, self._elsewhere)
 
     def reading(self, prefix: str) -> Context:

@@ -21,7 +21,7 @@ WRITES: Final = (
     "turnstile.delta.core.ratify_writes",
     "turnstile.delta.core.state_writes",
     "turnstile.catalog.core.rows",
-    "turnstile.catalog.core.table_heads",
+    "turnstile.delta.core.state_writes",
     "turnstile.catalog.core.location_rows",
     "turnstile.catalog.clone.core",
     "turnstile.access.core.client_rows",
@@ -33,7 +33,7 @@ WRITES: Final = (
     "turnstile.catalog.external",
     "turnstile.catalog.create",
     "turnstile.transfer.imports",
-    "turnstile.iceberg.places",
+    "turnstile.iceberg.locations",
 )
 """Modules that build conditional writes, all there are: each clause always holds; each action does nothing."""
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
+from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.catalog import services as bootstrap
-from turnstile.catalog.core.entities import TABLE, decode, kind_of
+from turnstile.catalog.commit import Edit
+from turnstile.catalog.core.entities import TABLE, Entity, IcebergTable, Table, decode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.location_rows import Location
-from turnstile.catalog.core.paths import fold, path_of
+from turnstile.catalog.core.paths import Path, fold, path_of
 from turnstile.catalog.core.rows import RECENT
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.core.head import PINNED, TableHead
-from turnstile.delta.limits import Limits
+from turnstile.delta.core.head import PINNED, TableHead, new_head_row
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.core.locations import ancestors, published_path
-from turnstile.store.core.writes import Change, Row, Set
+from turnstile.store.core.writes import Change, Insert, Row, Set, new_row
 from turnstile.store.ports import World
 
 LAKE = "file:///lake"
@@ -166,3 +170,85 @@ def owners_match(world: FakeWorld, *, importing: bool = False) -> None:
         for one in ancestors(location):
             below[one] = below.get(one, 0) + 1
     assert below == {location: found.below for location, found in rows.items() if found.marker}
+
+
+def filled(size: int) -> CatalogServices:
+    """A catalog with ``size`` tables, made in one change."""
+    services = fresh()
+    world = fakes(services)
+    tables: dict[Path, Entity] = {}
+    for n in range(size):
+        id = f"22222222-2222-4222-8222-{n:012d}"
+        location = f"file:///lake/main/default/{id}"
+        tables["default", f"filler_table_{n:05d}"] = Table(f"filler_table_{n:05d}", id, location, 1)
+    services.committer.commit("main", lambda view: Edit("fill", put=tables))
+    for path, table in tables.items():
+        assert isinstance(table, Table)
+        metadata = services.snapshots.put("main", table.table_id, DeltaMetadata(0, {}, {}, {}), 1)
+        head = new_head_row(
+            key=world.space.table(table.table_id),
+            table_id=table.table_id,
+            catalog="main",
+            name=".".join(("main", *path)),
+            location=table.location,
+            metadata=metadata,
+            version=0,
+            ict=1,
+            row_hwm=None,
+            created=1,
+            managed=True,
+        )
+        world.refs.write(Insert(head, (new_row("I2"),)))
+        owner = {"kind": "location", "table_id": table.table_id, "catalog": "main", "created": 1, "below": 0}
+        world.refs.write(Insert({"key": world.space.location(table.location), **owner}, ()))
+    return services
+
+
+def counted(services: CatalogServices, call: Callable[[], object]) -> list[str]:
+    """The requests that ``call`` makes, refs and objs alike, in no particular order."""
+    world = fakes(services)
+    world.refs.requests.clear()
+    world.objs.requests.clear()
+    call()
+    return sorted([f"refs.{one}" for one in world.refs.requests] + [f"objs.{one}" for one in world.objs.requests])
+
+
+MAIN = ("main", ("default",))
+
+
+def register(services: CatalogServices, table_id: str, name: str = "t", principal: Principal = OPERATOR) -> bool:
+    return services.registrar.register(*MAIN, name, table_id, principal=principal).replayed
+
+
+def sandbox(services: CatalogServices) -> CatalogServices:
+    """Another sandbox on the same world, which waits in earnest between attempts."""
+    return build(services.world, lake_root=services.lake_root, pause=time.sleep)
+
+
+def widen(services: CatalogServices) -> None:
+    """Make every swap race: a little waiting between objs and swap."""
+    objs = fakes(services).objs
+    original = objs.put_many
+
+    def slowly(batch: object) -> None:
+        original(batch)  # type: ignore[arg-type]
+        time.sleep(random.uniform(0, 0.003))
+
+    objs.put_many = slowly  # type: ignore[method-assign,assignment]
+
+
+EVENTS = IcebergTable("Events", "11111111-1111-4111-8111-111111111111", "s3://b/e", "s3://b/e/1.json", 5)
+
+
+def put(services: CatalogServices, entities: dict[Path, Entity]) -> None:
+    services.committer.commit("main", lambda view: Edit("put", put=entities))
+
+
+def sales(services: CatalogServices) -> dict[str, str]:
+    """``Sales`` with tables on two levels, and ``sale``, ``salesman``, whose names begin alike; uuids by name."""
+    services.namespaces.create("main", ("Sales", "EU"), comment="c", properties={"k": "v"}, owner="ann")
+    services.namespaces.create("main", ("sale",))
+    services.namespaces.create("main", ("salesman",))
+    inside = {"Orders": create(services, "Orders", "sales"), "EU.Items": create(services, "Items", "sales.eu")}
+    beside = {name: create(services, "t", name) for name in ("sale", "salesman", "default")}
+    return inside | beside

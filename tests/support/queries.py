@@ -6,16 +6,36 @@ import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from hypothesis import strategies as st
+
 from tests.support.catalog import LAKE, fakes, fresh
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, External, Namespace, Table, kind_of
 from turnstile.catalog.core.paths import Path, fold
-from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.query.core.query import ATTRIBUTES, Query, Subject, Value, holds
+from turnstile.catalog.query.core.parser import KEYWORDS
+from turnstile.catalog.query.core.query import (
+    ATTRIBUTES,
+    TYPES,
+    All,
+    Candidate,
+    Compare,
+    Exists,
+    Field,
+    In,
+    Like,
+    Not,
+    Predicate,
+    Prefix,
+    Query,
+    Some,
+    Value,
+    holds,
+)
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.writes import Insert, new_row
 
 CREATED = 1_770_000_000_000
@@ -84,12 +104,12 @@ def pages(services: CatalogServices, query: str, size: int | None = None) -> Ite
 def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
     """What a query leads to, from its meaning alone: every name of its depth, every level judged with everything known."""
 
-    def subject(path: Path) -> Subject:
+    def subject(path: Path) -> Candidate:
         thing, said = things[path], entity(path, things[path])
         known: dict[str, Value | None] = {name: getattr(said, name, None) for name in ATTRIBUTES[kind_of(said)]}
         known |= {"kind": kind_of(said), "id": id_of(path), "updated": None}
         there = {name: value for name, value in known.items() if value is not None}
-        return Subject(kind_of(said), there, whole=True, properties=thing.properties)
+        return Candidate(kind_of(said), there, whole=True, properties=thing.properties)
 
     def fits(path: Path) -> bool:
         if len(path) != len(query.steps):
@@ -103,3 +123,49 @@ def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
 
     matching = [path for path in things if fits(path)]
     return [".".join(path) for path in sorted(matching, key=lambda path: [fold(level) for level in path])]
+
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+
+
+words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.\-]{0,8}", fullmatch=True).filter(
+    lambda word: word.lower() not in KEYWORDS and word not in TYPES
+)
+
+
+properties = words.map(Field) | texts.map(lambda text: Field(text, quoted=True))
+
+
+attributes = st.sampled_from([Field(name) for name, type_ in TYPES.items() if type_ is str])
+
+
+decimals = st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 999)).map(lambda two: float(f"{two[0]}.{two[1]:03d}"))
+
+
+literals = texts | st.integers(-(10**18) + 1, 10**18 - 1) | st.booleans() | decimals
+
+
+operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+
+
+comparisons: st.SearchStrategy[Predicate] = st.one_of(
+    st.builds(Compare, properties, operators, literals),
+    st.builds(Compare, attributes, operators, texts),
+    st.builds(Compare, st.just(Field("created")), operators, st.integers(0, 10**13)),
+    st.builds(Compare, st.just(Field("managed")), operators, st.booleans()),
+    st.builds(In, properties, st.lists(literals, min_size=1, max_size=3).map(tuple)),
+    st.builds(Like, properties | attributes, texts),
+    st.builds(Prefix, properties | attributes, texts),
+    st.builds(Exists, properties | attributes),
+)
+
+
+predicates: st.SearchStrategy[Predicate] = st.recursive(
+    comparisons,
+    lambda inner: st.one_of(
+        inner.map(Not),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: All(tuple(parts))),
+        st.lists(inner, min_size=2, max_size=3).map(lambda parts: Some(tuple(parts))),
+    ),
+    max_leaves=6,
+)

@@ -16,16 +16,16 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NOBODY, Access, Principal
+from turnstile.access.core.grants import NO_ACCESS, Access, Principal
 from turnstile.access.core.rules import (
     METASTORE_RULES,
     TABLE_RULES,
     Chain,
     Rule,
+    admin_only,
     create_catalog,
     create_schema,
     may_know_missing,
-    nobody,
     padded,
     permitted,
     see_schema,
@@ -36,10 +36,10 @@ from turnstile.catalog.core.entities import KINDS, NAMESPACE, TABLE, Catalog, En
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core import Snapshot
+from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import PermissionDenied
-from turnstile.store.ports import World
+from turnstile.store.ports import BATCH_GET_MAX, World
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -63,8 +63,6 @@ METASTORE: Final = Target(REALM_TREE)
 TABLES: Final = (TABLE, *KINDS)
 """Kinds of entries that are judged as tables: Iceberg's tables and views as well."""
 
-_AT_ONCE: Final = 100
-
 
 class Need(msgspec.Struct, frozen=True):
     """A rule that has to hold on a target."""
@@ -73,7 +71,7 @@ class Need(msgspec.Struct, frozen=True):
     target: Target
 
 
-class AccessControl:
+class Authorizer:
     """Finds the rights along a name, and makes guards. One per sandbox, sharing the reader's caches."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
@@ -94,12 +92,12 @@ class AccessControl:
         """The rights of these catalogs, nobody's where one is gone: one request per hundred, and one for each HEAD that
         was not seen before."""
         found: list[Access] = []
-        for at in range(0, len(listed), _AT_ONCE):
-            some = listed[at : at + _AT_ONCE]
+        for at in range(0, len(listed), BATCH_GET_MAX):
+            some = listed[at : at + BATCH_GET_MAX]
             rows = self._refs.read_many([self._reader.key(one.name) for one in some])
             for one in some:
                 row = rows.get(self._reader.key(one.name))
-                found.append(NOBODY if row is None else self._reader.at(one.name, row).commit.access)
+                found.append(NO_ACCESS if row is None else self._reader.at(one.name, row).commit.access)
         return found
 
     def rights(self, tree: Tree, objs: Sequence[str]) -> dict[str, Access]:
@@ -132,7 +130,7 @@ class Guard:
     """
 
     def __init__(
-        self, access: AccessControl, principal: Principal, needs: Sequence[Need], *, inside: bool = False
+        self, access: Authorizer, principal: Principal, needs: Sequence[Need], *, inside: bool = False
     ) -> None:
         self._access, self.principal, self._needs = access, principal, tuple(needs)
         self._open = set(range(len(self._needs))) if not principal.admin else set[int]()
@@ -157,7 +155,7 @@ class Guard:
         """Whether a request that was let pass may also do what ``rule`` says, with what its first need is about."""
         return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))
 
-    def judge(self, tree: Tree) -> None:
+    def authorize(self, tree: Tree) -> None:
         """Judge every need that is about this catalog, by the rights in ``tree``.
 
         Raises:
@@ -172,7 +170,7 @@ class Guard:
         for position, need in about:
             self._settle(position, self._access.chain(tree, need.target))
 
-    def judge_missing(self, catalog: str) -> None:
+    def authorize_missing(self, catalog: str) -> None:
         """Judge a request for a catalog that does not exist: those who may create it are told.
 
         Raises:
@@ -196,7 +194,7 @@ class Guard:
                 continue
             tree = self._access.current(need.target.catalog)
             if tree is None:
-                self.judge_missing(need.target.catalog)
+                self.authorize_missing(need.target.catalog)
                 self._open.discard(position)  # the operation says itself that there is no such catalog
             else:
                 self._settle(position, self._access.chain(tree, need.target))
@@ -243,13 +241,13 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
         level = len(chain.levels) - 1 if chain.missing is None else chain.missing
         return level > 0 and permitted(create_schema, principal, chain.upto(level))
     return permitted(rule, principal, chain) or (
-        chain.missing is not None and rule not in (*METASTORE_RULES, nobody) and may_know_missing(principal, chain)
+        chain.missing is not None and rule not in (*METASTORE_RULES, admin_only) and may_know_missing(principal, chain)
     )
 
 
 def denied(principal: Principal, need: Need) -> PermissionDenied:
     """The refusal, the same whether or not the target exists."""
-    if need.rule is nobody:
+    if need.rule is admin_only:
         return PermissionDenied(
             f"'{principal.name}' is no admin, and this is for admins", remedy="ask an admin to do it"
         )
@@ -271,7 +269,7 @@ def _undeclared(catalog: str) -> PermissionDenied:
 
 def access_of(entity: Entity) -> Access:
     """The rights that an entity carries; a catalog's are in its own tree."""
-    return NOBODY if isinstance(entity, Catalog | Snapshot) else entity.access
+    return NO_ACCESS if isinstance(entity, Catalog | NamedSnapshot) else entity.access
 
 
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:

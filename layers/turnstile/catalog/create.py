@@ -15,23 +15,22 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
-from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location
 from turnstile.catalog.core.rows import OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
-from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_snapshot
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
-from turnstile.store.core.locations import managed_location, published_path
+from turnstile.store.core.limits import Limits
+from turnstile.store.core.locations import published_path
 from turnstile.store.core.names import check_comment, check_identifier, check_uuid
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
@@ -269,7 +268,7 @@ class Registrar:
             writes = (Insert(head, (new_row("I2"),)), use_staging(keys[1]), owner)
             return Edit(f"create table {full}", put={path: made}, writes=writes)
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             head = failed.get(0)
             if head is not None:  # registered meanwhile: the next tree says whether under this name
                 taken.append(head)
@@ -280,7 +279,7 @@ class Registrar:
                     "LocationOwned", f"location {made.location} has another owner", field="table_id", remedy=_ANOTHER
                 )
 
-        self._committer.commit(catalog, change, row=rows[keys[0]], judge=judge)
+        self._committer.commit(catalog, change, row=rows[keys[0]], on_rejected=on_rejected)
         return Registered(table_id, replayed=bool(taken))
 
     def _made(self, name: str, staged: Row, comment: str | None, access: Access) -> Table:

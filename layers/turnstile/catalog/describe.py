@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from turnstile.catalog.clone.core import READ_ONLY
-from turnstile.catalog.core.table_heads import describe_head
-from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.head import READ_ONLY, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.state_writes import describe_head
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.core.writes import Row

@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from turnstile.catalog.change import MAX_ROWS, Edit, View
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
 from turnstile.catalog.core.entities import KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
-from turnstile.catalog.core.table_heads import drop_head, drop_published_head
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.external import Externals
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.state_writes import drop_head, drop_published_head
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import NotFound, StateConflict
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import World
+from turnstile.store.ports import TRANSACT_MAX, World
 
 
 class Dropper:
@@ -70,7 +69,7 @@ class Dropper:
             write = drop_head(key, now) if known is None else drop_published_head(known, now)
             return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write, *released))
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 not in failed:
                 return
             found = failed[0]
@@ -78,7 +77,7 @@ class Dropper:
                 raise not_active(full, found)
             state["head"] = published_head(self._world, self._publisher, first.table_id, full)
 
-        self._committer.commit(catalog, change, row=row, judge=judge)
+        self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
@@ -113,7 +112,7 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
 
 _Named = tuple[Path, IndexEntry]
 
-AT_ONCE: Final = 90
+AT_ONCE: Final = TRANSACT_MAX - 10
 """Tables dropped in one transaction, which holds at most 100 rows."""
 
 
@@ -175,12 +174,12 @@ class NamespaceDropper:
                 more=not done[0],
             )
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, found in failed.items():
                 if position < len(going):
                     raise not_active(dotted(catalog, *going[position][0]), found)
 
-        self._committer.commit(catalog, change, row=row, judge=judge)
+        self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
         return done[0]
 
     def _at_once(self, view: View, managed: list[_Named]) -> tuple[list[_Named], list[Write]]:

@@ -10,17 +10,18 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from turnstile.catalog.change import View
+from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import KINDS, NAMESPACE, TABLE, Entity, Namespace, Table, id_of
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
-from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, Snapshot
-from turnstile.catalog.history.moments import Moment, Moments
+from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, NamedSnapshot
+from turnstile.catalog.history.moments import AsOfReader, TreeAsOf
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.answer_size import Room, told
 from turnstile.store.core.errors import NotFound
+from turnstile.store.page_budget import PageBudget, response_size
+from turnstile.store.ports import BATCH_GET_MAX
 
 T = TypeVar("T")
 
@@ -32,9 +33,6 @@ _AROUND: Final = 1_000
 
 SNAPSHOTS: Final = 100
 """Snapshots of a page at most: what is read of each has the versions of all its tables."""
-
-_AT_ONCE: Final = 100
-"""Entities that one request reads."""
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -49,13 +47,13 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 def size_of(key: str, entity: Entity) -> int:
     """Bytes that an entry takes of an answer at most, in whichever API: its full name may be there three times."""
-    return told(entity) + 3 * len(key) + _AROUND
+    return response_size(entity) + 3 * len(key) + _AROUND
 
 
 class Listings:
     """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
 
-    def __init__(self, reader: CatalogReader, moments: Moments) -> None:
+    def __init__(self, reader: CatalogReader, moments: AsOfReader) -> None:
         self._reader, self._moments = reader, moments
 
     def namespaces(
@@ -105,7 +103,7 @@ class Listings:
 
     def snapshots(
         self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
-    ) -> Page[Snapshot]:
+    ) -> Page[NamedSnapshot]:
         """Snapshots of a catalog, to be told without their ``versions``, which are not counted. One request warm, and one
         for those not seen before.
 
@@ -118,11 +116,11 @@ class Listings:
         tree, after = start.moment.tree, start.after
         some = list(islice(tree.children(PARENT, SNAPSHOT, after), size + 1))
         entities = View(tree, self._reader.store).entities([entry.obj for _, entry in some[:size]])
-        page: list[Snapshot] = []
-        room = Room()
+        page: list[NamedSnapshot] = []
+        room = PageBudget()
         for key, entry in some[:size]:
             one = entities[entry.obj]
-            assert isinstance(one, Snapshot)
+            assert isinstance(one, NamedSnapshot)
             if not room.takes(size_of(key, msgspec.structs.replace(one, versions={}))):
                 break
             page.append(one)
@@ -139,7 +137,7 @@ class Listings:
         page_token: str | None,
         max_results: int | None,
         deep: bool = False,
-    ) -> tuple[Moment, list[_Named], str | None]:
+    ) -> tuple[TreeAsOf, list[_Named], str | None]:
         size = page_size(max_results)
         start = self._moments.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, page_token)
         moment, after = start.moment, start.after
@@ -151,7 +149,7 @@ class Listings:
         below = moment.tree.subtree(parent, after) if deep else moment.tree.children(parent, kind, after)
         found, more = self._found(moment, (one for one in below if one[1].kind == kind), size)
         page: list[_Named] = []
-        room = Room()
+        room = PageBudget()
         for key, entity in found:
             if not room.takes(size_of(key, entity)):
                 more = True
@@ -160,20 +158,20 @@ class Listings:
             after = key
         return moment, page, start.following(after) if more else None
 
-    def _found(self, moment: Moment, below: Iterator[tuple[str, IndexEntry]], size: int) -> tuple[list[_Named], bool]:
+    def _found(self, moment: TreeAsOf, below: Iterator[tuple[str, IndexEntry]], size: int) -> tuple[list[_Named], bool]:
         """Up to ``size`` entities that whoever asks may see, by the rights of the present tree (I12), and whether there
         are more."""
-        watch, view = self._reader.watch, View(moment.tree, self._reader.store)
-        if watch is None:
+        authorizer, view = self._reader.authorizer, View(moment.tree, self._reader.store)
+        if authorizer is None:
             some = list(islice(below, size + 1))
             entities = view.entities([entry.obj for _, entry in some[:size]])
             return [(key, entities[entry.obj]) for key, entry in some[:size]], len(some) > size
         found: list[_Named] = []
-        while len(found) <= size and (some := list(islice(below, _AT_ONCE))):
+        while len(found) <= size and (some := list(islice(below, BATCH_GET_MAX))):
             entities = view.entities([entry.obj for _, entry in some])
             for parent, group in groupby(some, key=lambda one: path_of(one[0])[:-1]):
                 named = [(key, entities[entry.obj]) for key, entry in group]
-                seen = watch.visible(moment.present, parent, [entity for _, entity in named])
+                seen = authorizer.visible(moment.present, parent, [entity for _, entity in named])
                 found += [one for one, visible in zip(named, seen, strict=True) if visible]
         return found[:size], len(found) > size
 
@@ -206,7 +204,7 @@ class Entries:
         reader: watched, where whoever asks is to be judged.
     """
 
-    def __init__(self, reader: CatalogReader, moments: Moments) -> None:
+    def __init__(self, reader: CatalogReader, moments: AsOfReader) -> None:
         self._reader, self._moments = reader, moments
 
     def namespace(self, catalog: str, path: Path, as_of: AsOf | None) -> tuple[NamedNamespace, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from turnstile.catalog.core.entities import KINDS as ICEBERG
 from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above
@@ -14,7 +12,7 @@ from turnstile.store.batches import batched
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import AllAccepted, World
+from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World
 
 _ATTEMPTS = 8
 
@@ -63,10 +61,6 @@ class Zones:
 # nobody waits but those who try to import what is a table already.
 
 
-_AT_ONCE: Final = 100
-"""Entities of Iceberg that are read with one request; the index says the uuids of Delta's tables only."""
-
-
 def registered(world: World, reader: CatalogReader, own: Row, location: str) -> StateConflict | None:
     """Why an import may not go on with the uuid in ``own``, the owner's row of ``location``; None if no table has it."""
     row = world.refs.read(reader.key(own["catalog"]))
@@ -92,7 +86,7 @@ def _external(tree: Tree, table_id: str) -> str | None:
 
 def _iceberg(reader: CatalogReader, tree: Tree, table_id: str) -> str | None:
     found = ((key, entry.obj) for key, entry in tree.subtree(()) if entry.kind in ICEBERG)
-    for some in batched(found, _AT_ONCE):
+    for some in batched(found, BATCH_GET_MAX):
         entities = reader.store.entities(tree.catalog, [obj for _, obj in some])
         for key, obj in some:
             if getattr(entities[obj], "table_id", "") == table_id:

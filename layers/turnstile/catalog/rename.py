@@ -11,19 +11,19 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Namespace, Table
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.paths import Path, dotted, is_below, key_of, path_of
-from turnstile.catalog.core.table_heads import DROPPED, rename_head
+from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
-from turnstile.catalog.namespaces import MAX_LEVELS, Alter, NamedNamespace, check_path, require_free
+from turnstile.catalog.namespaces import Alter, NamedNamespace, require_free
 from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.head import DROPPED
+from turnstile.delta.core.state_writes import rename_head
 from turnstile.store.core.errors import InvalidRequest, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import World
+from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World
 
 
 class Renamer:
@@ -84,11 +84,11 @@ class Renamer:
                 else (rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms()),),
             )
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
                 raise not_active(dotted(catalog, *source), failed[0])
 
-        tree = self._committer.commit(catalog, change, judge=judge)
+        tree = self._committer.commit(catalog, change, on_rejected=on_rejected)
         return (*View(tree, self._reader.store).written(target), new_name)
 
 
@@ -105,10 +105,8 @@ class Renamer:
 # is called.
 
 
-AT_ONCE: Final = 90
+AT_ONCE: Final = TRANSACT_MAX - 10
 """Delta tables with a HEAD that move with a namespace: one transaction holds at most 100 rows."""
-
-_BATCH: Final = 100
 
 _Entries = Mapping[str, IndexEntry]
 
@@ -180,13 +178,13 @@ class NamespaceMover:
                 writes=tuple(rename_head(self._world.space.table(id), name, now) for id, name in heads.items()),
             )
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for found in failed.values():
                 if found is not None and found["state"] != DROPPED:
                     raise not_active(found["name"], found)
             # What was dropped, the next tree does not have.
 
-        view = View(self._committer.commit(catalog, change, judge=judge), self._reader.store)
+        view = View(self._committer.commit(catalog, change, on_rejected=on_rejected), self._reader.store)
         moved = view.entity(view.tree.namespace(move.target).obj)
         assert isinstance(moved, Namespace)
         return NamedNamespace(view.written(move.target), moved)
@@ -235,8 +233,8 @@ def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
     """The tables that have a HEAD, by key; of too many no more are read than it takes to know."""
     entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
     found: dict[str, Table] = {}
-    for at in range(0, len(entries), _BATCH):
-        some = entries[at : at + _BATCH]
+    for at in range(0, len(entries), BATCH_GET_MAX):
+        some = entries[at : at + BATCH_GET_MAX]
         entities = view.entities([obj for _, obj in some])
         for key, obj in some:
             table = entities[obj]

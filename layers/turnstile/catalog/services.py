@@ -11,20 +11,20 @@ from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper, NamespaceDropper
 from turnstile.catalog.external import Externals
 from turnstile.catalog.history.log import History
-from turnstile.catalog.history.moments import Moments
+from turnstile.catalog.history.moments import AsOfReader
 from turnstile.catalog.history.reset import Resetter
-from turnstile.catalog.history.snapshots import CatalogSnapshots
+from turnstile.catalog.history.snapshots import NamedSnapshots
 from turnstile.catalog.listing import Entries, Listings
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import Namespaces
-from turnstile.catalog.reader import CatalogReader, Watch
+from turnstile.catalog.reader import CatalogReader, TreeAuthorizer
 from turnstile.catalog.rename import NamespaceMover, Renamer
 from turnstile.catalog.retry import Pause, no_pause
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import AlreadyExists
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_namespace
 from turnstile.store.ports import World
 
@@ -44,11 +44,11 @@ class CatalogServices:
     zones: Zones
     catalogs: Catalogs
     namespaces: Namespaces
-    moments: Moments
+    moments: AsOfReader
     entries: Entries
     listings: Listings
     history: History
-    named: CatalogSnapshots
+    named: NamedSnapshots
     resetter: Resetter
     staging: Staging
     registrar: Registrar
@@ -58,13 +58,13 @@ class CatalogServices:
     namespace_dropper: NamespaceDropper
     namespace_mover: NamespaceMover
 
-    def watched(self, watch: Watch) -> CatalogServices:
-        """The same services for one request: whatever they do is judged by ``watch`` first, changes by the very tree
+    def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogServices:
+        """The same services for one request: whatever they do is judged by ``authorizer`` first, changes by the very tree
         that they replace (I12). Caches are shared."""
         shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
-        return _built(shared, self.reader.watched(watch))
+        return _built(shared, self.reader.authorized_by(authorizer))
 
-    def changed_by(self, committer: Committer) -> CatalogServices:
+    def committing_with(self, committer: Committer) -> CatalogServices:
         """The same services for one request, whose change is applied by ``committer``."""
         shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
         return _built(shared, self.reader, committer)
@@ -103,7 +103,7 @@ def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -
     dropper = Dropper(world, reader, committer, shared.publisher)
     steps = Dropper(world, reader, plain, shared.publisher)  # each of its changes is one of several of a request
     namespace_dropper = NamespaceDropper(world, reader, committer, steps)
-    history, moments = History(reader), Moments(reader, world.clock, shared.limits.history_ms)
+    history, moments = History(reader), AsOfReader(reader, world.clock, shared.limits.history_ms)
     return CatalogServices(
         world=world,
         lake_root=shared.lake_root,
@@ -117,7 +117,7 @@ def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -
         catalogs=Catalogs(world, reader, committer, namespace_dropper),
         namespaces=Namespaces(world, reader, committer),
         history=history,
-        named=CatalogSnapshots(world, reader, committer, moments),
+        named=NamedSnapshots(world, reader, committer, moments),
         resetter=Resetter(world, reader, committer, history, moments),
         moments=moments,
         entries=Entries(reader, moments),

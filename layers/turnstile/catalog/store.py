@@ -8,20 +8,19 @@ from typing import Final
 
 from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
-from turnstile.catalog.retry import Line
+from turnstile.catalog.retry import LocalQueue
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.names import is_commit_id
 from turnstile.store.core.obj_types import COMMIT, ENTITY_PREFIX, SEGMENT
-from turnstile.store.ports import Obj, World
+from turnstile.store.ports import BATCH_GET_MAX, Obj, World
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
 _SEGMENTS_BYTES: Final = 64 * 1024 * 1024
 _ENTITIES_BYTES: Final = 16 * 1024 * 1024
 _DECODED: Final = 8  # a decoded index takes several times its packed size
-_BATCH: Final = 100  # what one request of the port takes
 
 
 class CatalogStore:
@@ -35,7 +34,7 @@ class CatalogStore:
     """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
-        self.limits, self.line = limits or SpillLimits(), Line()
+        self.limits, self.line = limits or SpillLimits(), LocalQueue()
         self._objs, self._space, self._ids, self._clock = world.objs, world.space, world.ids, world.clock
         self._trees: Lru[tuple[str, str], Tree] = Lru(_TREES_BYTES)
         self._segments: Lru[tuple[str, str], Index] = Lru(_SEGMENTS_BYTES)
@@ -128,8 +127,8 @@ class CatalogStore:
                 missing.append(id)
             else:
                 found[id] = known
-        for at in range(0, len(missing), _BATCH):
-            wanted = missing[at : at + _BATCH]
+        for at in range(0, len(missing), BATCH_GET_MAX):
+            wanted = missing[at : at + BATCH_GET_MAX]
             for id, obj in self._objs.get_many(self._space.objs(catalog), wanted).items():
                 found[id] = decode(obj.payload)
                 self._entities.put((fold, id), found[id], len(obj.payload) * _DECODED)

@@ -12,14 +12,12 @@ import msgspec
 
 from turnstile.delta.content import content_of, unpack
 from turnstile.delta.core.head import Positioned, TableHead, final_bytes, positioned
-from turnstile.delta.limits import Limits
 from turnstile.delta.materialise import Materialised, materialise
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path
 from turnstile.store.core.names import MAX_VERSION
-from turnstile.store.ports import World
-
-_BATCH = 100
+from turnstile.store.ports import BATCH_GET_MAX, World
 
 
 def inline_contents(world: World, catalog: str, places: Sequence[Positioned], budget: int) -> dict[int, bytes]:
@@ -42,7 +40,7 @@ def inline_contents(world: World, catalog: str, places: Sequence[Positioned], bu
             break
         chosen.append(place)
     packed = {place.version: place.entry.data for place in chosen if place.entry.data}
-    packed |= _from_objs(world, catalog, [place for place in chosen if not place.entry.data][:_BATCH])
+    packed |= _from_objs(world, catalog, [place for place in chosen if not place.entry.data][:BATCH_GET_MAX])
     return {
         place.version: final_bytes(place, unpack(packed[place.version])) for place in chosen if place.version in packed
     }

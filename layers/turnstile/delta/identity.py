@@ -7,12 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from turnstile.catalog.core.table_heads import gone_for_good
 from turnstile.delta.core.decide import find_identity
-from turnstile.delta.core.head import Positioned, TableHead, positioned
-from turnstile.delta.limits import Limits
+from turnstile.delta.core.head import Positioned, TableHead, gone_for_good, positioned
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.keys import Space, identity_obj
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
 from turnstile.store.core.obj_types import IDENTITY
 from turnstile.store.ports import Clock, Obj, Objs, World

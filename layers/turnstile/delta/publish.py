@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of
-from turnstile.delta.core.head import Positioned, TableHead, positioned
+from turnstile.delta.core.head import RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.ratify_writes import evicted, raise_floor
-from turnstile.delta.core.state_writes import RECOVERING, mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.limits import Limits
 from turnstile.delta.recover import Recoverer
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import Accepted, World

@@ -32,7 +32,6 @@ from turnstile.delta.core.decide import (
 from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of, positioned
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name
 from turnstile.store.core.errors import (
@@ -45,6 +44,7 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.keys import inline_obj
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import staged_path
 from turnstile.store.core.obj_types import INLINE
 from turnstile.store.core.writes import Change

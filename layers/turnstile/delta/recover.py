@@ -10,9 +10,8 @@ import msgspec
 
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
-from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
 from turnstile.delta.core.state_writes import (
-    RECOVERING,
     adopt,
     begin_recovery,
     end_recovery,
@@ -21,10 +20,10 @@ from turnstile.delta.core.state_writes import (
     stuck_at,
 )
 from turnstile.delta.identity import IdentityIndex
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
 from turnstile.store.core.errors import InvalidCommit, NotFound, StorageFault, Throttled
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import LOG, STAGED, published_path
 from turnstile.store.core.names import inline_unique, staged_file
 from turnstile.store.core.writes import Change

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
-from turnstile.delta.core.head import Positioned, TableHead, positioned
-from turnstile.delta.core.state_writes import RECOVERING, may_recover, stuck_at
+from turnstile.delta.core.head import RECOVERING, Positioned, TableHead, positioned
+from turnstile.delta.core.state_writes import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.store.core.errors import NotFound, StorageFault

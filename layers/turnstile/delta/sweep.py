@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.state_writes import RECOVERING
+from turnstile.delta.core.head import RECOVERING, TableHead
 from turnstile.delta.publish import Published, Publisher, TableUnread
 from turnstile.store.batches import rows_between
 from turnstile.store.core.errors import TurnstileError

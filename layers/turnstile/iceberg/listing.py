@@ -11,20 +11,19 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.change import View
+from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import NAMESPACE, Entity
 from turnstile.catalog.core.paths import Path, key_of
-from turnstile.catalog.history.moments import Moment
+from turnstile.catalog.history.moments import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.iceberg.context import Context
 from turnstile.store.batches import batched
-from turnstile.store.core.answer_size import Room, told
 from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.page_budget import PageBudget, response_size
+from turnstile.store.ports import BATCH_GET_MAX
 
 MAX_ALL: Final = 50_000
 """Names in an answer without pages, as long as they fit it: that is a matter of bytes."""
-
-_AT_ONCE: Final = 100
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -63,13 +62,13 @@ class Listing:
                 self._moments.require(moment, parent)
             moment.tree.namespace(parent)
         view = View(moment.tree, self._reader.store)
-        written, room = view.written(parent), Room()
-        around = told({"namespace": written, "name": ""}) + 1  # a name needs no escapes
+        written, budget = view.written(parent), PageBudget()
+        around = response_size({"namespace": written, "name": ""}) + 1  # a name needs no escapes
         page: list[str] = []
         after = start.after
         for key, entity in islice(self._visible(view, moment, parent, kind, after), most + 1):
             name = str(getattr(entity, "name", ""))
-            if len(page) == most or not room.takes(around + len(name)):
+            if len(page) == most or not budget.fits(around + len(name)):
                 if token is not None:
                     return Names(written, tuple(page), start.following(after))
                 raise TooLarge(
@@ -85,14 +84,16 @@ class Listing:
         """Child namespaces of ``parent``; as ``names``."""
         return self.names(catalog, parent, NAMESPACE, token, size)
 
-    def _visible(self, view: View, moment: Moment, parent: Path, kind: str, after: str) -> Iterator[tuple[str, Entity]]:
+    def _visible(
+        self, view: View, moment: TreeAsOf, parent: Path, kind: str, after: str
+    ) -> Iterator[tuple[str, Entity]]:
         """Children with their keys that whoever asks may see, by the rights of the present tree (I12)."""
-        children, watch = view.tree.children(parent, kind, after), self._reader.watch
-        for some in batched(children, _AT_ONCE):
+        children, authorizer = view.tree.children(parent, kind, after), self._reader.authorizer
+        for some in batched(children, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]
-            if watch is None:
+            if authorizer is None:
                 yield from named
                 continue
-            seen = watch.visible(moment.present, parent, [entity for _, entity in named])
+            seen = authorizer.visible(moment.present, parent, [entity for _, entity in named])
             yield from (one for one, visible in zip(named, seen, strict=True) if visible)

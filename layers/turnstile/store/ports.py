@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Row, Write
+
+BATCH_GET_MAX: Final = 100
+"""Rows or objs that one request reads: DynamoDB's limit for BatchGetItem."""
+
+TRANSACT_MAX: Final = 100
+"""Writes that one transaction holds: DynamoDB's limit for TransactWriteItems."""
 
 
 class Accepted(msgspec.Struct, frozen=True):

@@ -19,18 +19,18 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.core.table_heads import DROPPED, EXPORTED, LEAVING, leave_head, left_head, stay_head
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
 from turnstile.catalog.reader import Found
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.protocols import released
+from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
 from turnstile.delta.log import read_commit
 from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.locations import published_path
@@ -178,12 +178,12 @@ class Exporter:
             full = dotted(view.tree.catalog, *path)
             return Edit(f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *freed["now"]))
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
                 raise not_active(head.name, failed[0])
             freed["now"] = self._freed(head)
 
-        self._services.committer.commit(catalog, change, judge=judge)
+        self._services.committer.commit(catalog, change, on_rejected=on_rejected)
 
 
 def _require_final(head: TableHead) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.change import View
+from turnstile.catalog.commit import View
 from turnstile.catalog.core.location_rows import Location, conflict, keys_above
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
@@ -18,10 +18,10 @@ from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, is_struct
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
-from turnstile.delta.limits import Limits
 from turnstile.delta.log import LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import is_root, normalise, overlap
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.core.writes import Row

@@ -14,12 +14,10 @@ from benchmarks.catalog_racing.places import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store.backends import FAKE, Backend
 from tests.support.store.unreliable import Faults
-from turnstile.catalog.change import Edit
-from turnstile.catalog.commit import DEADLINE_MS
+from turnstile.catalog.commit import DEADLINE_MS, Edit
 from turnstile.catalog.core.paths import path_of
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
+from turnstile.store.core.limits import Limits, SpillLimits
 
 SPILLING = Limits(spill=SpillLimits(embedded=200, segment=400))
 """So small that every few commits move a range of the index into a segment, split one or join two."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.http import load_function
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.gc.core import HOUR_MS
+from turnstile.store.core.limits import SpillLimits
 
 DEPLOYED = {
     "AWS_LAMBDA_FUNCTION_NAME": "function",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.paths import ROOT
 from turnstile.api.http.settings import spill
-from turnstile.catalog.core.spill import SpillLimits
+from turnstile.store.core.limits import SpillLimits
 from turnstile_local.template import read
 
 FUNCTIONS = {

@@ -9,9 +9,9 @@ import pytest
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.support.fakes import delta
 from tests.support.legacy import PLACE, Legacy, legacy_info
-from turnstile.catalog.core.table_heads import leave_head, stay_head
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Refused
+from turnstile.delta.core.state_writes import leave_head, stay_head
 from turnstile.delta.log import read_state
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher

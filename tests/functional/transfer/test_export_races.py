@@ -12,19 +12,20 @@ from tests.functional.transfer.test_export import MAIN, managed
 from tests.support.catalog import complete, fakes, fresh, head_of
 from tests.support.fakes import delta
 from tests.support.legacy import Legacy
-from turnstile.catalog.core.table_heads import (
+from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.state_writes import (
+    begin_recovery,
     describe_head,
     drop_head,
     drop_published_head,
     leave_head,
     left_head,
+    mark_stuck,
     rename_head,
     restore_head,
     stay_head,
 )
-from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.decide import Ratified
-from turnstile.delta.core.state_writes import begin_recovery, mark_stuck
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.ratify import Ratifier

@@ -17,13 +17,13 @@ from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import build
-from turnstile.delta.limits import Limits
-from turnstile.iceberg.cloning import copiers
+from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import Tables
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
+from turnstile.store.core.limits import Limits
 
 T = TypeVar("T")
 BUSY: Final = (1, 50, SECOND, MINUTE, 10 * MINUTE)
@@ -37,7 +37,7 @@ class PastSandbox:
 
     def __init__(self, process: Process) -> None:
         self.process, self.world = process, world_of(process)
-        limits = Limits(spill=TIGHT, history_ms=process.state.grace.history)
+        limits = Limits(spill=TIGHT, history_ms=process.state.grace.history_ms)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
         self.finder = Finder(self.world, self.services.reader, self.services.moments, self.services.snapshots)
         self._files = MetadataFiles(self.world.storages, self.world.ids)
@@ -123,6 +123,6 @@ class PastActor:
     @property
     def ago(self) -> int:
         """A time (ms), mostly of the kept history, often near its beginning, sometimes before it, where gc is at work."""
-        now, history = self.state.scheduler.now, self.state.grace.history
+        now, history = self.state.scheduler.now, self.state.grace.history_ms
         back = self.rng.choice((HOUR, history // 2, history - MINUTE, history - MINUTE, history + 80 * MINUTE))
         return now - int(back * (0.9 + 0.1 * self.rng.random()))

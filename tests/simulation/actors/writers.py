@@ -16,10 +16,10 @@ from tests.support.fakes import delta
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import Outcome
-from turnstile.delta.limits import Limits
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import staged_path
 from turnstile.store.core.names import staged_file
 

@@ -15,7 +15,6 @@ from tests.simulation.engine.state import State
 from turnstile.catalog import load
 from turnstile.catalog.catalogs import Catalogs
 from turnstile.catalog.commit import Committer
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper
 from turnstile.catalog.load import Loader
@@ -27,12 +26,12 @@ from turnstile.catalog.store import CatalogStore
 from turnstile.delta import materialise
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.gc import kinds as gc_files
+from turnstile.gc import scanner as gc_files
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
 
 T = TypeVar("T")

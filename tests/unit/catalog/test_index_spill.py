@@ -27,7 +27,8 @@ from turnstile.catalog.core.index import (
     unpack,
     unpack_directory,
 )
-from turnstile.catalog.core.spill import SpillLimits, spill
+from turnstile.catalog.core.spill import spill
+from turnstile.store.core.limits import SpillLimits
 
 SMALL = SpillLimits(embedded=120, segment=400)
 keys = st.text(alphabet="ab\x00é", min_size=1, max_size=5)

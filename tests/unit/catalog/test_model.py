@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.support.catalog import complete, fakes, fresh, head_of, write_zero
 from tests.support.examples import examples
 from tests.support.faults import Crash, Faulty
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import (
     AlreadyExists,
@@ -21,6 +20,7 @@ from turnstile.store.core.errors import (
     StateConflict,
     TurnstileError,
 )
+from turnstile.store.core.limits import SpillLimits
 
 levels = st.sampled_from(["a", "A", "b", "c-d"])
 namespaces = st.lists(levels, min_size=1, max_size=2).map(tuple)

@@ -7,19 +7,16 @@ from functools import partial
 import msgspec
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, names, staged
+from tests.support.catalog import EVENTS, complete, counted, create, fakes, fresh, head_of, names, put, sales, staged
 from tests.support.clones import check_shown, clone
-from tests.unit.catalog.test_costs import counted
 from turnstile.access.core.grants import Access
-from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Entity, External, IcebergTable, IcebergView, Namespace
-from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.core.spill import SpillLimits
+from turnstile.catalog.core.entities import External, IcebergView, Namespace
+from turnstile.catalog.core.paths import dotted
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.limits import SpillLimits
 
-EVENTS = IcebergTable("Events", "11111111-1111-4111-8111-111111111111", "s3://b/e", "s3://b/e/1.json", 5)
 DAILY = IcebergView("daily", "22222222-2222-4222-8222-222222222222", "s3://b/d", "s3://b/d/1.json", 5)
 TIGHT = SpillLimits(embedded=150, segment=300)
 
@@ -28,23 +25,9 @@ def spaces(services: CatalogServices, *parent: str) -> list[str]:
     return [dotted(*one.name) for one in services.listings.namespaces("main", parent).items]
 
 
-def put(services: CatalogServices, entities: dict[Path, Entity]) -> None:
-    services.committer.commit("main", lambda view: Edit("put", put=entities))
-
-
 def entries(services: CatalogServices) -> dict[str, str]:
     """Obj by key of everything in the catalog."""
     return {key: entry.obj for key, entry in services.reader.current("main").index.iterate()}
-
-
-def sales(services: CatalogServices) -> dict[str, str]:
-    """``Sales`` with tables on two levels, and ``sale``, ``salesman``, whose names begin alike; uuids by name."""
-    services.namespaces.create("main", ("Sales", "EU"), comment="c", properties={"k": "v"}, owner="ann")
-    services.namespaces.create("main", ("sale",))
-    services.namespaces.create("main", ("salesman",))
-    inside = {"Orders": create(services, "Orders", "sales"), "EU.Items": create(services, "Items", "sales.eu")}
-    beside = {name: create(services, "t", name) for name in ("sale", "salesman", "default")}
-    return inside | beside
 
 
 @pytest.mark.parametrize("spill", [None, TIGHT], ids=["embedded", "spilled"])

@@ -6,11 +6,11 @@ import pytest
 
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, names
 from tests.support.meter import MAIN, SIZES, Metered, creates, filled, loads, renames
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.rows import SPILLED_BYTES
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.services import build
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.stored_objs import OBJ_BUDGET
 
 

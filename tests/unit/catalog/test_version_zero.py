@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.catalog import fresh, head_of, refused
+from tests.support.catalog import MAIN, fresh, head_of, refused, register
 from tests.support.fakes import delta
-from tests.unit.catalog.test_tables import MAIN, register
 from turnstile.catalog.create import read_version_zero
 from turnstile.delta.core.head import ROWS_UNREAD
-from turnstile.delta.limits import Limits
 from turnstile.store.core.errors import InvalidCommit, NotFound
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path
 
 

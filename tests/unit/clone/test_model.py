@@ -14,7 +14,6 @@ from tests.support.clones import check_shown, clone, commit
 from tests.support.examples import examples
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector
@@ -27,6 +26,7 @@ from turnstile.store.core.errors import (
     StateConflict,
     TurnstileError,
 )
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.locations import published_path
 
 Path = tuple[str, ...]
@@ -36,7 +36,7 @@ faults = st.one_of(
     st.just((0, "before")), st.tuples(st.integers(1, 7), st.sampled_from(["before", "after", "unsent", "lost"]))
 )
 TIGHT = SpillLimits(embedded=150, segment=300)
-GRACE = Grace(history=7 * DAY, dropped=7 * DAY)
+GRACE = Grace(history_ms=7 * DAY, dropped_ms=7 * DAY)
 
 
 class Shown(msgspec.Struct, frozen=True):

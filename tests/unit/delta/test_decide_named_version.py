@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.fakes.heads import START_ICT, empty_row, floored, must, named, ratified
 from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, Spill, decide
-from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, ROWS_UNREAD, TableHead
+from turnstile.delta.core.head import ROWS_OFF, ROWS_UNREAD, TableHead
+from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
 
 

@@ -14,10 +14,10 @@ from turnstile.delta.commits import inline_contents
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS
 from turnstile.delta.core.ratify_writes import FORGOTTEN_AT_ONCE, named_change
-from turnstile.delta.limits import Limits
 from turnstile.delta.publish import STEP, Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound
+from turnstile.store.core.limits import Limits
 
 DAY = 86_400_000
 BUDGET = 32_768

@@ -17,7 +17,6 @@ from tests.support.recovery import adopted, diagnosis, publish, repair, restored
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.delta.identity import Outcomes
-from turnstile.delta.limits import Limits
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
@@ -25,6 +24,7 @@ from turnstile.delta.recover import AT_ONCE, Recoverer
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.faults import POINTS
 

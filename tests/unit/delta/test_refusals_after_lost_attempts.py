@@ -15,20 +15,17 @@ import pytest
 from tests.support.fakes import delta
 from tests.support.fakes.heads import floored
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import Table
-from tests.unit.delta.test_late_and_doubled_writes import inline
-from turnstile.catalog.core.rows import mark_purging
-from turnstile.catalog.core.table_heads import drop_head, leave_head, restore_head
+from tests.support.publishing import Table, inline
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
-from turnstile.delta.core.head import ROW_BUDGET
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.delta.core.state_writes import mark_stuck
+from turnstile.delta.core.state_writes import drop_head, leave_head, mark_purging, mark_stuck, restore_head
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.ports import Accepted, Rejected, World
 

@@ -20,8 +20,9 @@ from tests.support.fakes.heads import (
 )
 from tests.support.fakes.refs import applied
 from turnstile.delta.core.decide import Proposal, Ratified, Spill, decide
-from turnstile.delta.core.head import ROW_BUDGET, ROWS_OFF, TableHead, cost, positioned
+from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
 from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
 
 MANY = settings(max_examples=examples(250), deadline=None)

@@ -12,9 +12,9 @@ from tests.unit.gc.test_history import GRACE, collect, put, whole
 from turnstile.catalog.core.rows import begin_sweep
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
 from turnstile.gc.core import HOUR_MS, SETTLED_MS
 from turnstile.store.core.errors import NotFound, TurnstileError
+from turnstile.store.core.limits import Limits
 
 KEY = "test/catalog/main"
 

@@ -14,19 +14,19 @@ from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days, everything
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, BloomFilter, Grace
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.ports import AllAccepted, Rejected, World
 
-GRACE = Grace(history=2 * DAY)
+GRACE = Grace(history_ms=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)
 MAIN = ("main", ("default",))
 
@@ -154,7 +154,7 @@ def test_i10_a_page_token_outlives_any_collection() -> None:
         services.renamer.rename(*MAIN, "t5" if number == 0 else f"u{number}", f"u{number + 1}")
     services.dropper.drop(*MAIN, "t3")
     world.clock.now += HOUR_MS - 60_000
-    Collector(world, Grace(history=3 * HOUR_MS), workers=1).collect(["history"], dry_run=False)
+    Collector(world, Grace(history_ms=3 * HOUR_MS), workers=1).collect(["history"], dry_run=False)
     rest = fresh(world).listings.tables(*MAIN, page_token=first.next_token)
     assert [table.name for table in (*first.items, *rest.items)] == [f"t{number}" for number in range(6)]
 
@@ -322,7 +322,7 @@ def test_i10_a_catalog_dropped_again_since_its_note_was_found_keeps_its_grace() 
 
 def test_a_history_that_would_not_protect_listings_is_refused() -> None:
     with pytest.raises(ValueError, match="page tokens"):
-        Grace(history=3 * HOUR_MS - 1)
+        Grace(history_ms=3 * HOUR_MS - 1)
 
 
 def test_a_bloom_filter_denies_no_member_and_claims_few_others() -> None:
@@ -384,7 +384,7 @@ class HistoryMachine(RuleBasedStateMachine):
     def what_is_kept_is_whole(self) -> None:
         cold = fresh(self.world)
         for head, until, there in self.past:
-            if until > self.world.clock.now - GRACE.history:
+            if until > self.world.clock.now - GRACE.history_ms:
                 assert whole(self.world, head) == there
                 assert cold.history.tree("main", AsOf(head=head)).head == head
             else:

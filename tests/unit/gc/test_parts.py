@@ -11,18 +11,18 @@ from tests.support.catalog import complete, create, fakes, fresh
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash
 from tests.support.gc import DAY, days, everything
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.stored_objs import is_part, owner_of
 
-GRACE = Grace(history=2 * DAY)
+GRACE = Grace(history_ms=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)
 
 
@@ -157,7 +157,7 @@ def test_i10_whatever_dies_every_head_of_the_kept_history_is_whole(seed: int) ->
 def readable(services: CatalogServices, world: FakeWorld) -> None:
     """Now, and at moments of the kept history, everything that there was a name for can be read."""
     complete_now(services)
-    for back in (0, GRACE.history // 2, GRACE.history - HOUR_MS):
+    for back in (0, GRACE.history_ms // 2, GRACE.history_ms - HOUR_MS):
         with suppress(NotFound):  # before the catalog
             whole(services, services.history.tree("main", AsOf(time=world.clock.now - back)))
 

@@ -8,8 +8,8 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import collect, days, everything, names, stage_table
 from tests.support.publishing import TABLE, Killed, Table, kill_at, table_id
 from turnstile.catalog.core.rows import use_staging
-from turnstile.catalog.core.table_heads import drop_head
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.state_writes import drop_head
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.writes import Insert, new_row

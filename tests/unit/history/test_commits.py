@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.catalog import create, fakes, fresh, names
-from tests.unit.catalog.test_costs import counted
-from turnstile.catalog.change import Edit
+from tests.support.catalog import counted, create, fakes, fresh, names
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree, ancestors, parents_after
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.limits import SpillLimits
 
 MAIN = ("main", ("default",))
 

@@ -12,18 +12,17 @@ from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
 from tests.support.gc import DAY, days
 from tests.unit.gc.test_history import GRACE, collect, put, whole
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import OUTLIVED_MS
+from turnstile.catalog.commit import OUTLIVED_MS, Edit, View
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.request_rows import KEPT_S
-from turnstile.catalog.once import Once
+from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS, SETTLED_MS, Grace
 from turnstile.store.core.errors import StateConflict, Throttled
+from turnstile.store.core.limits import Limits
 
-LIMITS = Limits(history_ms=GRACE.history)
+LIMITS = Limits(history_ms=GRACE.history_ms)
 KEY = "test/request/main/k"
 
 
@@ -48,7 +47,7 @@ def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() 
     with pytest.raises(StateConflict, match="every attempt"):
         put(slow, "x")
     head = put(slow, "x", comment="kept")
-    world.clock.now = before + GRACE.history + 2 * SETTLED_MS - 60_000
+    world.clock.now = before + GRACE.history_ms + 2 * SETTLED_MS - 60_000
     put(quick, "x", comment="another")
     for number in range(25):  # more than the row remembers
         put(quick, f"n{number}")
@@ -86,18 +85,18 @@ def test_i9_a_swap_that_was_frozen_with_its_objs_written_leads_to_what_gc_leaves
     before_next_write(world, lambda: days(world, 3 / 24))
     head = put(services, "slow")
     landed = world.clock.now
-    world.clock.now = landed + GRACE.history - 2 * HOUR_MS
+    world.clock.now = landed + GRACE.history_ms - 2 * HOUR_MS
     fresh(world).namespace_dropper.drop("main", ("slow",))
     for number in range(25):
         put(services, f"n{number}")
-    world.clock.now = landed + GRACE.history
+    world.clock.now = landed + GRACE.history_ms
     collect(world)
     assert "slow" in whole(world, head)
 
 
 def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> None:
     """Nothing else changes the catalog meanwhile, and no more is kept than there must be."""
-    services, least = fresh(), Grace(history=3 * HOUR_MS)
+    services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
     put(services, "a")
     days(world, 10)
@@ -116,7 +115,7 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
 
 def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_keeps_its_objs() -> None:
     """They are as old as what gc is about to take, and no marks are on them."""
-    services, least = fresh(), Grace(history=3 * HOUR_MS)
+    services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
     put(services, "a")
     days(world, 10)
@@ -140,8 +139,8 @@ def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_ke
     complete(world, past=False)
 
 
-def once(world: FakeWorld, services: CatalogServices) -> Once:
-    return Once(world, services.reader, key=KEY, asked="a", final=lambda _: 0)
+def once(world: FakeWorld, services: CatalogServices) -> IdempotentCommitter:
+    return IdempotentCommitter(world, services.reader, key=KEY, asked="a", final=lambda _: 0)
 
 
 def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept_is_not_applied_again() -> None:
@@ -152,8 +151,8 @@ def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept
     frozen, again = once(world, services), once(world, services)
     second: list[str] = []
 
-    def drop(by: Once) -> Callable[[], None]:
-        return lambda: services.changed_by(by).dropper.drop("main", ("default",), "t")
+    def drop(by: IdempotentCommitter) -> Callable[[], None]:
+        return lambda: services.committing_with(by).dropper.drop("main", ("default",), "t")
 
     def thawed() -> None:
         again.run(drop(again), lambda _: None)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.catalog import LAKE, create, fakes, fresh
+from tests.support.catalog import LAKE, counted, create, fakes, fresh
 from tests.support.gc import DAY, days
 from tests.support.queries import Thing, finder, made
-from tests.unit.catalog.test_costs import counted
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.listing import Page
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
 
 MAIN = ("main", ("default",))
-GRACE = Grace(history=2 * DAY)
-LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history)
+GRACE = Grace(history_ms=2 * DAY)
+LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history_ms)
 
 
 def opened(world: World) -> CatalogServices:

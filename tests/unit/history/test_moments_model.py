@@ -14,25 +14,24 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from tests.support.catalog import LAKE, fakes, fresh
 from tests.support.examples import examples
 from tests.support.gc import DAY
-from turnstile.access.authorizer import AccessControl, Need, Target
+from turnstile.access.authorizer import Authorizer, Need, Target
 from turnstile.access.core.grants import Access, Grant, Principal, Privilege
 from turnstile.access.core.rules import use_catalog
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace, Table
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.query.find import Finder
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.delta.limits import Limits
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
 
 MAIN = ("main", ("default",))
-GRACE = Grace(history=2 * DAY)
-LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history)
+GRACE = Grace(history_ms=2 * DAY)
+LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history_ms)
 
 
 def opened(world: World) -> CatalogServices:
@@ -59,8 +58,8 @@ EVERYTHING = Access(grants=(Grant("ann", (Privilege.SELECT, Privilege.USE_CATALO
 
 def judged(services: CatalogServices) -> CatalogServices:
     """The same services for a request of ann's, who may see whatever there is now."""
-    control = AccessControl(services.world, services.reader)
-    return services.watched(control.guard(Principal("ann"), [Need(use_catalog, Target("main"))]))
+    control = Authorizer(services.world, services.reader)
+    return services.authorized_by(control.guard(Principal("ann"), [Need(use_catalog, Target("main"))]))
 
 
 def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There:
@@ -200,7 +199,7 @@ class Moments(RuleBasedStateMachine):
         else:
             return
         was = was if how == 3 else self.past[at]
-        since = (self.world.clock.now - GRACE.history) * 1000
+        since = (self.world.clock.now - GRACE.history_ms) * 1000
         kept = at == len(self.past) - 1 or self.past[at + 1].at >= since
         if how == 3 or kept or was.head in {one.head for one in self.named.values()}:
             assert described(self.services, as_of, size) == was.there

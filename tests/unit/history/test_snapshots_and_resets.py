@@ -11,11 +11,10 @@ from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.rows import RECENT
-from turnstile.catalog.core.spill import SpillLimits
-from turnstile.catalog.core.table_heads import restore_head
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.state_writes import restore_head
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import (
@@ -27,10 +26,11 @@ from turnstile.store.core.errors import (
     TooLarge,
     TurnstileError,
 )
+from turnstile.store.core.limits import SpillLimits
 from turnstile.store.ports import Accepted, Rejected
 
 MAIN = ("main", ("default",))
-GRACE = Grace(history=7 * DAY, dropped=7 * DAY)
+GRACE = Grace(history_ms=7 * DAY, dropped_ms=7 * DAY)
 
 
 def now(services: CatalogServices) -> str:

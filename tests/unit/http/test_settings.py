@@ -7,8 +7,8 @@ import pytest
 from turnstile.adapters.credentials import Keys
 from turnstile.api.http import env as settings
 from turnstile.api.http import settings as shared_settings
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.gc.core import HOUR_MS
+from turnstile.store.core.limits import SpillLimits
 
 
 def test_settings_have_types_and_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.catalog import fakes, fresh
+from tests.support.catalog import counted, fakes, fresh
 from tests.support.examples import examples
 from tests.support.queries import Thing, entity, finder, found, made, naive
-from tests.unit.catalog.test_costs import counted
-from turnstile.catalog.change import Edit
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.core.spill import SpillLimits
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.paging import TOKEN_MS
 from turnstile.catalog.query import find
@@ -36,6 +34,7 @@ from turnstile.catalog.query.core.query import (
     to_text,
 )
 from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.limits import SpillLimits
 
 # -- the same answers as the obvious way --------------------------------------------------------------------------
 
@@ -296,15 +295,15 @@ def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> N
 
 
 class OnlySome:
-    """A watch that hides names and everything below them."""
+    """An authorizer that hides names and everything below them."""
 
     def __init__(self, hidden: frozenset[str]) -> None:
         self._hidden = hidden
 
-    def judge(self, tree: Tree) -> None:
+    def authorize(self, tree: Tree) -> None:
         pass
 
-    def judge_missing(self, catalog: str) -> None:
+    def authorize_missing(self, catalog: str) -> None:
         pass
 
     def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
@@ -316,7 +315,7 @@ class OnlySome:
 def test_i12_what_may_not_be_seen_is_not_found_and_nothing_below_it_is(hidden: set[str], query: Query) -> None:
     there = {(a,): Thing() for a in NAMES} | {(a, b): Thing(properties={"region": "eu"}) for a in NAMES for b in NAMES}
     services = made(there)
-    watched = services.watched(OnlySome(frozenset(hidden)))
+    authorized = services.authorized_by(OnlySome(frozenset(hidden)))
     asked = to_text(query)
-    seen = [".".join(one.path) for one in finder(watched).find(asked).items]
+    seen = [".".join(one.path) for one in finder(authorized).find(asked).items]
     assert seen == [name for name in naive(there, parse(asked)) if not set(name.split(".")) & hidden]

@@ -14,33 +14,32 @@ from turnstile.catalog.core.rows import (
     CatalogHead,
     erase_collected,
     mark_collecting,
-    mark_purged,
-    mark_purging,
     new_catalog,
     new_staging,
     swap_head,
     use_staging,
 )
-from turnstile.catalog.core.table_heads import (
-    describe_head,
-    drop_head,
-    drop_published_head,
-    leave_head,
-    left_head,
-    rename_head,
-    stay_head,
-)
-from turnstile.delta.core.head import ROW_BUDGET, TableHead
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
+    describe_head,
+    drop_head,
+    drop_published_head,
     end_recovery,
     give_up_recovery,
+    leave_head,
+    left_head,
+    mark_purged,
+    mark_purging,
     mark_stuck,
     mark_unstuck,
+    rename_head,
+    stay_head,
 )
 from turnstile.store.core.keys import Space
+from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
 
 SPACE = Space("test")

@@ -9,10 +9,9 @@ from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
 from turnstile.adapters.dynamo.models import Item, ObjRow, from_item, to_item
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import Throttled
-from turnstile.store.ports import Clock, Obj
+from turnstile.store.ports import BATCH_GET_MAX, Clock, Obj
 from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
-_READ_BATCH: Final = 100
 _WRITE_BATCH: Final = 25
 _CACHE_BYTES: Final = 32 * 1024 * 1024
 
@@ -82,8 +81,8 @@ class _Rows:
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         found: dict[str, Obj] = {}
-        for start in range(0, len(ids), _READ_BATCH):
-            for item in self._read_batch([_key(space, id) for id in ids[start : start + _READ_BATCH]]):
+        for start in range(0, len(ids), BATCH_GET_MAX):
+            for item in self._read_batch([_key(space, id) for id in ids[start : start + BATCH_GET_MAX]]):
                 row = _row(item)
                 found[row.id] = row
         return found

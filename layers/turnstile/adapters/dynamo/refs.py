@@ -20,7 +20,7 @@ from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, mode
 from turnstile.store.core import writes as plan
 from turnstile.store.core.errors import Throttled
 from turnstile.store.core.writes import Change, Check, Erase, Insert, Row, Write
-from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.ports import BATCH_GET_MAX, Accepted, AllAccepted, Rejected, SomeRejected
 
 
 def _path(model: type[Model], path: plan.Path) -> DocumentPath:
@@ -122,7 +122,6 @@ def _key(key: str) -> Item:
 # The mutable table: the one place that sends conditional writes.
 
 
-_BATCH: Final = 100
 _TOKEN: Final = 36
 _ON_REFUSAL: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
 
@@ -156,8 +155,8 @@ class DynamoRefs:
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         wanted = list(dict.fromkeys(keys))
         found: dict[str, Row] = {}
-        for start in range(0, len(wanted), _BATCH):
-            for item in self._batch(wanted[start : start + _BATCH]):
+        for start in range(0, len(wanted), BATCH_GET_MAX):
+            for item in self._batch(wanted[start : start + BATCH_GET_MAX]):
                 key = item["key"]["S"]
                 found[key] = from_item(model_of(key), item)
         return found

@@ -7,9 +7,8 @@ import msgspec
 from turnstile.adapters import open_world
 from turnstile.adapters.credentials import Keys, open_vendor
 from turnstile.api.http import env
-from turnstile.catalog.core.spill import SpillLimits
-from turnstile.delta.limits import Limits
 from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import Vendor, World
 
 _YEARS = 10 * 366 * 24  # hours
@@ -73,10 +72,10 @@ def vending() -> Vending:
 def grace() -> Grace:
     """How long garbage stays, and a catalog's past."""
     return Grace(
-        staged=_hours("TURNSTILE_STAGED_GRACE_HOURS", 24),
-        staging=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
-        dropped=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
-        history=_hours("TURNSTILE_HISTORY_HOURS", 168, 3),
+        staged_ms=_hours("TURNSTILE_STAGED_GRACE_HOURS", 24),
+        staging_ms=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
+        dropped_ms=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
+        history_ms=_hours("TURNSTILE_HISTORY_HOURS", 168, 3),
     )
 
 

@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.catalog.clone.copies import Copy, Past, Wanted
+from turnstile.catalog.clone.copies import Copy, CopyRequest, PastVersions
 from turnstile.catalog.clone.core import Pin, new_pinned
 from turnstile.catalog.core.entities import CloneOf, Entity, Table
-from turnstile.catalog.core.table_heads import DROPPED, STUCK, gone_for_good
 from turnstile.catalog.describe import not_active
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
-from turnstile.delta.core.head import ACTIVE, PINNED, TableHead, positioned
+from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, STUCK, TableHead, gone_for_good, positioned
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore
@@ -137,7 +136,7 @@ class DeltaCopier:
         ]
         self._rows |= self._world.refs.read_many(keys)
 
-    def copy(self, wanted: Wanted, past: Past | None) -> Copy:
+    def copy(self, wanted: CopyRequest, past: PastVersions | None) -> Copy:
         """The clone of a Delta table: what publishing and finding the version take, and a metadata snapshot to write.
 
         Raises:
@@ -175,7 +174,7 @@ class DeltaCopier:
             with suppress(TurnstileError):  # the request's own outcome is what the caller must hear
                 self._world.objs.delete(self._world.space.objs(catalog), id)
 
-    def _pinned(self, source: str, wanted: Wanted, past: Past | None) -> tuple[str, Pin]:
+    def _pinned(self, source: str, wanted: CopyRequest, past: PastVersions | None) -> tuple[str, Pin]:
         head = self._readable(source, wanted.was, past)
         version, ict = self._version(head, wanted.was, past)
         if version > head.floor:
@@ -186,7 +185,7 @@ class DeltaCopier:
         self._written.append((wanted.catalog, metadata))
         return table_id, Pin(head.source or head.table_id, head.location, version, ict, head.row_hwm, metadata)
 
-    def _readable(self, table_id: str, was: str, past: Past | None) -> TableHead:
+    def _readable(self, table_id: str, was: str, past: PastVersions | None) -> TableHead:
         """The HEAD, of a table that has its files: one that was dropped since the moment has them until gc begins."""
         row = self._rows.get(self._world.space.table(table_id))
         head = TableHead.from_row(row) if row is not None else None
@@ -204,7 +203,7 @@ class DeltaCopier:
             )
         return head
 
-    def _version(self, head: TableHead, was: str, past: Past | None) -> tuple[int, int]:
+    def _version(self, head: TableHead, was: str, past: PastVersions | None) -> tuple[int, int]:
         """The version to show, and its in-commit timestamp."""
         if past is None or head.state == PINNED:
             return head.latest, head.last_ict

@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import check_identifier
+
 Path = tuple[str, ...]
 """Levels of a full name without the catalog: namespace levels, then perhaps a table."""
+
+MAX_LEVELS: Final = 10
 
 _NUL: Final = "\x00"
 _AFTER_NUL: Final = "\x01"
@@ -57,3 +63,23 @@ def is_below(key: str, root: str) -> bool:
 def dotted(*levels: str) -> str:
     """A full name for people: ``main.sales.orders``."""
     return ".".join(levels)
+
+
+def check_path(path: Path, field: str = "namespace") -> Path:
+    """``path`` if it can name a namespace; raises InvalidRequest."""
+    if not 1 <= len(path) <= MAX_LEVELS:
+        raise InvalidRequest(
+            f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
+        )
+    for level in path:
+        check_identifier(level, field)
+    return path
+
+
+def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
+    """Where a managed table lives: ``<root>/<catalog>/<namespace>/<uuid>``.
+
+    The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
+    depth under a uuid of its own: no two are equal, none lies below another (I10).
+    """
+    return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"

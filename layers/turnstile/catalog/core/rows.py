@@ -14,7 +14,6 @@ from typing import Final
 
 import msgspec
 
-from turnstile.delta.core.head import TableHead
 from turnstile.store.core.writes import (
     Absent,
     Action,
@@ -205,8 +204,6 @@ def use_staging(key: str) -> Erase:
 
 
 COLLECTING: Final = "collecting"
-PURGING: Final = "purging"
-PURGED: Final = "purged"
 
 
 def mark_collecting(row: Row) -> Change:
@@ -226,21 +223,3 @@ def erase_collected(row: Row) -> Erase:
     """The staging row goes, after its files."""
     announced = Clause("collecting", "I10", "its removal was announced", Equals(("state",), COLLECTING))
     return Erase(row["key"], (announced,))
-
-
-def mark_purging(head: TableHead) -> Change:
-    """A dropped table that cannot come back. Again is accepted."""
-    return Change(head.key, _still_dropped(head), (Set(("reason",), PURGING),))
-
-
-def mark_purged(head: TableHead) -> Change:
-    """The tombstone: the HEAD stays, its files and its location do not."""
-    announced = Clause("purging", "I10", "its removal was announced", Equals(("reason",), PURGING))
-    return Change(head.key, (*_still_dropped(head), announced), (Set(("reason",), PURGED),))
-
-
-def _still_dropped(head: TableHead) -> tuple[Clause, ...]:
-    return (
-        Clause("dropped", "I10", "the table is not in use again", Equals(("state",), "dropped")),
-        Clause("same drop", "I10", "its grace period has not begun anew", Equals(("changed_at",), head.changed_at)),
-    )

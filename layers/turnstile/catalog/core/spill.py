@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from turnstile.store.core.limits import SpillLimits
+
 from turnstile.catalog.core.index import (
     GONE,
     Directory,
@@ -29,14 +31,6 @@ from turnstile.catalog.core.index import (
 _BULK: Final = 4  # from so many times the limit on, a change writes as many segments as it takes
 _SMALL: Final = 4  # a segment below this part of the limit looks for a neighbour to join
 _FILL: Final = 0.75  # of the limit, how full the pieces of a segment become at most
-
-
-class SpillLimits(msgspec.Struct, frozen=True):
-    """Bytes, packed: of the embedded layer before it spills (more, where the directory itself is larger), and of one
-    segment. Every change writes the one, and rewrites of the other are shared by the changes that wait for them."""
-
-    embedded: int = 8 * 1024
-    segment: int = 128 * 1024
 
 
 class Spilled(msgspec.Struct, frozen=True):

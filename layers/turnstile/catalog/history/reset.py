@@ -14,33 +14,32 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.change import MAX_ROWS, Edit, View
 from turnstile.catalog.clone.core import needs_of
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
 from turnstile.catalog.core.entities import KINDS as ICEBERG
 from turnstile.catalog.core.entities import TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.location_rows import Location, exchange
 from turnstile.catalog.core.paths import dotted, key_of, path_of
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.table_heads import DROPPED, drop_head, gone_for_good, rename_head, restore_head
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.log import AsOf, History
-from turnstile.catalog.history.moments import Moments
+from turnstile.catalog.history.moments import AsOfReader
 from turnstile.catalog.reader import SAID, CatalogReader, LostHead
-from turnstile.delta.core.head import ACTIVE, PINNED, TableHead
+from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
+from turnstile.delta.core.state_writes import drop_head, rename_head, restore_head
 from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import World
+from turnstile.store.ports import TRANSACT_MAX, World
 
-AT_ONCE: Final = 90
+AT_ONCE: Final = TRANSACT_MAX - 10
 """Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
 
 _Entries = Mapping[str, IndexEntry]
 _NO_REASONS: Final[Mapping[str, str]] = {}
 
 
-class WasReset(msgspec.Struct, frozen=True):
+class ResetResult(msgspec.Struct, frozen=True):
     """What a reset did: the HEAD gone back to, the new one, and the tables that came back, went, or got their old name,
     by full name."""
 
@@ -70,12 +69,12 @@ class Resetter:
     """Resets catalogs."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, history: History, moments: Moments
+        self, world: World, reader: CatalogReader, committer: Committer, history: History, moments: AsOfReader
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
         self._history, self._moments, self._lost = history, moments, LostHead(world, reader)
 
-    def reset(self, catalog: str, to: AsOf) -> WasReset:
+    def reset(self, catalog: str, to: AsOf) -> ResetResult:
         """Make the tree what it was.
 
         Raises:
@@ -86,7 +85,7 @@ class Resetter:
         """
         row = self._world.refs.read(self._reader.key(catalog))
         if row is not None and not self._lost.stored(catalog, row["head"]):
-            return WasReset(*self._lost.go_on(CatalogHead.from_row(row), to))
+            return ResetResult(*self._lost.go_on(CatalogHead.from_row(row), to))
         plans: list[_Plan] = []
         reasons: dict[str, str] = {}
 
@@ -97,7 +96,7 @@ class Resetter:
             rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))
             return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows), replaced=past.replaced)
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, found in failed.items():
                 if position >= len(plans[0].names):
                     continue  # a location's clones changed since they were read: the reset is computed anew
@@ -112,11 +111,11 @@ class Resetter:
                     state=state,
                 )
 
-        tree = self._committer.commit(catalog, change, row=row, judge=judge)
+        tree = self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
         plan = plans[0]
-        return WasReset(plan.to, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
+        return ResetResult(plan.to, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
 
-    def told(self, catalog: str, seq: int | None) -> WasReset:
+    def told(self, catalog: str, seq: int | None) -> ResetResult:
         """What the reset that made commit ``seq`` answered. None: one that began the log anew, which is the present commit.
 
         Raises:
@@ -125,9 +124,9 @@ class Resetter:
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
         to = after.commit.message.removeprefix(SAID).partition(",")[0]
         if seq is None:
-            return WasReset(to, after.head, after.commit.seq)
+            return ResetResult(to, after.head, after.commit.seq)
         plan = self._plan(View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store), after)
-        return WasReset(to, after.head, seq, plan.restored, plan.dropped, plan.renamed)
+        return ResetResult(to, after.head, seq, plan.restored, plan.dropped, plan.renamed)
 
     def _plan(self, view: View, past: Tree, reasons: Mapping[str, str] = _NO_REASONS) -> _Plan:
         """What going back to ``past`` takes. ``reasons`` why tables were stuck when they were dropped, by uuid."""

@@ -17,18 +17,18 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, fold, is_below, key_of, past_subtree, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.history.moments import Moments, Start
+from turnstile.catalog.history.moments import AsOfReader, Start
 from turnstile.catalog.listing import size_of
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.query.core.parser import parse
-from turnstile.catalog.query.core.query import TYPES, Query, Step, Subject, Value, holds, to_text
+from turnstile.catalog.query.core.query import TYPES, Candidate, Query, Step, Value, holds, to_text
 from turnstile.catalog.query.core.reach import Reach, reach_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.metadata import MetadataStore
-from turnstile.store.core.answer_size import Room
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.ports import World
+from turnstile.store.page_budget import PageBudget
+from turnstile.store.ports import BATCH_GET_MAX, World
 
 Child = tuple[str, IndexEntry]
 
@@ -81,15 +81,15 @@ def _named(tree: Tree, parent: str, names: frozenset[str], first: str) -> Iterat
 # What a predicate is judged on: first what the index knows, then the entity, then a Delta table's own properties.
 
 
-def named(name: str, entry: IndexEntry) -> Subject:
+def named(name: str, entry: IndexEntry) -> Candidate:
     """What the index says of an entry: no request. Names compare folded, so the key's last level will do."""
     known: dict[str, Value] = {"name": name, "kind": entry.kind}
     if entry.table_id:
         known["id"] = entry.table_id
-    return Subject(entry.kind, known)
+    return Candidate(entry.kind, known)
 
 
-def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subject:
+def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Candidate:
     """What an entity says; ``properties`` those that are not part of it, once they are known."""
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
     if kind_of(entity) in ICEBERG:
@@ -98,7 +98,7 @@ def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Subjec
     if not getattr(entity, "updated", 0):
         members["updated"] = None
     known = {name: value for name, value in members.items() if value is not None}
-    return Subject(kind_of(entity), known, whole=True, properties=_own(entity) if properties is None else properties)
+    return Candidate(kind_of(entity), known, whole=True, properties=_own(entity) if properties is None else properties)
 
 
 def _own(entity: Entity) -> Mapping[str, str] | None:
@@ -108,7 +108,7 @@ def _own(entity: Entity) -> Mapping[str, str] | None:
     return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which nobody opens for this
 
 
-def characters(subject: Subject) -> int:
+def characters(subject: Candidate) -> int:
     """How much text there is to compare with a query."""
     said = [value for value in subject.attributes.values() if isinstance(value, str)]
     properties = subject.properties or {}
@@ -148,7 +148,7 @@ class TableProperties:
 # 4 looks at the present: tables commit without their catalog. As of a moment of the past 4 is refused, not guessed.
 
 
-AT_ONCE: Final = 100
+AT_ONCE: Final = BATCH_GET_MAX
 """Entries that are judged together, so that one request reads what they need."""
 
 LOOKS: Final = 10_000
@@ -158,20 +158,20 @@ LOOK_CHARACTERS: Final = 1_000
 """Text of an entry that counts as one look more: it has to be read, and compared with every part of the query."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class Match(msgspec.Struct, frozen=True):
     """What matched: its full name as it was written, without the catalog, and its entity."""
 
     path: Path
     entity: Entity
 
 
-class Finding(msgspec.Struct, frozen=True):
+class MatchPage(msgspec.Struct, frozen=True):
     """A page of matches in the order of their names, from ``head`` of ``catalog``; perhaps none although there are more
     pages. ``next_token`` None on the last one; ``versions`` those of Delta tables by uuid, where they are known."""
 
     catalog: str
     head: str
-    items: tuple[Found, ...]
+    items: tuple[Match, ...]
     next_token: str | None
     versions: Mapping[str, int] = {}
 
@@ -195,13 +195,13 @@ _Stream = Iterator[_Hit | _Passed]
 class Finder:
     """Answers path queries. One per sandbox, or per request with a watched reader; safe for threads."""
 
-    def __init__(self, world: World, reader: CatalogReader, moments: Moments, snapshots: MetadataStore) -> None:
+    def __init__(self, world: World, reader: CatalogReader, moments: AsOfReader, snapshots: MetadataStore) -> None:
         self._reader, self._moments = reader, moments
         self._properties = TableProperties(world, snapshots)
 
     def find(
         self, query: str, *, as_of: AsOf | None = None, page_token: str | None = None, max_results: int | None = None
-    ) -> Finding:
+    ) -> MatchPage:
         """A page of what ``query`` leads to, now or as of a moment.
 
         Raises:
@@ -216,7 +216,7 @@ class Finder:
         walk = _Walk(self._reader, self._properties if as_of is None else None, start)
         found, end = _page(walk, asked, size)
         token, moment = None if end is None else start.following(end), start.moment
-        return Finding(moment.tree.catalog, moment.tree.head, tuple(walk.named(found)), token, moment.versions)
+        return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(found)), token, moment.versions)
 
 
 def _digest(query: Query) -> str:
@@ -227,11 +227,11 @@ def _digest(query: Query) -> str:
 def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]:
     """Some matches, and the key after which the next page begins; None when there is none."""
     found: list[_Hit] = []
-    room, after = Room(), walk.after
+    budget, after = PageBudget(), walk.after
     for one in walk.matches(query):
         if isinstance(one, _Hit):
             assert one.entity is not None  # the last level reads what it tells
-            if len(found) == size or not room.takes(size_of(one.key, one.entity)):
+            if len(found) == size or not budget.fits(size_of(one.key, one.entity)):
                 return found, after
             found.append(one)
         elif walk.looks >= LOOKS:
@@ -244,7 +244,7 @@ class _Walk:
     """One page's way through one tree."""
 
     def __init__(self, reader: CatalogReader, properties: TableProperties | None, start: Start) -> None:
-        self._store, self._watch, self._properties = reader.store, reader.watch, properties
+        self._store, self._watch, self._properties = reader.store, reader.authorizer, properties
         self._tree, self._present, self.after = start.moment.tree, start.moment.present, start.after
         self.looks = 0
 
@@ -304,7 +304,7 @@ class _Walk:
             if (held if held is not None else self._holds(step, whole(entity, known.get(child[1].table_id, {}))))
         ]
 
-    def _holds(self, step: Step, subject: Subject) -> bool | None:
+    def _holds(self, step: Step, subject: Candidate) -> bool | None:
         self.looks += characters(subject) // LOOK_CHARACTERS
         return holds(step.where, subject)
 
@@ -330,7 +330,7 @@ class _Walk:
             seen = self._watch.visible(self._present, parent, [entities[entry.obj] for _, entry in some])
             yield from (child for child, visible in zip(some, seen, strict=True) if visible)
 
-    def named(self, hits: Sequence[_Hit]) -> Iterator[Found]:
+    def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
         """The matches with their names as they were written: their namespaces' are read together."""
         above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}
         entries = {key_of(path): self._tree.namespace(path) for path in above}
@@ -340,4 +340,4 @@ class _Walk:
             path = path_of(hit.key)
             levels = [written[key_of(path[:depth])] for depth in range(1, len(path))]
             assert hit.entity is not None  # the last level reads what it tells
-            yield Found((*levels, hit.entity.name), hit.entity)
+            yield Match((*levels, hit.entity.name), hit.entity)

@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.catalog.clone.core import READ_ONLY
-from turnstile.delta.core.head import ACTIVE, ROW_BUDGET, ROWS_UNREAD, Entry, Positioned, TableHead, cost, positioned
+from turnstile.delta.core.head import ACTIVE, READ_ONLY, ROWS_UNREAD, Entry, Positioned, TableHead, cost, positioned
+from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
 
 

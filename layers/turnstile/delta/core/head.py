@@ -12,17 +12,27 @@ from turnstile.store.core.names import MAX_ROW_ID, inline_unique, staged_file
 from turnstile.store.core.writes import Row
 
 ACTIVE: Final = "active"
+LEAVING: Final = "leaving"
+DROPPED: Final = "dropped"
+STUCK: Final = "stuck"
+RECOVERING: Final = "recovering"
 PINNED: Final = "pinned"
-"""Of a clone: one version of another table's log. Read like every table, and never written (``core.clones``)."""
+"""Of a clone: one version of another table's log. Read like every table, and never written (``catalog.clone.core``)."""
 
 State = Literal["active", "leaving", "dropped", "stuck", "recovering", "pinned"]
 
+READ_ONLY: Final = (
+    "a clone of a Delta table is read-only: write to its source, or copy it with CREATE TABLE ... AS SELECT"
+)
+"""What to do instead of a write to a pinned table."""
+
+EXPORTED: Final = "exported"
+PURGING: Final = "purging"
+PURGED: Final = "purged"
+"""``reason`` of a dropped table that cannot come back: it left with its files, or gc removes or removed them."""
+
 KEEP_PUBLISHED: Final = 3
 """How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
-
-ROW_BUDGET: Final = 30_000
-"""Bytes the tail may carry: 32 kB for the row less what its other attributes and a floor update need. A deployment may
-ask for less; with more, a hundred HEADs would not fit one transaction."""
 
 INLINE_IN_ROW: Final = 4_096
 """Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
@@ -169,6 +179,12 @@ class TableHead(msgspec.Struct, frozen=True):
             reason=row.get("reason", ""),
             source=row.get("source", ""),
         )
+
+
+def gone_for_good(head: TableHead) -> bool:
+    """Whether a table was dropped and cannot be restored: its files are another's, or being removed. Any other reason is
+    that of a table which was stuck when it was dropped."""
+    return head.state == DROPPED and head.reason in (PURGING, PURGED, EXPORTED)
 
 
 def new_head_row(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from turnstile.catalog.core.paths import Path, dotted
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import version_file
 
@@ -91,15 +90,6 @@ def ancestors(location: str) -> tuple[str, ...]:
 def is_root(location: str) -> bool:
     """Whether a normalised location is a whole bucket or file system."""
     return not ancestors(location)
-
-
-def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
-    """Where a managed table lives: ``<root>/<catalog>/<namespace>/<uuid>``.
-
-    The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
-    depth under a uuid of its own: no two are equal, none lies below another (I10).
-    """
-    return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"
 
 
 def overlap(one: str, other: str) -> bool:

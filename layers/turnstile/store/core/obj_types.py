@@ -15,11 +15,12 @@ proposed again at any moment, and names and HEADs are no objs at all (I6).
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from turnstile.gc.core import Kind
+Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
+"""Kinds of gc."""
 
 
 class Caching(Enum):
