@@ -11,13 +11,13 @@ from asked import body
 
 from turnstile.access.authorizer import Need, Target
 from turnstile.access.core.rules import create_table, modify_table
+from turnstile.api.http.authorization import Rights
 from turnstile.api.http.request import Query, current
-from turnstile.api.http.rights import Rights
+from turnstile.api.iceberg import naming, requests
 from turnstile.iceberg.commits import TableChange
-from turnstile.iceberg.core import naming, requests
 from turnstile.iceberg.core.requirements import creates
 
-rights = Rights(lambda: wiring.opened().judges)
+rights = Rights(lambda: wiring.opened().authorizers)
 
 Params = Mapping[str, Any]
 

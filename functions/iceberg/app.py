@@ -19,18 +19,18 @@ from wiring import once, opened, services, use_world
 from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.auth.settings import authentication
+from turnstile.api.http.authorization import guard
 from turnstile.api.http.env import in_lambda
 from turnstile.api.http.handler import serve
 from turnstile.api.http.request import Query, current
-from turnstile.api.http.rights import guard
-from turnstile.api.iceberg import answers
+from turnstile.api.iceberg import naming, requests
+from turnstile.api.iceberg import responses as answers
+from turnstile.api.iceberg.errors import PREFIX, Unprocessable, render
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import naming, requests
-from turnstile.iceberg.core.errors import PREFIX, Unprocessable, render
 from turnstile.iceberg.listing import Listing
 from turnstile.store.core.errors import InvalidRequest
 
@@ -50,7 +50,7 @@ def config() -> dict[str, Any]:
     if named is None:
         raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
     catalog, as_of = naming.warehouse(named)
-    found = services().context().catalog.moments.at(catalog, as_of).tree
+    found = services().context().catalog.as_of_reader.at(catalog, as_of).tree
     if as_of is None:
         return answers.config(found.catalog)
     # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
@@ -150,7 +150,7 @@ def _namespaces(context: Context) -> Namespaces:
 
 
 @api.route(ROOT + "/{prefix}/transactions/commit", methods=["POST"])
-@rights.judged_inside("modify_table or create_table of each change")
+@rights.authorized_by_view("modify_table or create_table of each change")
 def commit_transaction(prefix: str) -> None:
     changes = []
     for asked in body(requests.CommitTransaction).table_changes:
@@ -159,8 +159,8 @@ def commit_transaction(prefix: str) -> None:
         path = (*naming.levels(asked.identifier.namespace), naming.name(asked.identifier.name))
         changes.append(TableChange(path, asked.requirements, asked.updates))
     judge = services().guard_of([allowed.need_of(allowed.catalog(prefix), change) for change in changes])
-    judge.settle()
-    guard().passed()
+    judge.authorize_now()
+    guard().mark_authorized()
     once(prefix, lambda context: Commits(context).commit(prefix, changes), lambda _: [], judge)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final, TypeVar
 
 from turnstile.api.http.request import BodyLimit, current, decode
-from turnstile.iceberg.core.requests import MAX_BODY
-from turnstile.iceberg.core.values import stripped
+from turnstile.api.iceberg.requests import MAX_BODY, stripped
 
 T = TypeVar("T")
 

@@ -20,20 +20,20 @@ from turnstile.access.core.rules import (
     see_table,
     write_files,
 )
-from turnstile.api.http.answers import Answer
+from turnstile.api.http.authorization import guard
 from turnstile.api.http.handler import note
 from turnstile.api.http.request import Query, current
-from turnstile.api.http.rights import guard
-from turnstile.api.iceberg import answers
-from turnstile.api.iceberg.answers import Keys
+from turnstile.api.http.responses import Answer
+from turnstile.api.iceberg import naming, requests
+from turnstile.api.iceberg import responses as answers
+from turnstile.api.iceberg.errors import PREFIX
+from turnstile.api.iceberg.responses import Credentials
 from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import naming, requests
-from turnstile.iceberg.core.errors import PREFIX
 from turnstile.iceberg.listing import Listing
-from turnstile.iceberg.tables import Loaded, Tables
+from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
 from turnstile.store.core.errors import InvalidRequest
 
 __all__ = ["page_token", "routes"]
@@ -65,9 +65,9 @@ def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @rights.needs((create_table, allowed.namespace))
 def create_new_table(prefix: str, namespace: str) -> Answer:
-    asked, path = body(requests.CreateTable), naming.namespace(namespace)
+    asked, path = body(CreateTable), naming.namespace(namespace)
 
-    def again(context: Context) -> Loaded:
+    def again(context: Context) -> LoadedTable:
         if asked.stage_create:
             return Tables(context).create(prefix, path, asked)
         return Tables(context).load(prefix, path, asked.name)
@@ -82,7 +82,9 @@ def register_table(prefix: str, namespace: str) -> Answer:
     asked, path = body(requests.RegisterTable), naming.namespace(namespace)
     done = once(
         prefix,
-        lambda context: Tables(context).register(prefix, path, asked),
+        lambda context: Tables(context).register(
+            prefix, path, asked.name, asked.metadata_location, overwrite=asked.overwrite
+        ),
         lambda context: Tables(context).load(prefix, path, asked.name),
     )
     return _shown(done, _delegated(done.entity or done.metadata.location, prefix, namespace, mine=True))
@@ -136,7 +138,7 @@ def drop_table(prefix: str, namespace: str, table: str) -> None:
 def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
     catalog, path, name = _path(prefix, namespace, table)
 
-    def unregister(context: Context) -> Loaded:
+    def unregister(context: Context) -> LoadedTable:
         gone = Tables(context).drop(catalog, (*path, name), purge=False)
         return Tables(context).open(gone)
 
@@ -162,30 +164,30 @@ def report_metrics(prefix: str, namespace: str, table: str) -> None:
 @rights.needs((edit_table, allowed.renamed), (create_table, allowed.moved))
 def rename_table(prefix: str) -> None:
     asked = body(requests.Rename)
-    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), asked), lambda _: None)
+    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), *asked.paths()), lambda _: None)
 
 
 def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
     return allowed.catalog(prefix), naming.namespace(namespace), naming.name(table, "table")
 
 
-def _shown(found: Loaded, keys: Keys | None, *, refs_only: bool = False) -> Answer:
+def _shown(found: LoadedTable, keys: Credentials | None, *, refs_only: bool = False) -> Answer:
     """The answer to whoever loads a table, or has just made it."""
     return Answer(answers.table(found, keys, refs_only=refs_only), headers=_tag(found, refs_only=refs_only))
 
 
-def _tag(found: Loaded, *, refs_only: bool = False) -> dict[str, str]:
+def _tag(found: LoadedTable, *, refs_only: bool = False) -> dict[str, str]:
     return {} if found.entity is None else {"ETag": answers.etag(found.entity.metadata, refs_only=refs_only)}
 
 
-def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Keys | None:
+def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Credentials | None:
     """Keys for whoever would like some with the table."""
     wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
     keys = _keys(table, prefix, namespace, mine=mine) if wanted else None
     return keys if keys is not None and keys.vended else None
 
 
-def _keys(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Keys:
+def _keys(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool) -> Credentials:
     """Keys for a table's files (or, while it is only staged, for its location), as far as whoever asks may read or write
     them; those of the past only to read, and those of a clone's source, too, if that may be read as well.
 
@@ -193,12 +195,12 @@ def _keys(table: IcebergTable | str, prefix: str, namespace: str, *, mine: bool)
         mine: whoever asks has just made it.
     """
     if isinstance(table, str):  # it has no address yet to fetch other keys from
-        return Keys(services().keys(table, "READ_WRITE"))
+        return Credentials(services().keys(table, "READ_WRITE"))
     writes = not allowed.past(prefix) and (mine or guard().may(write_files))
     if not writes and not guard().may(read_table):
-        return Keys()
+        return Credentials()
     vended = services().keys(table.location, "READ_WRITE" if writes else "READ")
     for held in table.needs:
         if services().sources.may_read(current().principal, held):
             vended += services().keys(held.location, "READ")
-    return Keys(vended, answers.credentials_path(prefix, naming.namespace(namespace), table.name))
+    return Credentials(vended, answers.credentials_path(prefix, naming.namespace(namespace), table.name))

@@ -13,14 +13,14 @@ from wiring import once, services
 
 from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.api.http.request import Query, current
-from turnstile.api.iceberg import answers
+from turnstile.api.iceberg import naming, requests
+from turnstile.api.iceberg import responses as answers
+from turnstile.api.iceberg.errors import PREFIX
 from turnstile.catalog.core.entities import ICEBERG_VIEW
 from turnstile.catalog.core.paths import Path
-from turnstile.iceberg.core import naming, requests
-from turnstile.iceberg.core.errors import PREFIX
 from turnstile.iceberg.listing import Listing
 from turnstile.iceberg.tables import Tables
-from turnstile.iceberg.views import Views
+from turnstile.iceberg.views import CreateView, ReplaceView, Views
 
 __all__ = ["routes"]
 
@@ -43,7 +43,7 @@ def list_views(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(VIEWS, methods=["POST"])
 @rights.needs((create_table, allowed.namespace))
 def create_view(prefix: str, namespace: str) -> dict[str, Any]:
-    asked, path = body(requests.CreateView), naming.namespace(namespace)
+    asked, path = body(CreateView), naming.namespace(namespace)
     done = once(
         prefix,
         lambda context: Views(context).create(allowed.catalog(prefix), path, asked),
@@ -67,7 +67,7 @@ def view_exists(prefix: str, namespace: str, view: str) -> None:
 @routes.route(VIEW, methods=["POST"])
 @rights.needs((modify_table, allowed.view))
 def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
-    asked, path = body(requests.CommitView), _path(prefix, namespace, view)
+    asked, path = body(ReplaceView), _path(prefix, namespace, view)
     done = once(
         prefix, lambda context: Views(context).replace(*path, asked), lambda context: Views(context).load(*path)
     )
@@ -89,7 +89,7 @@ def drop_view(prefix: str, namespace: str, view: str) -> None:
 @rights.needs((edit_table, allowed.renamed), (create_table, allowed.moved))
 def rename_view(prefix: str) -> None:
     asked = body(requests.Rename)
-    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), asked, "view"), lambda _: None)
+    once(prefix, lambda context: Tables(context).rename(allowed.catalog(prefix), *asked.paths(), "view"), lambda _: None)
 
 
 def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:

@@ -13,9 +13,9 @@ from turnstile.access.authorizer import METASTORE, Guard, Need
 from turnstile.access.clone_rights import SourceRights
 from turnstile.access.core.rules import create_external
 from turnstile.adapters.credentials import FileVendor, Operation, vended
-from turnstile.api.http.once import keyed
-from turnstile.api.http.once import once as applied_once
-from turnstile.api.http.rights import Judging, guard
+from turnstile.api.http.authorization import Authorizers, guard
+from turnstile.api.http.idempotency import keyed
+from turnstile.api.http.idempotency import once as applied_once
 from turnstile.api.iceberg import naming
 from turnstile.api.iceberg.errors import ReadOnly, kind_of
 from turnstile.catalog.commit import Committer
@@ -35,7 +35,7 @@ class Services:
     open_catalog: CatalogServices
     files: MetadataFiles
     vendor: Vendor
-    judges: Judging
+    authorizers: Authorizers
     sources: SourceRights
 
     @property
@@ -56,11 +56,11 @@ class Services:
     def guard_of(self, needs: Sequence[Need]) -> Guard:
         """The guard of a request whose needs only its body says."""
         principal = guard().principal
-        return self.judges.guard(principal, [] if principal.admin else needs)
+        return self.authorizers.guard(principal, [] if principal.admin else needs)
 
     def _elsewhere(self) -> None:
         """Raise PermissionDenied unless whoever asks may register tables where files belong to nobody."""
-        self.guard_of([Need(create_external, METASTORE)]).settle()
+        self.guard_of([Need(create_external, METASTORE)]).authorize_now()
 
     def keys(self, location: str, operation: Operation) -> tuple[Vended, ...]:
         """Keys for a location; none where clients need none, or bring their own."""
@@ -75,13 +75,13 @@ def use_world(
 ) -> Services:
     """Build the services on ``world``; tests pass fakes here and then call the real handler."""
     catalog = build(world, lake_root=lake_root, limits=limits, pause=time.sleep)
-    judges = Judging(world, catalog.reader)
+    authorizers = Authorizers(world, catalog.reader)
     made = Services(
         open_catalog=catalog,
         files=MetadataFiles(world.storages, world.ids),
         vendor=vendor or FileVendor(),
-        judges=judges,
-        sources=SourceRights(world, judges.access, catalog.reader),
+        authorizers=authorizers,
+        sources=SourceRights(world, authorizers.access, catalog.reader),
     )
     _built[:] = [made]
     return made
@@ -126,7 +126,7 @@ def once(
     asked_by = judge or guard()
 
     def first(committer: Committer) -> T:
-        asked_by.settle()
+        asked_by.authorize_now()
         return operation(replace(context, committer=committer))
 
     return applied_once(

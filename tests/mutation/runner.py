@@ -48,7 +48,7 @@ NEAREST: Final = {
     "coordination.core.ref_rights": ("unit/coordination/test_*", "unit/access/test_*"),
     "coordination.core.rows": ("unit/coordination/test_*",),
     "gc.core": ("unit/gc/test_*", "unit/delta/test_*"),
-    "iceberg.places": ("functional/iceberg/test_*",),
+    "iceberg.locations": ("functional/iceberg/test_*",),
     "catalog.catalogs": ("unit/catalog/test_*", "functional/access/test_*"),
     "catalog.external": ("unit/catalog/test_*", "unit/clone/test_*"),
     "catalog.create": ("unit/catalog/test_*", "unit/clone/test_*"),

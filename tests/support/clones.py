@@ -10,7 +10,8 @@ from tests.support.catalog import head_of
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from turnstile.access.core.grants import OPERATOR
-from turnstile.catalog.clone.cloner import Cloned, Cloner, Judge
+from turnstile.api.iceberg import requests
+from turnstile.catalog.clone.cloner import CloneAuthorizer, Cloner, CloneResult
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path
@@ -21,9 +22,8 @@ from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import PINNED
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.iceberg.cloning import copiers
+from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import requests
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import Tables
 from turnstile.store.core.locations import published_path
@@ -39,7 +39,7 @@ def anyone(_now: Tree, _source: Path, _kind: str | None, _to: Path, *, past: boo
     """Rights are tested elsewhere."""
 
 
-def cloner(services: CatalogServices, judge: Judge = anyone, owner: str = "") -> Cloner:
+def cloner(services: CatalogServices, judge: CloneAuthorizer = anyone, owner: str = "") -> Cloner:
     """What makes the clones of one request."""
     files = MetadataFiles(services.world.storages, services.world.ids)
     delta_tables = DeltaCopier(services.world, services.snapshots, services.publisher)
@@ -50,7 +50,7 @@ def path(name: str) -> Path:
     return tuple(name.split(".")) if name else ()
 
 
-def clone(services: CatalogServices, source: str, to: str, **moment: Any) -> Cloned:
+def clone(services: CatalogServices, source: str, to: str, **moment: Any) -> CloneResult:
     """A clone in ``main``; ``moment`` as ``AsOf`` has it."""
     return cloner(services).clone("main", path(source), path(to), AsOf(**moment) if moment else None)
 

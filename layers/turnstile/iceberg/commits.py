@@ -19,18 +19,17 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access, owner_for
-from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.iceberg.append_merger import AppendMerger
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.apply import applied, created
-from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.requirements import TableRequirement, check, creates
-from turnstile.iceberg.merging import Merger
-from turnstile.iceberg.places import Place, check_paths
-from turnstile.iceberg.tables import Loaded, entity_at, lost_place
+from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
+from turnstile.iceberg.core.table_updates import applied, created
+from turnstile.iceberg.locations import LocationClaim, check_paths
+from turnstile.iceberg.tables import LoadedTable, entity_at, lost_place
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.writes import Row, Write
 
@@ -56,7 +55,7 @@ class Commits:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def commit(self, catalog: str, changes: Sequence[TableChange]) -> list[Loaded]:
+    def commit(self, catalog: str, changes: Sequence[TableChange]) -> list[LoadedTable]:
         """Apply ``changes``, all or none, and return the tables after them.
 
         Raises:
@@ -75,16 +74,16 @@ class Commits:
         run = _Run(self._context, changes, [self._place(catalog, one) for one in changes])
         try:
             with self._context.sweeping(run.written):
-                self._context.commit(catalog, run.change, run.judge)
+                self._context.commit(catalog, run.change, run.on_rejected)
         except StateConflict as error:
             if error.type == "ConcurrentChange":
                 raise CommitFailed(error.message) from error
             raise
         kept = {file for made in run.latest for file in made.files}
         self._context.forget([file for file in run.written if file not in kept])
-        return [Loaded(made.entity, made.metadata) for made in run.latest]
+        return [LoadedTable(made.entity, made.metadata) for made in run.latest]
 
-    def _place(self, catalog: str, asked: TableChange) -> Place | None:
+    def _place(self, catalog: str, asked: TableChange) -> LocationClaim | None:
         """Where the commit creates its table; None when it changes one."""
         if not creates(asked.requirements):
             return None
@@ -115,10 +114,12 @@ class _Run:
         latest: the tables as the last attempt would have them.
     """
 
-    def __init__(self, context: Context, changes: Sequence[TableChange], places: Sequence[Place | None]) -> None:
+    def __init__(
+        self, context: Context, changes: Sequence[TableChange], places: Sequence[LocationClaim | None]
+    ) -> None:
         self._context, self._world, self._files = context, context.world, context.files
         self._changes, self._places = changes, places
-        self._merger = Merger(context.world.storages, context.world.ids)
+        self._merger = AppendMerger(context.world.storages, context.world.ids)
         self._first: list[int] = []
         self._memo: dict[int, _Made] = {}
         self.written: list[str] = []
@@ -144,14 +145,14 @@ class _Run:
         names = ", ".join(dotted(*path) for path in list(put)[:3])
         return Edit(f"commit to {names}"[:200], put=put, writes=tuple(writes)) if put else None
 
-    def judge(self, failed: Mapping[int, Row | None]) -> None:
+    def on_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Raise what a failed write of a location means; see ``lost_place``."""
         ends = [*self._first[1:], max(failed) + 1]
         for place, start, end in zip(self._places, self._first, ends, strict=True):
             if place is not None:
                 lost_place(place)({at - start: row for at, row in failed.items() if start <= at < end})
 
-    def _created(self, view: View, asked: TableChange, place: Place, position: int) -> _Made:
+    def _created(self, view: View, asked: TableChange, place: LocationClaim, position: int) -> _Made:
         _require_new(view, asked.path)
         if position in self._memo:
             return self._memo[position]

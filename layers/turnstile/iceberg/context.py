@@ -7,15 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from turnstile.access.core.grants import Principal
-from turnstile.catalog.change import ChangeFunction, Judge, View
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler, View
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.files import FileMissing, MetadataFiles
-from turnstile.iceberg.places import Places
+from turnstile.iceberg.locations import LocationClaims
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
 from turnstile.store.ports import World
 
@@ -45,13 +44,13 @@ class Context:
         return self.catalog.world
 
     @property
-    def places(self) -> Places:
+    def places(self) -> LocationClaims:
         """Locations."""
-        return Places(self.catalog, self.elsewhere)
+        return LocationClaims(self.catalog, self.elsewhere)
 
     def view(self, catalog: str) -> View:
         """The catalog as the request reads it: one request warm."""
-        return View(self.catalog.moments.at(catalog, self.as_of).tree, self.catalog.reader.store)
+        return View(self.catalog.as_of_reader.at(catalog, self.as_of).tree, self.catalog.reader.store)
 
     def look(self, catalog: str, path: Path, what: str) -> View:
         """The same, for whoever asks for the table or view ``path``: what may not be told of the past, is not there.
@@ -59,9 +58,9 @@ class Context:
         Raises:
             NotFound: as ``Moments.require``.
         """
-        moment = self.catalog.moments.at(catalog, self.as_of)
+        moment = self.catalog.as_of_reader.at(catalog, self.as_of)
         if self.as_of is not None:
-            self.catalog.moments.require(moment, path, what, what)
+            self.catalog.as_of_reader.require(moment, path, what, what)
         return View(moment.tree, self.catalog.reader.store)
 
     @contextmanager
@@ -78,9 +77,9 @@ class Context:
                 raise
             raise NotFound(what, entity.name, field=what, remedy="it was purged; nothing is left of its past") from None
 
-    def commit(self, catalog: str, change: ChangeFunction, judge: Judge | None = None) -> Tree:
+    def commit(self, catalog: str, change: ChangeFunction, on_rejected: RejectionHandler | None = None) -> Tree:
         """Apply a change; see ``Committer.commit``."""
-        return self.committer.commit(catalog, change, judge=judge)
+        return self.committer.commit(catalog, change, on_rejected=on_rejected)
 
     @contextmanager
     def sweeping(self, written: Sequence[str]) -> Iterator[None]:

@@ -12,13 +12,13 @@ from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.store.cache import Lru
-from turnstile.store.core.answer_size import told, within
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
 from turnstile.store.core.locations import normalise
+from turnstile.store.page_budget import escaped_size, response_size
 from turnstile.store.ports import Ids, LogStorage, Storages
 
 MAX_BYTES: Final = 5_500_000
-"""Bytes of a metadata file, counted as an answer has them that carries it (``core.answer_size``): about 4.5 MB of a usual
+"""Bytes of a metadata file, counted as an answer has them that carries it (``store.page_budget``): about 4.5 MB of a usual
 one. A commit that makes it smaller is accepted all the same."""
 
 _CACHE_BYTES: Final = 96 * 1024 * 1024
@@ -77,7 +77,7 @@ class MetadataFiles:
         if len(raw) > MAX_BYTES:
             raise _too_large(len(raw))
         parsed = metadata.parse(raw)
-        size = told(metadata.document(parsed))  # perhaps it was written with other escapes than ours
+        size = response_size(metadata.document(parsed))  # perhaps it was written with other escapes than ours
         if size > MAX_BYTES:
             raise _too_large(size)
         self._cache.put(path, (parsed, size), len(raw) * _DECODED)
@@ -98,13 +98,13 @@ class MetadataFiles:
         if not self._storages.open(location).put_if_absent(name, raw):
             raise StorageFault(f"{name} exists", remedy="send the same request again")
         path = f"{location}/{name}"
-        self._cache.put(path, (made, within(raw)), len(raw) * _DECODED)
+        self._cache.put(path, (made, escaped_size(raw)), len(raw) * _DECODED)
         return path
 
     def fitting(self, made: TableMetadata | ViewMetadata, previous: str = "") -> bytes:
         """The bytes of a file; nothing is written. Raises TooLarge as ``write``."""
         raw = metadata.encode(made) if isinstance(made, TableMetadata) else view_metadata.encode(made)
-        size = within(raw)
+        size = escaped_size(raw)
         if size > MAX_BYTES and size >= self._size(previous):
             raise _too_large(size)
         return raw
@@ -124,7 +124,7 @@ class MetadataFiles:
             raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
         raw = _unpacked(found[0]) if found[0][:2] == b"\x1f\x8b" else found[0]
         parsed = parse(raw)
-        self._cache.put(path, (parsed, within(raw)), len(raw) * _DECODED)
+        self._cache.put(path, (parsed, escaped_size(raw)), len(raw) * _DECODED)
         return parsed
 
     def _size(self, path: str) -> int:

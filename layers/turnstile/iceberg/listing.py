@@ -14,7 +14,7 @@ import msgspec
 from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import NAMESPACE, Entity
 from turnstile.catalog.core.paths import Path, key_of
-from turnstile.catalog.history.moments import TreeAsOf
+from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.iceberg.context import Context
 from turnstile.store.batches import batched
@@ -38,7 +38,11 @@ class Listing:
     """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
 
     def __init__(self, context: Context) -> None:
-        self._reader, self._moments, self._as_of = context.catalog.reader, context.catalog.moments, context.as_of
+        self._reader, self._as_of_reader, self._as_of = (
+            context.catalog.reader,
+            context.catalog.as_of_reader,
+            context.as_of,
+        )
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
         """Names of a kind. One request warm, and one per hundred entities not seen before.
@@ -55,11 +59,11 @@ class Listing:
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
         most = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
-        start = self._moments.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
+        start = self._as_of_reader.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
         moment = start.moment
         if parent:
             if self._as_of is not None:
-                self._moments.require(moment, parent)
+                self._as_of_reader.require(moment, parent)
             moment.tree.namespace(parent)
         view = View(moment.tree, self._reader.store)
         written, budget = view.written(parent), PageBudget()

@@ -8,23 +8,33 @@ from functools import partial
 import msgspec
 
 from turnstile.access.core.grants import Access, owner_for
-from turnstile.catalog.change import Edit, View
 from turnstile.catalog.clone.core import let_go_of
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.namespaces import require_free
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import requests
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
-from turnstile.iceberg.core.naming import levels, name
-from turnstile.iceberg.places import Place, check_paths
+from turnstile.iceberg.locations import LocationClaim, check_paths
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.writes import Row
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
+    """A table to create, now or (``stage_create``) with a later commit."""
+
+    name: str
+    schema: Schema
+    location: str | None = None
+    partition_spec: PartitionSpec | None = None
+    write_order: SortOrder | None = None
+    stage_create: bool = False
+    properties: dict[str, str] = {}
+
+
+class LoadedTable(msgspec.Struct, frozen=True):
     """A table: its entity (None as long as it is only staged), and its metadata."""
 
     entity: IcebergTable | None
@@ -38,7 +48,7 @@ class Tables:
         self._context = context
         self._world, self._files, self._places = context.world, context.files, context.places
 
-    def load(self, catalog: str, namespace: Path, table: str) -> Loaded:
+    def load(self, catalog: str, namespace: Path, table: str) -> LoadedTable:
         """A table as the request reads it: one request warm; cold also the tree, the entity and the metadata file.
 
         Raises:
@@ -46,11 +56,11 @@ class Tables:
         """
         return self.open(self.find(catalog, namespace, table))
 
-    def open(self, entity: IcebergEntity) -> Loaded:
+    def open(self, entity: IcebergEntity) -> LoadedTable:
         """A table that was found, with its metadata: one read, none when cached. Raises as ``Context.opening``."""
         assert isinstance(entity, IcebergTable)
         with self._context.opening(entity, "table"):
-            return Loaded(entity, self._files.table(entity.metadata))
+            return LoadedTable(entity, self._files.table(entity.metadata))
 
     def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:
         """The entity of a table; raises NotFound."""
@@ -59,7 +69,7 @@ class Tables:
         assert isinstance(found, IcebergTable)
         return found
 
-    def create(self, catalog: str, namespace: Path, asked: requests.CreateTable) -> Loaded:
+    def create(self, catalog: str, namespace: Path, asked: CreateTable) -> LoadedTable:
         """A new, empty table; with ``stage_create`` only its location and its metadata, for a commit to create it.
 
         Raises:
@@ -77,11 +87,13 @@ class Tables:
             place = self._places.given(self._world.ids.uuid(), asked.location)
             made = make(place)
         if asked.stage_create:
-            return Loaded(None, made)
+            return LoadedTable(None, made)
         file = self._files.write(place.location, made)
-        return Loaded(self._place(catalog, namespace, asked.name, place, file, wrote=True), made)
+        return LoadedTable(self._place(catalog, namespace, asked.name, place, file, wrote=True), made)
 
-    def register(self, catalog: str, namespace: Path, asked: requests.RegisterTable) -> Loaded:
+    def register(
+        self, catalog: str, namespace: Path, name: str, metadata_location: str, *, overwrite: bool = False
+    ) -> LoadedTable:
         """A table that exists in storage, from its metadata file. Its files are left alone.
 
         Raises:
@@ -100,9 +112,9 @@ class Tables:
         check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         place = self._places.found(metadata.table_uuid, metadata.location)
-        return Loaded(self._place(catalog, namespace, asked.name, place, file, wrote=False), metadata)
+        return LoadedTable(self._place(catalog, namespace, asked.name, place, file, wrote=False), metadata)
 
-    def rename(self, catalog: str, asked: requests.Rename, what: str = "table") -> None:
+    def rename(self, catalog: str, source: Path, target: Path, what: str = "table") -> None:
         """Give a table or a view another name, perhaps in another namespace of the same catalog. Two requests and one
         swap of the HEAD.
 
@@ -152,10 +164,10 @@ class Tables:
             writes += let_go_of(self._world.space, [entity])
             return Edit(f"drop {what} {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
-        self._context.commit(catalog, change, judge=_no_tombstone if purge else _again)
+        self._context.commit(catalog, change, on_rejected=_no_tombstone if purge else _again)
         return gone[0]
 
-    def place_view(self, catalog: str, namespace: Path, view: str, place: Place, file: str) -> IcebergView:
+    def place_view(self, catalog: str, namespace: Path, view: str, place: LocationClaim, file: str) -> IcebergView:
         """A new view whose metadata file is written; as ``create``."""
         now, access = self._world.clock.now_ms(), self._access
         made = IcebergView(view, place.table_id, place.location, file, now, place.managed, access=access)
@@ -166,7 +178,7 @@ class Tables:
     def _access(self) -> Access:
         return Access(owner_for(self._context.principal))
 
-    def _new(self, asked: requests.CreateTable, place: Place) -> TableMetadata:
+    def _new(self, asked: CreateTable, place: LocationClaim) -> TableMetadata:
         """The metadata of a table to be created at ``place``; raises what refuses it."""
         made = new_table(
             uuid=place.table_id,
@@ -182,14 +194,14 @@ class Tables:
         return made
 
     def _place(
-        self, catalog: str, namespace: Path, table: str, place: Place, file: str, *, wrote: bool
+        self, catalog: str, namespace: Path, table: str, place: LocationClaim, file: str, *, wrote: bool
     ) -> IcebergTable:
         now = self._world.clock.now_ms()
         made = IcebergTable(table, place.table_id, place.location, file, now, place.managed, access=self._access)
         self._put(catalog, namespace, made, place, file if wrote else "")
         return made
 
-    def _put(self, catalog: str, namespace: Path, made: IcebergEntity, place: Place, file: str) -> None:
+    def _put(self, catalog: str, namespace: Path, made: IcebergEntity, place: LocationClaim, file: str) -> None:
         """Name and location in one transaction; ``file`` goes again when that is refused for good."""
 
         def change(view: View) -> Edit:
@@ -200,7 +212,7 @@ class Tables:
             return Edit(f"create {dotted(*path)}", put={path: made}, writes=tuple(writes))
 
         with self._context.sweeping([file] if file else []):
-            self._context.commit(catalog, change, judge=lost_place(place))
+            self._context.commit(catalog, change, on_rejected=lost_place(place))
 
     def _require_free(self, catalog: str, namespace: Path, table: str) -> Tree:
         """Whether the name is free now, before anything is written for nothing."""
@@ -225,15 +237,15 @@ def entity_at(view: View, path: Path, what: str = "table") -> IcebergEntity:
     return entity
 
 
-def lost_place(place: Place) -> Callable[[Mapping[int, Row | None]], None]:
+def lost_place(place: LocationClaim) -> Callable[[Mapping[int, Row | None]], None]:
     """Judges failed writes of ``Places.take``: a location that was given out can be taken once; a claimed one is looked
     at again."""
 
-    def judge(failed: Mapping[int, Row | None]) -> None:
+    def on_rejected(failed: Mapping[int, Row | None]) -> None:
         if place.managed and failed:
             raise StateConflict("LocationOwned", f"location {place.location} is another table's", field="location")
 
-    return judge
+    return on_rejected
 
 
 def _again(_failed: Mapping[int, Row | None]) -> None:

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import IcebergView
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core import requests
-from turnstile.iceberg.core.apply_view import applied, new_view
-from turnstile.iceberg.core.errors import CommitFailed
-from turnstile.iceberg.core.naming import name
-from turnstile.iceberg.core.requirements import check_view
+from turnstile.iceberg.core.requirements import CommitFailed, check_view
+from turnstile.iceberg.core.view_updates import applied, new_view
 from turnstile.iceberg.core.views import ViewMetadata
-from turnstile.iceberg.places import Place
+from turnstile.iceberg.locations import LocationClaim
 from turnstile.iceberg.tables import Tables, entity_at
 from turnstile.store.core.errors import StateConflict
+
+
+class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
+    """A view to create."""
+
+    name: str
+    schema: Schema
+    view_version: ViewVersion
+    location: str | None = None
+    properties: dict[str, str] = {}
+
+
+class ReplaceView(msgspec.Struct, frozen=True, rename="kebab"):
+    """Changes of a view."""
+
+    updates: tuple[ViewUpdate, ...]
+    requirements: tuple[AssertViewUuid, ...] = ()
 
 
 class LoadedView(msgspec.Struct, frozen=True):
@@ -46,7 +60,7 @@ class Views:
         with self._context.opening(entity, "view"):
             return LoadedView(entity, self._files.view(entity.metadata))
 
-    def create(self, catalog: str, namespace: Path, asked: requests.CreateView) -> LoadedView:
+    def create(self, catalog: str, namespace: Path, asked: CreateView) -> LoadedView:
         """A new view. It lives where the catalog puts it, whatever location the request names: nothing but metadata files
         is there, and these the catalog writes.
 
@@ -57,7 +71,7 @@ class Views:
         """
         name(asked.name)
 
-        def make(place: Place) -> ViewMetadata:
+        def make(place: LocationClaim) -> ViewMetadata:
             made = new_view(
                 uuid=place.table_id,
                 location=place.location,
@@ -74,7 +88,7 @@ class Views:
         file = self._files.write(place.location, made)
         return LoadedView(self._tables.place_view(catalog, namespace, asked.name, place, file), made)
 
-    def replace(self, catalog: str, namespace: Path, view: str, asked: requests.CommitView) -> LoadedView:
+    def replace(self, catalog: str, namespace: Path, view: str, asked: ReplaceView) -> LoadedView:
         """Apply updates to a view.
 
         Raises:

@@ -8,9 +8,9 @@ from tests.simulation.actors.catalog import NAMES as TABLES
 from tests.simulation.actors.past_sandbox import PastActor, PastSandbox, Unanswered
 from tests.simulation.auditors.pasts import COUNTED, COUNTER, TOGETHER
 from tests.simulation.engine.processes import CATALOG, NAMESPACE
-from turnstile.catalog.core.merging import Merge
+from turnstile.iceberg.tables import CreateTable
+from turnstile.catalog.core.merges import Merge
 from turnstile.iceberg.commits import TableChange
-from turnstile.iceberg.core.requests import CreateTable
 from turnstile.iceberg.core.schema import Field, Schema
 from turnstile.iceberg.core.updates import SetProperties
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError

@@ -14,14 +14,14 @@ from tests.support.fakes.storage import FakeIds
 from tests.support.iceberg.client import SCHEMA
 from tests.support.iceberg.manifests import Lake
 from turnstile.adapters.opening import FileStorages
+from turnstile.iceberg.append_merger import MERGE, AppendMerger
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.apply import applied
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import AssertCurrentSchemaId, AssertRefSnapshotId, AssertTableUuid
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import Snapshot
-from turnstile.iceberg.merging import MERGE, Merger
+from turnstile.iceberg.core.table_updates import applied
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 NOW = 1_780_000_000_000
@@ -51,8 +51,8 @@ def requires(snapshot: Snapshot) -> tuple[Any, ...]:
     return AssertTableUuid(UUID), AssertRefSnapshotId("main", snapshot.parent_snapshot_id)
 
 
-def merger() -> Merger:
-    return Merger(FileStorages(), FakeIds())
+def merger() -> AppendMerger:
+    return AppendMerger(FileStorages(), FakeIds())
 
 
 def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:

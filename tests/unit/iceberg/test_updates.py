@@ -16,14 +16,14 @@ from pyiceberg.table.update import TableUpdate as TheirUpdate
 from pyiceberg.table.update import update_table_metadata
 
 from tests.support.iceberg.client import SCHEMA, add_snapshot, set_properties, set_ref, snapshot
+from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core import metadata
-from turnstile.iceberg.core.apply import applied, created
 from turnstile.iceberg.core.draft import new_table
-from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
 from turnstile.iceberg.core.requirements import TableRequirement, check, creates
 from turnstile.iceberg.core.schema import Schema, same
+from turnstile.iceberg.core.table_updates import applied, created
 from turnstile.iceberg.core.updates import TableUpdate
 from turnstile.store.core.errors import InvalidRequest
 

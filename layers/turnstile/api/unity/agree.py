@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.api.unity.answers import is_derived, of_clustering
 from turnstile.api.unity.columns import check_partitions, same_columns
-from turnstile.api.unity.plan import CLUSTERING, Plan, check_features
 from turnstile.api.unity.requests import Iceberg
+from turnstile.api.unity.responses import is_derived, of_clustering
+from turnstile.api.unity.table_update import CLUSTERING, TableUpdate, check_features
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.delta.core.metadata import Beside, DeltaMetadata, apply, etag_of
@@ -61,7 +61,7 @@ def check_uniform(given: Iceberg | None, version: int, properties: Mapping[str, 
 _REMEDY = "write the change into the commit's file and send the same change"
 
 
-def describe(asked: Plan, id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
+def describe(asked: TableUpdate, id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
     """The snapshot after the commit of ``asked`` became ``version``; see ``services.proposing.Describe``.
 
     Raises:
@@ -83,7 +83,7 @@ def describe(asked: Plan, id: str, before: DeltaMetadata, content: Content, vers
     return msgspec.structs.replace(before, beside=kept)
 
 
-def redescribe(asked: Plan, before: DeltaMetadata, now: int) -> DeltaMetadata:
+def redescribe(asked: TableUpdate, before: DeltaMetadata, now: int) -> DeltaMetadata:
     """The snapshot after an update without a commit, at ``now`` (ms): only what stands beside the log can change."""
     check(asked, before)
     beside = put_beside(asked, before)
@@ -92,7 +92,7 @@ def redescribe(asked: Plan, before: DeltaMetadata, now: int) -> DeltaMetadata:
     return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now))
 
 
-def check(asked: Plan, after: DeltaMetadata) -> None:
+def check(asked: TableUpdate, after: DeltaMetadata) -> None:
     """Raise InvalidRequest where ``asked`` contradicts the log as it is in ``after``."""
     fields = msgspec.json.decode(after.metadata["schemaString"]).get("fields") or []
     partitions = list(after.metadata.get("partitionColumns") or [])
@@ -120,7 +120,7 @@ def check(asked: Plan, after: DeltaMetadata) -> None:
         raise _contradiction("comment")
 
 
-def _check_domains(asked: Plan, after: DeltaMetadata) -> None:
+def _check_domains(asked: TableUpdate, after: DeltaMetadata) -> None:
     """Domains are those of the log. Row tracking's is not compared: its mark is the HEAD's to know."""
     for name, wanted in asked.set_domains.items():
         if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(
@@ -142,7 +142,7 @@ def _configuration(name: str, said: Any) -> Any:
         return said
 
 
-def put_beside(asked: Plan, after: DeltaMetadata) -> Beside:
+def put_beside(asked: TableUpdate, after: DeltaMetadata) -> Beside:
     """What stands beside the log after ``asked``."""
     configuration = after.metadata.get("configuration") or {}
     before = after.beside.properties
@@ -167,7 +167,7 @@ def _visible(beside: Beside) -> Any:
     return beside.properties, beside.comment
 
 
-def _with_uniform(beside: Beside, asked: Plan) -> Beside:
+def _with_uniform(beside: Beside, asked: TableUpdate) -> Beside:
     if asked.uniform is None:
         return beside
     return msgspec.structs.replace(beside, uniform=msgspec.to_builtins(asked.uniform))

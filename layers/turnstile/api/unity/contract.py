@@ -13,11 +13,12 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from turnstile.api.unity import agree, answers, requests
+from turnstile.api.unity import agree, requests
+from turnstile.api.unity import responses as answers
 from turnstile.api.unity.agree import check_uniform
-from turnstile.api.unity.answers import is_derived
 from turnstile.api.unity.columns import check_partitions, to_delta
-from turnstile.api.unity.plan import CLUSTERING, Plan, check_features, checked_domains
+from turnstile.api.unity.responses import is_derived
+from turnstile.api.unity.table_update import CLUSTERING, TableUpdate, check_features, checked_domains
 from turnstile.catalog.create import UUID_PROPERTY, StagingTable
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_snapshot
@@ -107,7 +108,7 @@ def describe(asked: requests.CreateTable, table_id: str, location: str, content:
     """
     after = first_snapshot(content)
     configuration = after.metadata.get("configuration") or {}
-    said = Plan(
+    said = TableUpdate(
         uuid=table_id,
         columns=to_delta(asked.columns),
         partitions=asked.partition_columns,

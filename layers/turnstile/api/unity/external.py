@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from turnstile.api.unity import requests
-from turnstile.api.unity.answers import CATALOG_MANAGED
 from turnstile.api.unity.columns import check_partitions, to_delta
 from turnstile.api.unity.errors import RequirementFailed
-from turnstile.api.unity.plan import Plan, checked_domains
+from turnstile.api.unity.responses import CATALOG_MANAGED
+from turnstile.api.unity.table_update import TableUpdate, checked_domains
 from turnstile.catalog.core.entities import DELTA, External, Table
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.external import of_external, touched
@@ -69,7 +69,7 @@ def registered(asked: requests.CreateTable, now: int) -> External:
     )
 
 
-def updated(asked: Plan, etag: str, table: Table, now: int) -> Table:
+def updated(asked: TableUpdate, etag: str, table: Table, now: int) -> Table:
     """``table`` after ``asked``; refusals in the order of the reference.
 
     Raises:

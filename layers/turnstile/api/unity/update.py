@@ -20,7 +20,7 @@ import msgspec
 from turnstile.api.unity import requests
 from turnstile.api.unity.agree import describe, needs_uniform, redescribe, visible_properties
 from turnstile.api.unity.errors import RequirementFailed
-from turnstile.api.unity.plan import Plan, check_bound, lacking
+from turnstile.api.unity.table_update import TableUpdate, check_bound, lacking
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead
@@ -42,7 +42,7 @@ from turnstile.store.ports import World
 
 
 @contextlib.contextmanager
-def after(asked: Plan) -> Iterator[None]:
+def after(asked: TableUpdate) -> Iterator[None]:
     """What fails in here fails after ``asked`` was applied: "throttled" or "away" would say that nothing happened (I3)."""
     try:
         yield
@@ -59,7 +59,7 @@ class Updater:
         self._world, self._ratifier, self._snapshots = world, ratifier, snapshots
         self._describer = Describer(world, snapshots)
 
-    def update(self, head: TableHead, asked: Plan) -> TableHead:
+    def update(self, head: TableHead, asked: TableUpdate) -> TableHead:
         """The HEAD after ``asked``.
 
         Args:
@@ -89,7 +89,7 @@ class Updater:
 
         return self._describer.describe(head, change)
 
-    def _commit(self, head: TableHead, asked: Plan, commit: requests.Commit) -> TableHead:
+    def _commit(self, head: TableHead, asked: TableUpdate, commit: requests.Commit) -> TableHead:
         before = self._snapshots.get(head.catalog, head.metadata)
         etag = asked.etag
         if etag is not None and etag == etag_of(head.metadata, before):
@@ -124,7 +124,7 @@ class Updater:
                     decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details
                 )
 
-    def _accepted(self, head: TableHead, asked: Plan, commit: requests.Commit, decision: Ratified) -> TableHead:
+    def _accepted(self, head: TableHead, asked: TableUpdate, commit: requests.Commit, decision: Ratified) -> TableHead:
         if decision.version != commit.version:
             raise AlreadyRatified(
                 f"this transaction is version {decision.version} of the table already",

@@ -7,10 +7,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
-from turnstile.store.core.errors import InvalidRequest, TurnstileError
+from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
+
+
+class CommitFailed(StateConflict):
+    """A requirement does not hold, or the table moved on: load it again and commit again."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("CommitFailed", message, remedy="load the table again and repeat the change")
 
 
 class Requirement(msgspec.Struct, frozen=True, rename="kebab", tag_field="type"):

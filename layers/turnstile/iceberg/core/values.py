@@ -63,13 +63,3 @@ def without_nulls(value: Any) -> Any:
             if inner is not None
         }
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
-
-
-def stripped(raw: bytes) -> bytes:
-    """``raw`` without members that are null; ``raw`` itself when it is not JSON, which whoever decodes it says better."""
-    if b"null" not in raw:
-        return raw
-    try:
-        return msgspec.json.encode(without_nulls(msgspec.json.decode(raw)))
-    except (msgspec.MsgspecError, RecursionError, OverflowError, UnicodeError):
-        return raw

@@ -22,7 +22,7 @@ _NAME_BYTES: Final = 255
 T = TypeVar("T")
 
 
-class Plan(msgspec.Struct, frozen=True):
+class TableUpdate(msgspec.Struct, frozen=True):
     """What an update asks for; None (or UNSET for the comment) where it says nothing.
 
     ``columns`` in Delta's JSON; ``published`` the claimed backfill; ``snapshot`` version and time (ms) that an external
@@ -63,7 +63,7 @@ class Plan(msgspec.Struct, frozen=True):
         )
 
 
-def plan(asked: requests.Update) -> Plan:
+def table_update(asked: requests.Update) -> TableUpdate:
     """The update as one value.
 
     Raises:
@@ -88,7 +88,7 @@ def plan(asked: requests.Update) -> Plan:
     partitions = said(requests.SetPartitions, lambda one: one.partition_columns, None)
     if columns is not None and partitions is not None:
         check_partitions(partitions, columns)
-    made = Plan(
+    made = TableUpdate(
         uuid=check_uuid(uuid.uuid, "assert-table-uuid"),
         etag=etag.etag if etag else None,
         commit=checked_commit(add.commit) if add else None,
@@ -159,7 +159,7 @@ def check_published(published: int | None, commit: requests.Commit | None) -> No
         _check_range(published, 0, "latest-published-version")
 
 
-def check_bound(asked: Plan, latest: int) -> None:
+def check_bound(asked: TableUpdate, latest: int) -> None:
     """A claimed backfill is not above ``latest``, the version before what the request asks for.
 
     A commit that is late is judged by its version alone: whoever lost a race may know already that the winner is

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from turnstile.api.unity.answers import external_properties, of_snapshot, timestamp_of
 from turnstile.api.unity.columns import ColumnInfo, to_infos
+from turnstile.api.unity.responses import external_properties, of_snapshot, timestamp_of
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
 from turnstile.catalog.core.paths import dotted
 from turnstile.delta.core.head import TableHead

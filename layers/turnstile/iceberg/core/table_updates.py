@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import LAST_ADDED, Draft
-from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import NEWEST, TableMetadata
 from turnstile.iceberg.core.partition import UNSORTED, SortOrder, check_order, check_spec, compatible, numbered
 from turnstile.iceberg.core.schema import check as check_schema

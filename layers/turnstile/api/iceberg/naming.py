@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from turnstile.catalog.core.paths import Path
-from turnstile.catalog.history import core as moments
-from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.namespaces import check_path
+from turnstile.catalog.core.paths import Path, check_path
+from turnstile.catalog.history.core import GRAMMAR, AsOf, as_of_text, parse_as_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier
 
@@ -46,11 +44,11 @@ def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
         raise InvalidRequest(
             f"{field} {text[:100]!r} names no catalog",
             field=field,
-            remedy=f"write lake, or lake@ and {moments.GRAMMAR}",
+            remedy=f"write lake, or lake@ and {GRAMMAR}",
         )
-    return check_identifier(catalog, field), moments.parse(text[len(catalog) + 1 :], field)
+    return check_identifier(catalog, field), parse_as_of(text[len(catalog) + 1 :], field)
 
 
 def prefix(catalog: str, as_of: AsOf) -> str:
     """The prefix of a catalog as of a moment; only characters that a path segment holds unescaped (RFC 3986, pchar)."""
-    return f"{catalog}@{moments.to_text(as_of)}"
+    return f"{catalog}@{as_of_text(as_of)}"

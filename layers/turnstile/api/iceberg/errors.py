@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.store.core.errors import StateConflict, TurnstileError
+from turnstile.store.core.errors import TurnstileError
 
 PREFIX: Final = "/iceberg"
 
@@ -54,23 +54,10 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 }
 
 
-class CommitFailed(StateConflict):
-    """A requirement does not hold, or the table moved on: load it again and commit again."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__("CommitFailed", message, remedy="load the table again and repeat the change")
-
-
 class Unprocessable(TurnstileError):
     """Every member of the request is well formed, and together they make no sense."""
 
     type = "Unprocessable"
-
-
-class NotOffered(TurnstileError):
-    """Something the specification leaves to the server, and this one does not do."""
-
-    type = "NotOffered"
 
 
 class ReadOnly(TurnstileError):

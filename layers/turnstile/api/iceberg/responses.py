@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 import msgspec
 
+from turnstile.api.iceberg.naming import SEPARATOR
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
-from turnstile.iceberg.core.naming import SEPARATOR
 from turnstile.iceberg.listing import Names
-from turnstile.iceberg.tables import Loaded
+from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
-from turnstile.store.core.answer_size import PAGE, told
 from turnstile.store.core.errors import TooLarge
+from turnstile.store.page_budget import PAGE_BYTES, response_size
 from turnstile.store.ports import Vended
 
 SESSION: Final = "s3.session-token"
@@ -101,7 +101,7 @@ def identifiers(found: Names) -> dict[str, Any]:
     return {"identifiers": names, "next-page-token": found.next_token}
 
 
-class Keys(msgspec.Struct, frozen=True):
+class Credentials(msgspec.Struct, frozen=True):
     """Keys for a table's files.
 
     Attributes:
@@ -113,7 +113,7 @@ class Keys(msgspec.Struct, frozen=True):
     renewal: str = ""
 
 
-def table(found: Loaded, keys: Keys | None = None, *, refs_only: bool = False) -> dict[str, Any]:
+def table(found: LoadedTable, keys: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
     """A table with its metadata; ``keys`` for its files.
 
     Keys of one location are in ``config`` as well, where clients look that know no ``storage-credentials``.
@@ -129,7 +129,7 @@ def table(found: Loaded, keys: Keys | None = None, *, refs_only: bool = False) -
     return body
 
 
-def committed(found: Loaded) -> dict[str, Any]:
+def committed(found: LoadedTable) -> dict[str, Any]:
     """A table after a commit."""
     assert found.entity is not None
     return {"metadata-location": found.entity.metadata, "metadata": metadata.document(found.metadata)}
@@ -141,12 +141,12 @@ def view(found: LoadedView) -> dict[str, Any]:
     return {"metadata-location": found.entity.metadata, "metadata": body, "config": {}}
 
 
-def credentials(keys: Keys) -> dict[str, Any]:
+def credentials(keys: Credentials) -> dict[str, Any]:
     """Keys for files."""
     return {"storage-credentials": [{"prefix": one.prefix, "config": _config(one, keys)} for one in keys.vended]}
 
 
-def _config(one: Vended, keys: Keys) -> dict[str, str]:
+def _config(one: Vended, keys: Credentials) -> dict[str, str]:
     """What a client sets to use the keys: when they end, and where to fetch others.
 
     Java's ``VendedCredentialsProvider`` wants both, only with session tokens, and only where a single key is given out:
@@ -179,13 +179,13 @@ def matches(if_none_match: str, tag: str) -> bool:
 
 def check_names(names: Sequence[str]) -> None:
     """Whether an answer has room for what became of these properties, before anything does; raises TooLarge."""
-    size = told(names)
-    if size > PAGE:
+    size = response_size(names)
+    if size > PAGE_BYTES:
         raise TooLarge(
             f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE}",
             field="removals",
             remedy="name fewer of them in one request",
-            limit=PAGE,
+            limit=PAGE_BYTES,
             size=size,
         )
 

@@ -20,8 +20,8 @@ from turnstile.catalog.core.rows import OPEN, use_staging
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
-from turnstile.iceberg.core.errors import CommitFailed, NotOffered
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.iceberg.core.requirements import CommitFailed
+from turnstile.store.core.errors import InvalidRequest, TurnstileError
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
@@ -31,7 +31,13 @@ PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.
 """Properties that tell writers to put files elsewhere."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class NotOffered(TurnstileError):
+    """Something the specification leaves to the server, and this one does not do."""
+
+    type = "NotOffered"
+
+
+class LocationClaim(msgspec.Struct, frozen=True):
     """A location for what is to be created; ``staging`` the refs key of its staging row, if it has one."""
 
     table_id: str
@@ -40,7 +46,7 @@ class Place(msgspec.Struct, frozen=True):
     staging: str = ""
 
 
-class Places:
+class LocationClaims:
     """Finds locations, and makes them the property of tables.
 
     Args:
@@ -51,8 +57,8 @@ class Places:
         self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
 
     def choose(
-        self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[Place], T]
-    ) -> tuple[Place, T]:
+        self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[LocationClaim], T]
+    ) -> tuple[LocationClaim, T]:
         """A fresh location and what ``make`` makes for it, before the location is given out: a request that it refuses
         leaves nothing. Two requests when warm.
 
@@ -61,16 +67,16 @@ class Places:
             AlreadyExists: the name is taken.
             TurnstileError: what ``make`` raises.
         """
-        made: list[tuple[Place, T]] = []
+        made: list[tuple[LocationClaim, T]] = []
 
         def check(table_id: str, location: str) -> None:
-            place = Place(table_id, location, True, self._world.space.staging(table_id))
+            place = LocationClaim(table_id, location, True, self._world.space.staging(table_id))
             made.append((place, make(place)))
 
         self._catalog.staging.create(catalog, namespace, name, creator=principal.name, check=check)
         return made[0]
 
-    def given(self, table_id: str, location: str) -> Place:
+    def given(self, table_id: str, location: str) -> LocationClaim:
         """A location that a request names, for a table of this uuid. Nothing is written there before it is known to be
         free now. One read, and the first time ever the claim of the lake root.
 
@@ -88,9 +94,9 @@ class Places:
         taken = conflict(space, location, self._world.refs.read_many(keys_above(space, location)))
         if taken is not None:
             raise taken
-        return Place(table_id, location, False)
+        return LocationClaim(table_id, location, False)
 
-    def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> Place:
+    def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
         """Where a commit creates its table: the location that was given out for it, or one of its own choice.
 
         Raises:
@@ -103,9 +109,9 @@ class Places:
         if fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
             raise CommitFailed(f"the location of {table_id} is not open any more")
         check_creator(row, principal)
-        return Place(table_id, row["location"], True, key)
+        return LocationClaim(table_id, row["location"], True, key)
 
-    def found(self, table_id: str, location: str) -> Place:
+    def found(self, table_id: str, location: str) -> LocationClaim:
         """Where a table lies that is to be registered: outside the lake root, or at a location that was chosen here
         for this very uuid and that a table dropped without a purge left.
 
@@ -122,9 +128,9 @@ class Places:
             raise InvalidRequest(f"location {location} was not given out for table {table_id}", field="location")
         if self._world.refs.read_many([space.staging(table_id), space.table(table_id)]):
             raise InvalidRequest(f"location {location} belongs to another table, or is being purged", field="location")
-        return Place(table_id, location, True)
+        return LocationClaim(table_id, location, True)
 
-    def take(self, place: Place, catalog: str, now: int) -> list[Write]:
+    def take(self, place: LocationClaim, catalog: str, now: int) -> list[Write]:
         """The writes that go with creating something there. One read where the location is claimed anew.
 
         Raises:

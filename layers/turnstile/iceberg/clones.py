@@ -13,18 +13,18 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.clone.copies import Copy, Past, Wanted
+from turnstile.catalog.clone.copies import Copy, CopyRequest, PastVersions
 from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, Entity, IcebergTable, IcebergView
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.paths import Path, dotted, managed_location
 from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.iceberg.files import MetadataFiles
-from turnstile.iceberg.places import PATHS, Place, Places
+from turnstile.iceberg.locations import PATHS, LocationClaim, LocationClaims
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.locations import managed_location, normalise
+from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Rejected
 
 GC_ENABLED: Final = "gc.enabled"
@@ -43,14 +43,14 @@ class IcebergCopier:
 
     def __init__(self, catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> None:
         self._catalog, self._world, self._files, self._creator = catalog, catalog.world, files, creator
-        self._places = Places(catalog, _nowhere)
-        self._given: dict[Path, Place] = {}
+        self._places = LocationClaims(catalog, _nowhere)
+        self._given: dict[Path, LocationClaim] = {}
         self._made: dict[tuple[Path, str], str] = {}
 
     def look(self, sources: Sequence[Entity]) -> None:
         """Nothing: what a table is, its metadata file says."""
 
-    def copy(self, wanted: Wanted, past: Past | None) -> Copy:
+    def copy(self, wanted: CopyRequest, past: PastVersions | None) -> Copy:
         """The clone of a table or view, as of the metadata file that its entity names, so that a moment of the past needs
         nothing else. A place, a read and a file to write.
 
@@ -83,7 +83,7 @@ class IcebergCopier:
             with suppress(TurnstileError):  # the request's own outcome is what the caller must hear
                 self._files.delete(file)
 
-    def _place(self, wanted: Wanted) -> Place:
+    def _place(self, wanted: CopyRequest) -> LocationClaim:
         """Where the clone's own files go: given out once, as for a new table. Its namespace need not exist yet."""
         if wanted.to not in self._given:
             root = self._catalog.zones.ensure(self._catalog.lake_root)
@@ -104,10 +104,12 @@ class IcebergCopier:
             )
             if isinstance(answer, Rejected) and (answer.row or {}).get("location") != location:
                 raise TurnstileError(f"uuid {table_id} was given out twice")
-            self._given[wanted.to] = Place(table_id, location, True, key)
+            self._given[wanted.to] = LocationClaim(table_id, location, True, key)
         return self._given[wanted.to]
 
-    def _metadata(self, source: IcebergTable | IcebergView, place: Place, now: int) -> TableMetadata | ViewMetadata:
+    def _metadata(
+        self, source: IcebergTable | IcebergView, place: LocationClaim, now: int
+    ) -> TableMetadata | ViewMetadata:
         if isinstance(source, IcebergView):
             view = self._files.view(source.metadata)
             return msgspec.structs.replace(view, view_uuid=place.table_id, location=place.location)

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
-from turnstile.iceberg.core.requirements import AssertViewUuid, TableRequirement
-from turnstile.iceberg.core.schema import Schema
-from turnstile.iceberg.core.updates import TableUpdate, ViewUpdate
-from turnstile.iceberg.core.views import ViewVersion
+from turnstile.api.iceberg.naming import levels, name
+from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.core.requirements import TableRequirement
+from turnstile.iceberg.core.updates import TableUpdate
+from turnstile.iceberg.core.values import without_nulls
 
 MAX_BODY: Final = 4_500_000
 """Bytes of a body. Lambda gets at most 6 MB, with the body as text within JSON: that is some 4.5 MB of usual JSON."""
@@ -27,6 +27,10 @@ class Identifier(Body, frozen=True):
     namespace: tuple[str, ...]
     name: str
 
+    def path(self, field: str) -> Path:
+        """The path of ``field``, the member that this is; raises InvalidRequest unless all levels are names."""
+        return (*levels(self.namespace, f"{field}.namespace"), name(self.name, f"{field}.name"))
+
 
 class CreateNamespace(Body, frozen=True):
     """A namespace to create."""
@@ -40,18 +44,6 @@ class UpdateProperties(Body, frozen=True):
 
     removals: tuple[str, ...] = ()
     updates: dict[str, str] = {}
-
-
-class CreateTable(Body, frozen=True):
-    """A table to create, now or (``stage_create``) with a later commit."""
-
-    name: str
-    schema: Schema
-    location: str | None = None
-    partition_spec: PartitionSpec | None = None
-    write_order: SortOrder | None = None
-    stage_create: bool = False
-    properties: dict[str, str] = {}
 
 
 class RegisterTable(Body, frozen=True):
@@ -82,25 +74,22 @@ class Rename(Body, frozen=True):
     source: Identifier
     destination: Identifier
 
-
-class CreateView(Body, frozen=True):
-    """A view to create."""
-
-    name: str
-    schema: Schema
-    view_version: ViewVersion
-    location: str | None = None
-    properties: dict[str, str] = {}
-
-
-class CommitView(Body, frozen=True):
-    """Changes of a view."""
-
-    updates: tuple[ViewUpdate, ...]
-    requirements: tuple[AssertViewUuid, ...] = ()
+    def paths(self) -> tuple[Path, Path]:
+        """The old and the new path; raises as ``Identifier.path``."""
+        return self.source.path("source"), self.destination.path("destination")
 
 
 class Report(Body, frozen=True):
     """A metrics report; only its kind is looked at."""
 
     report_type: str
+
+
+def stripped(raw: bytes) -> bytes:
+    """``raw`` without members that are null; ``raw`` itself when it is not JSON, which whoever decodes it says better."""
+    if b"null" not in raw:
+        return raw
+    try:
+        return msgspec.json.encode(without_nulls(msgspec.json.decode(raw)))
+    except (msgspec.MsgspecError, RecursionError, OverflowError, UnicodeError):
+        return raw

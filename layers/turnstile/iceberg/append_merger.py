@@ -24,9 +24,14 @@ import msgspec
 from turnstile.iceberg.core import avro
 from turnstile.iceberg.core import avro as m
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.errors import CommitFailed
 from turnstile.iceberg.core.metadata import TableMetadata
-from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid, TableRequirement, check
+from turnstile.iceberg.core.requirements import (
+    AssertRefSnapshotId,
+    AssertTableUuid,
+    CommitFailed,
+    TableRequirement,
+    check,
+)
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.locations import normalise
@@ -44,14 +49,14 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 _TOTALS: Final = ("records", "data-files", "files-size")
 
 
-class Merged(msgspec.Struct, frozen=True):
+class MergedAppend(msgspec.Struct, frozen=True):
     """What to apply instead, and the manifest list that was written for it."""
 
     updates: tuple[u.TableUpdate, ...]
     written: str
 
 
-class Merger:
+class AppendMerger:
     """Merges appends."""
 
     def __init__(self, storages: Storages, ids: Ids) -> None:
@@ -59,7 +64,7 @@ class Merger:
 
     def merged(
         self, base: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[u.TableUpdate]
-    ) -> Merged | None:
+    ) -> MergedAppend | None:
         """The commit rebased onto ``base``, which it was not made for; None when it cannot be merged.
 
         Raises:
@@ -86,7 +91,7 @@ class Merger:
             timestamp_ms=max(snapshot.timestamp_ms, current.timestamp_ms),
             summary=_summary(snapshot, current),
         )
-        return Merged((u.AddSnapshot(made), *updates[1:]), path)
+        return MergedAppend((u.AddSnapshot(made), *updates[1:]), path)
 
     def _fresh(self, base: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
         """The manifests that ``snapshot`` adds to its parent's, all of them judged."""

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.api.unity.columns import fields_to_api, to_api
 from turnstile.catalog.core.entities import External, Table
-from turnstile.catalog.load import Loaded, Registered
+from turnstile.catalog.load import LoadedTable, RegisteredTable
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.store.core.errors import InvalidRequest
@@ -199,7 +199,7 @@ def timestamp_of(head: TableHead, snapshot: DeltaMetadata) -> int:
     return head.last_ict
 
 
-def table(loaded: Loaded) -> LoadTable:
+def table(loaded: LoadedTable) -> LoadTable:
     """A coordinated table."""
     head, snapshot = loaded.head, loaded.snapshot
     timestamp = timestamp_of(head, snapshot)
@@ -226,7 +226,7 @@ def table(loaded: Loaded) -> LoadTable:
     )
 
 
-def commits(loaded: Loaded) -> list[Commit]:
+def commits(loaded: LoadedTable) -> list[Commit]:
     """What is not published, newest first. Every file is there: inline commits were written before."""
     return [
         Commit(place.version, place.ict, place.name, loaded.listing.sizes[place.version], place.modified)
@@ -247,7 +247,7 @@ def external_properties(about: External) -> dict[str, str]:
     return made
 
 
-def external(found: Registered) -> LoadTable:
+def external(found: RegisteredTable) -> LoadTable:
     """A table that is registered only: no commits, no latest version."""
     return external_table(found.table, found.etag)
 
