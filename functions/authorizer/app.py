@@ -13,7 +13,7 @@ from typing import Any
 import settings
 from aws_lambda_powertools import Logger
 
-from turnstile.api.auth import bearer as verdict
+from turnstile.api.auth.verifier import to_context
 from turnstile.api.http.env import in_lambda
 from turnstile.store.core.errors import TurnstileError
 
@@ -25,15 +25,15 @@ def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under."""
     sources = event.get("identitySource") or [""]
     try:
-        judged = bearer.judge(str(sources[0]))
+        verified = bearer.verify(str(sources[0]))
     except TurnstileError as refusal:
         logger.info("no verdict", extra={"type": refusal.type, "reason": refusal.message})
         return {"isAuthorized": True, "context": {}}
     except Exception:
         logger.exception("no verdict")
         return {"isAuthorized": True, "context": {}}
-    logger.info("verdict", extra={"principal": judged.principal.name})
-    return {"isAuthorized": True, "context": verdict.encode(judged)}
+    logger.info("verdict", extra={"principal": verified.principal.name})
+    return {"isAuthorized": True, "context": to_context(verified)}
 
 
 if in_lambda():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from turnstile.api.auth.bearer import Bearer
-from turnstile.api.auth.settings import bearer, read
+from turnstile.api.auth.bearer import Bearer, bearer
+from turnstile.api.auth.settings import read
 from turnstile.api.http import env
 
 

@@ -62,21 +62,21 @@ def by_exchange(form: Form) -> TokenAnswer:
         raise OAuthError("invalid_target", "tokens for other services are not issued here")
     _check_scope(form)
     try:
-        judged = services().signed.judge_issuers(subject)
+        verified = services().signed.verify_issuers(subject)
     except NotAuthenticated as refusal:
         raise OAuthError("invalid_request", refusal.message.replace("bearer token", "subject_token")) from None
-    until = None if judged.until is None else judged.until - LEEWAY_S
-    return _issue(own, judged.principal, until, _TYPE + "access_token")
+    until = None if verified.expires_s is None else verified.expires_s - LEEWAY_S
+    return _issue(own, verified.principal, until, _TYPE + "access_token")
 
 
 def _issue(
     own: OwnTokens, principal: Principal, until: int | None = None, kind: str | UnsetType = UNSET
 ) -> TokenAnswer:
-    issued = own.issue(principal, until=until)
-    if issued.seconds <= 0:
+    issued = own.issue(principal, until_s=until)
+    if issued.lifetime_s <= 0:
         raise OAuthError("invalid_request", "the subject_token has expired")
     note(principal=principal.name)
-    return TokenAnswer(issued.token, issued.seconds, issued_token_type=kind)
+    return TokenAnswer(issued.token, issued.lifetime_s, issued_token_type=kind)
 
 
 def _own() -> OwnTokens:

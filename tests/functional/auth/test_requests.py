@@ -13,8 +13,7 @@ from tests.support.auth.issuer import jwk
 from tests.support.fakes.refs import FakeRefs
 from tests.support.http import Answer, event, load_function
 from turnstile.access.core.grants import Principal
-from turnstile.api.auth import bearer as verdict
-from turnstile.api.auth.bearer import Judged
+from turnstile.api.auth.verifier import VerifiedToken, to_context
 
 PATHS = [
     ("commit", "GET", "/v1"),
@@ -73,7 +72,7 @@ def test_i12_nobody_is_answered_anything_but_401(
     "name", ["X-Principal", "X-Amzn-Authorizer", "X-Forwarded-User", "X-Turnstile-Principal", "Cookie"]
 )
 def test_i12_no_header_but_the_token_says_who_asks(here: Deployment, name: str) -> None:
-    context = json.dumps(verdict.encode(Judged(Principal("operator", admin=True))))
+    context = json.dumps(to_context(VerifiedToken(Principal("operator", admin=True))))
     answer = here.http("commit").call("GET", "/v1", headers={name: context})
     assert answer.status == 401
 
@@ -97,7 +96,7 @@ def test_the_authorizer_judges_a_token_once_and_the_functions_take_its_word() ->
         bearer = trusted.token()
         for _ in range(10):
             assert here.through_gateway("commit", "GET", "/v1", bearer).status == 200
-        assert here.judged == 1
+        assert here.verified == 1
         assert trusted.asked == ["/.well-known/openid-configuration", "/keys"], "the functions asked themselves"
 
 
@@ -166,7 +165,7 @@ def test_a_defect_of_the_authorizers_leaves_the_judgement_to_the_functions(monke
     def fail(_: str) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(here.authorizer.bearer, "judge", fail)
+    monkeypatch.setattr(here.authorizer.bearer, "verify", fail)
     assert here.through_gateway("commit", "GET", "/v1", OPERATOR).status == 200
     assert here.through_gateway("commit", "GET", "/v1", "wrong").status == 401
 

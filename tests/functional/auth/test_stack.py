@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.auth.deployment import Issuer, issuer
 from tests.support.auth.issuer import AUDIENCE
-from turnstile.api.auth.bearer import fingerprint
+from turnstile.api.auth.verifier import fingerprint
 from turnstile_local import Stack
 from turnstile_local.errors import StackError
 

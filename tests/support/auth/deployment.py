@@ -87,17 +87,17 @@ class Deployment:
             app.use_world(self.world)
         self.authorizer = load_function("authorizer", **self.environment)
         self.kept: dict[str, dict[str, Any]] = {}
-        self.judged = 0
+        self.verified = 0
 
     def http(self, function: str, bearer: str = "") -> Http:
         """A function, asked without the gateway's authorizer."""
         return Http(self.apps[function].app, bearer)
 
     def through_gateway(self, function: str, method: str, path: str, bearer: str, **options: Any) -> Answer:
-        """A request as the gateway sends it on: judged by the authorizer, whose answer it keeps by the header."""
+        """A request as the gateway sends it on: verified by the authorizer, whose answer it keeps by the header."""
         header = f"Bearer {bearer}"
         if header not in self.kept:
-            self.judged += 1
+            self.verified += 1
             told = self.authorizer.authorize({"identitySource": [header]}, None)
             assert told["isAuthorized"] is True
             self.kept[header] = json.loads(json.dumps(told["context"]))

@@ -104,10 +104,10 @@ class Ticks:
         return self.at
 
 
-def judge(
+def verifier(
     issuer: Issuer | None = None, *, own: tuple[SigningKey, ...] = (KEY,), ticks: Ticks | None = None, **more: Any
 ) -> SignedTokens:
-    """A judge of the issuer's tokens and of our own; ``more`` are members of ``OidcSettings``."""
+    """A verifier of the issuer's tokens and of our own; ``more`` are members of ``OidcSettings``."""
     source = issuer or Issuer(jwk("rsa"))
     settings = OidcSettings(**{"issuer": ISSUER, "audiences": (AUDIENCE,), **more})
     keys = IssuerKeys(ISSUER, fetch=source.fetch, now=ticks or Ticks())

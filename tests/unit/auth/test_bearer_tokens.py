@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.auth.issuer import KEY, Issuer, judge, jwk, token
+from tests.support.auth.issuer import KEY, Issuer, jwk, token, verifier
 from tests.support.paths import ROOT
 from turnstile.access.core.grants import OPERATOR, Principal
-from turnstile.api.auth import bearer as verdict
-from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Judge, Judged, Open, StaticTokens, fingerprint
-from turnstile.api.auth.settings import AuthSettings, authentication, read
+from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open, StaticTokens, authentication
+from turnstile.api.auth.settings import AuthSettings, read
 from turnstile.api.auth.signed import OwnTokens
+from turnstile.api.auth.verifier import VerifiedToken, Verifier, fingerprint, from_context, to_context
 from turnstile.api.http.env import BadSetting
 from turnstile.store.core.errors import NotAuthenticated
 
@@ -28,11 +28,11 @@ STATIC = StaticTokens({fingerprint("s3cret"): OPERATOR, fingerprint("r34der"): R
 
 
 def bearer() -> Bearer:
-    return Bearer(STATIC, judge)
+    return Bearer(STATIC, verifier)
 
 
-def context(judged: Judged) -> dict[str, Any]:
-    return {"authorizer": {"lambda": verdict.encode(judged)}}
+def context(judged: VerifiedToken) -> dict[str, Any]:
+    return {"authorizer": {"lambda": to_context(judged)}}
 
 
 # -- the header ------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_i12_a_token_must_fit_to_the_last_bit() -> None:
 
 
 def test_a_token_that_is_too_long_to_be_one_is_not_looked_at() -> None:
-    def never() -> Judge:
+    def never() -> Verifier:
         raise AssertionError("it was looked at")
 
     for sent in ("a" * (MAX_TOKEN + 1), ("a" * MAX_TOKEN) + ".b.c"):
@@ -99,18 +99,18 @@ def test_signed_tokens_are_refused_where_none_are_accepted() -> None:
 @pytest.mark.parametrize("who", [READER, OPERATOR, Principal('é"\\,', frozenset({"a,b", '"', "é"}))])
 @pytest.mark.parametrize("until", [None, 1_800_000_000])
 def test_a_verdict_comes_back_as_it_went(who: Principal, until: int | None) -> None:
-    judged = Judged(who, until)
-    encoded = json.loads(json.dumps(verdict.encode(judged)))
+    judged = VerifiedToken(who, until)
+    encoded = json.loads(json.dumps(to_context(judged)))
     assert all(isinstance(value, str) for value in encoded.values())
-    assert verdict.decode({"authorizer": {"lambda": encoded}}) == judged
+    assert from_context({"authorizer": {"lambda": encoded}}) == judged
 
 
 def test_a_verdict_is_taken_without_another_look_at_the_token() -> None:
-    assert bearer().principal("Bearer whatever", context(Judged(READER, int(time.time()) + 60))) == READER
+    assert bearer().principal("Bearer whatever", context(VerifiedToken(READER, int(time.time()) + 60))) == READER
 
 
 def test_i12_a_verdict_that_the_gateway_kept_too_long_is_none() -> None:
-    over = context(Judged(READER, int(time.time()) - 1))
+    over = context(VerifiedToken(READER, int(time.time()) - 1))
     with pytest.raises(NotAuthenticated):
         bearer().principal("Bearer whatever", over)
     assert bearer().principal("Bearer s3cret", over) is OPERATOR
@@ -123,9 +123,9 @@ def test_i12_a_verdict_that_the_gateway_kept_too_long_is_none() -> None:
         {"authorizer": {"lambda": []}}, {"authorizer": "operator"},
         {"authorizer": {"jwt": {"claims": {"sub": "operator", "name": "operator"}}}},
         {"authorizer": {"iam": {"userId": "operator"}}},
-        {"authorizer": verdict.encode(Judged(OPERATOR))},
-        {"lambda": verdict.encode(Judged(OPERATOR))},
-        *({"authorizer": {"lambda": {**verdict.encode(Judged(OPERATOR)), **change}}} for change in (
+        {"authorizer": to_context(VerifiedToken(OPERATOR))},
+        {"lambda": to_context(VerifiedToken(OPERATOR))},
+        *({"authorizer": {"lambda": {**to_context(VerifiedToken(OPERATOR)), **change}}} for change in (
             {"name": ""}, {"name": 5}, {"admin": True}, {"admin": "yes"}, {"roles": ["a"]}, {"roles": "a"},
             {"roles": '{"a": 1}'}, {"roles": "[1]"}, {"until": 5}, {"until": "soon"}, {"until": "-1"}, {"until": "²"},
         )),
@@ -140,7 +140,7 @@ def test_i12_without_a_verdict_the_token_is_judged(sent: Mapping[str, Any]) -> N
 
 def test_i12_a_verdict_counts_only_where_an_authorizer_is_deployed() -> None:
     with pytest.raises(NotAuthenticated):
-        Bearer(STATIC).principal("", context(Judged(OPERATOR)))
+        Bearer(STATIC).principal("", context(VerifiedToken(OPERATOR)))
 
 
 # -- settings --------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_settings_are_read_as_they_are_written(env: pytest.MonkeyPatch) -> None:
     assert found.tokens == {P: Principal("ci", frozenset({"a"})), fingerprint("s3cret"): OPERATOR}
     assert [key.id for key in found.keys] == ["new", "old"]
     assert "aaa" not in repr(found)
-    assert (found.realm, found.seconds) == ("r", 900)
+    assert (found.realm, found.lifetime_s) == ("r", 900)
     assert found.oidc is not None
     assert (found.oidc.issuer, found.oidc.audiences, found.oidc.name) == ("https://i/", ("a", "b"), "email")
     assert (found.oidc.roles, found.oidc.admins, found.oidc.admin_roles) == (("groups", "roles"), {"x", "y"}, {"ops"})
@@ -264,7 +264,7 @@ def test_what_signed_tokens_need_is_loaded_when_the_first_one_comes(
 
 def test_a_token_is_judged_without_asking_anybody_once_the_keys_are_there() -> None:
     issuer = Issuer(jwk("rsa"))
-    judged = Bearer(STATIC, lambda: judge(issuer))
+    judged = Bearer(STATIC, lambda: verifier(issuer))
     judged.principal(f"Bearer {token()}", {})
     asked = len(issuer.fetched)
     for _ in range(50):

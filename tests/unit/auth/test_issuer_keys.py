@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.auth.issuer import ISSUER, Issuer, Ticks, judge, jwk, token
+from tests.support.auth.issuer import ISSUER, Issuer, Ticks, jwk, token, verifier
 from turnstile.api.auth import jwks
 from turnstile.api.auth.jwks import FRESH_S, MAX_BYTES, PAUSE_S, RETRY_S, STALE_S, IssuerKeys, Unreachable, fetch_json
-from turnstile.api.http.errors import AuthenticationUnavailable
+from turnstile.api.http.responses import AuthenticationUnavailable
 from turnstile.store.core.errors import NotAuthenticated
 
 
@@ -25,9 +25,9 @@ def keys(issuer: Issuer, ticks: Ticks) -> IssuerKeys:
 
 def test_keys_are_fetched_once_for_many_tokens() -> None:
     issuer = Issuer(jwk("rsa"))
-    judges = judge(issuer)
+    judges = verifier(issuer)
     for _ in range(20):
-        judges.judge(token())
+        judges.verify(token())
     assert issuer.fetched == [ISSUER + "/.well-known/openid-configuration", ISSUER + "/keys"]
 
 
@@ -169,23 +169,23 @@ def test_a_request_with_a_known_key_does_not_wait_for_another_ones_fetch() -> No
 )
 def test_i12_a_key_for_another_purpose_verifies_nothing(more: dict[str, Any]) -> None:
     with pytest.raises(NotAuthenticated):
-        judge(Issuer(jwk("rsa", **more))).judge(token())
+        verifier(Issuer(jwk("rsa", **more))).verify(token())
 
 
 def test_i12_a_key_of_another_kind_is_not_used_though_its_name_fits() -> None:
     with pytest.raises(NotAuthenticated):
-        judge(Issuer(jwk("ec", kid="rsa"))).judge(token())
+        verifier(Issuer(jwk("ec", kid="rsa"))).verify(token())
 
 
 def test_of_two_keys_of_one_name_the_fitting_one_is_used() -> None:
     both = Issuer(jwk("ec", kid="rsa"), jwk("rsa"))
-    assert judge(both).judge(token()).principal.name == "alice"
+    assert verifier(both).verify(token()).principal.name == "alice"
 
 
 def test_without_a_kid_the_only_key_of_the_kind_is_meant() -> None:
-    assert judge(Issuer(jwk("rsa"), jwk("ec"))).judge(token(kid=None)).principal.name == "alice"
+    assert verifier(Issuer(jwk("rsa"), jwk("ec"))).verify(token(kid=None)).principal.name == "alice"
     with pytest.raises(NotAuthenticated):
-        judge(Issuer(jwk("rsa"), jwk("rsa-two"))).judge(token(kid=None))
+        verifier(Issuer(jwk("rsa"), jwk("rsa-two"))).verify(token(kid=None))
 
 
 @pytest.mark.parametrize("set_", [None, "x", {"a": 1}, 5])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, Registered, hashed, matches
+from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, ClientWithSecret, hashed, matches
 from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
@@ -23,7 +23,7 @@ def make() -> tuple[Clients, FakeWorld]:
     return Clients(world, lambda size: next(count).to_bytes(size)), world
 
 
-def registered(clients: Clients, **more: Any) -> Registered:
+def registered(clients: Clients, **more: Any) -> ClientWithSecret:
     return clients.create("etl", more.pop("roles", ["writers"]), admin=more.pop("admin", False), creator=OPERATOR)
 
 
@@ -114,7 +114,7 @@ def test_i12_of_two_rotations_at_once_one_is_refused_rather_than_its_secret_dead
     clients, world = make()
     made = registered(clients)
     write = world.refs.write
-    others: list[Registered] = []
+    others: list[ClientWithSecret] = []
 
     def late(plan: Write) -> Accepted | Rejected:
         if not others:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.auth.issuer import AUDIENCE, ISSUER, KEY, Issuer, claims, judge, jwk, pem, private, raw, token
+from tests.support.auth.issuer import AUDIENCE, ISSUER, KEY, Issuer, claims, jwk, pem, private, raw, token, verifier
 from turnstile.access.core.grants import Principal
 from turnstile.api.auth.settings import SigningKey
 from turnstile.api.auth.signed import OwnTokens
@@ -28,7 +28,7 @@ def resolved(said: dict[str, Any]) -> dict[str, Any]:
 
 def refusal(sent: str, **options: Any) -> str:
     with pytest.raises(NotAuthenticated) as caught:
-        judge(**options).judge(sent)
+        verifier(**options).verify(sent)
     return caught.value.message
 
 
@@ -37,10 +37,10 @@ def refusal(sent: str, **options: Any) -> str:
     [("rsa", "RS256"), ("rsa", "RS512"), ("rsa", "PS256"), ("ec", "ES256"), ("ed", "EdDSA")],
 )
 def test_a_token_of_the_issuer_is_its_subject_with_its_groups(key: str, alg: str) -> None:
-    found = judge(Issuer(jwk(key, alg=None))).judge(token(key=key, alg=alg))
+    found = verifier(Issuer(jwk(key, alg=None))).verify(token(key=key, alg=alg))
     assert found.principal == Principal("alice", frozenset({"etl"}))
-    assert found.until is not None
-    assert 300 <= found.until - time.time() <= 361
+    assert found.expires_s is not None
+    assert 300 <= found.expires_s - time.time() <= 361
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_i12_a_token_with_a_wrong_claim_is_refused_and_told_why(said: dict[str, 
     "said", [{"aud": ["other", AUDIENCE]}, {"exp": FromNow(-30)}, {"nbf": FromNow(30)}, {"iat": FromNow(30)}]
 )
 def test_one_of_several_audiences_and_a_clock_a_little_off_are_fine(said: dict[str, Any]) -> None:
-    assert judge().judge(token(claims(**resolved(said)))).principal.name == "alice"
+    assert verifier().verify(token(claims(**resolved(said)))).principal.name == "alice"
 
 
 def test_i12_a_token_without_a_signature_is_refused_however_it_says_so() -> None:
@@ -127,22 +127,22 @@ def test_own_tokens_carry_the_principal_and_end() -> None:
     who = Principal("client-1", frozenset({"a", "b"}), admin=True)
     issued = OwnTokens((KEY,), "test", 900).issue(who)
     assert issued.seconds == 900
-    assert judge().judge(issued.token).principal == who
+    assert verifier().verify(issued.token).principal == who
     past = OwnTokens((KEY,), "test", 900, now=lambda: time.time() - 1000).issue(who).token
     assert "expired" in refusal(past)
 
 
 def test_an_own_token_ends_with_what_it_was_given_for() -> None:
     own = OwnTokens((KEY,), "test", 900, now=lambda: 1000.0)
-    assert own.issue(Principal("a"), until=1100).seconds == 100
-    assert own.issue(Principal("a"), until=5000).seconds == 900
-    assert own.issue(Principal("a"), until=900).seconds == -100
+    assert own.issue(Principal("a"), until_s=1100).lifetime_s == 100
+    assert own.issue(Principal("a"), until_s=5000).lifetime_s == 900
+    assert own.issue(Principal("a"), until_s=900).lifetime_s == -100
 
 
 def test_a_signing_key_is_replaced_without_a_gap() -> None:
     old, new = SigningKey("old", "O" * 43), SigningKey("new", "N" * 43)
     before = OwnTokens((old,), "test", 900).issue(Principal("client-1")).token
-    assert judge(own=(new, old)).judge(before).principal.name == "client-1"
+    assert verifier(own=(new, old)).verify(before).principal.name == "client-1"
     assert jwt.get_unverified_header(OwnTokens((new, old), "test", 900).issue(Principal("a")).token)["kid"] == "new"
     assert "kid" in refusal(before, own=(new,))
 
@@ -167,9 +167,9 @@ def test_i12_each_kind_of_token_is_refused_where_it_is_not_accepted() -> None:
     nothing = SignedTokens(None, None)
     for sent in (token(), OwnTokens((KEY,), "test", 900).issue(Principal("a")).token):
         with pytest.raises(NotAuthenticated, match="accepts no such tokens"):
-            nothing.judge(sent)
+            nothing.verify(sent)
     with pytest.raises(NotAuthenticated, match="algorithm"):
-        judge().judge_issuers(OwnTokens((KEY,), "test", 900).issue(Principal("a")).token)
+        verifier().verify_issuers(OwnTokens((KEY,), "test", 900).issue(Principal("a")).token)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_i12_each_kind_of_token_is_refused_where_it_is_not_accepted() -> None:
 def test_name_and_roles_come_from_the_configured_claims(
     said: dict[str, Any], settings: dict[str, Any], name: str, roles: set[str]
 ) -> None:
-    found = judge(**settings).judge(token(claims(**resolved(said)))).principal
+    found = verifier(**settings).verify(token(claims(**resolved(said)))).principal
     assert found == Principal(name, frozenset(roles))
 
 
@@ -199,9 +199,9 @@ def test_i12_an_address_that_the_issuer_did_not_verify_is_nobodys_name() -> None
 
 
 def test_administrators_are_named_by_name_or_by_role() -> None:
-    assert judge(admins=frozenset({"alice"})).judge(token()).principal.admin
-    assert judge(admin_roles=frozenset({"etl"})).judge(token()).principal.admin
-    assert not judge(admins=frozenset({"etl"}), admin_roles=frozenset({"alice"})).judge(token()).principal.admin
+    assert verifier(admins=frozenset({"alice"})).verify(token()).principal.admin
+    assert verifier(admin_roles=frozenset({"etl"})).verify(token()).principal.admin
+    assert not verifier(admins=frozenset({"etl"}), admin_roles=frozenset({"alice"})).verify(token()).principal.admin
 
 
 def test_i12_a_weak_key_is_not_trusted() -> None:
@@ -246,7 +246,7 @@ def test_whatever_the_issuer_signs_is_judged_and_never_our_fault(said: dict[str,
     except (TypeError, ValueError):
         return  # PyJWT does not even sign it
     try:
-        found = judge().judge(sent)
+        found = verifier().verify(sent)
     except NotAuthenticated:
         return
     assert found.principal.name == {**claims(), **said}["sub"]

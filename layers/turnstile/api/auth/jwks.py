@@ -1,4 +1,12 @@
-"""Which URLs may be trusted for what they answer."""
+"""An issuer's public keys: fetched through its discovery document, kept, and fetched again only so often.
+
+* An unknown key makes the keys be fetched again, because issuers rotate keys; but at most once in ``PAUSE_S``, whatever
+  strangers write into their tokens.
+* A key that is unknown during that pause may have been made since: it is not refused, but looked up again when the pause
+  is over. Only a key that is missing from a response of just now is refused.
+* Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
+* Without a response of the issuer an unknown key is neither good nor bad: ``AuthenticationUnavailable``, not a refusal.
+"""
 
 from __future__ import annotations
 
@@ -13,65 +21,8 @@ from typing import Any, Final
 
 import jwt
 
-from turnstile.api.auth.bearer import invalid, trustworthy
-from turnstile.api.http.errors import AuthenticationUnavailable
-
-# -- fetching ---------------------------------------------------------------------------------------------------------
-# GET of an issuer's documents: https only, no redirects, little time, little data.
-
-
-SECONDS: Final = 3.0
-MAX_BYTES: Final = 512 * 1024
-
-
-class Unreachable(Exception):
-    """The document could not be got, or is not what it should be."""
-
-
-class _Stay(urllib.request.HTTPRedirectHandler):
-    """A redirect is an error: it could lead to http, or to somebody else."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
-
-
-def fetch_json(url: str) -> dict[str, Any]:
-    """The JSON object at ``url``.
-
-    Raises:
-        Unreachable: no answer in time, another status than 200, too large, not an object, or not a URL to be trusted.
-    """
-    if not trustworthy(url):
-        raise Unreachable(f"{url[:200]!r} is not an https URL")
-    opener = urllib.request.build_opener(_Stay)
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - judged above
-    try:
-        with opener.open(request, timeout=SECONDS) as answer:
-            raw = answer.read(MAX_BYTES + 1)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise Unreachable(f"{url}: {error}") from None
-    if len(raw) > MAX_BYTES:
-        raise Unreachable(f"{url}: more than {MAX_BYTES} bytes")
-    try:
-        told = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise Unreachable(f"{url}: not JSON") from None
-    if not isinstance(told, dict):
-        raise Unreachable(f"{url}: not a JSON object")
-    return told
-
-
-# -- jwks -------------------------------------------------------------------------------------------------------------
-# An issuer's public keys: fetched through its discovery document, kept, and fetched again with restraint.
-#
-# * A key that is not known makes them be fetched again, because issuers rotate keys; but not more often than every
-#   ``PAUSE_S``, whatever strangers write into their tokens.
-# * A key that is not known during that pause may be one that the issuer made since: it is not refused, but asked for again
-#   when the pause is over. Refused is what the issuer's word of just now does not know.
-# * Keys older than ``FRESH_S`` are fetched again. While the issuer cannot be reached the old ones count, for ``STALE_S``.
-# * Without an answer of the issuer a key that is not known is neither good nor bad: ``AuthenticationUnavailable``, not a
-#   refusal.
-
+from turnstile.api.auth.verifier import invalid, is_trusted
+from turnstile.api.http.responses import AuthenticationUnavailable
 
 ALGORITHMS: Final[Mapping[str, str]] = {
     "RS256": "RSA", "RS384": "RSA", "RS512": "RSA", "PS256": "RSA", "PS384": "RSA", "PS512": "RSA",
@@ -84,13 +35,54 @@ STALE_S: Final = 6 * 3600
 PAUSE_S: Final = 30
 """Least seconds between two fetches."""
 
-JUST_S: Final = 1
-"""Seconds for which a fetch is the issuer's present word."""
+CURRENT_S: Final = 1
+"""Seconds for which a fetch counts as the issuer's present state."""
 
 RETRY_S: Final = 5
 """Least seconds between a fetch that failed and the next."""
 
 Jwk = dict[str, Any]
+
+TIMEOUT_S: Final = 3.0
+MAX_BYTES: Final = 512 * 1024
+"""Of a document of the issuer's."""
+
+
+class Unreachable(Exception):
+    """The document could not be fetched, or is not what it should be."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Makes a redirect an error: it could lead to http, or to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def fetch_json(url: str) -> dict[str, Any]:
+    """Returns the JSON object at ``url``: https only, no redirects, within ``TIMEOUT_S`` and ``MAX_BYTES``.
+
+    Raises:
+        Unreachable: no response in time, another status than 200, too large, not an object, or not a trusted URL.
+    """
+    if not is_trusted(url):
+        raise Unreachable(f"{url[:200]!r} is not an https URL")
+    opener = urllib.request.build_opener(_NoRedirects)
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - checked above
+    try:
+        with opener.open(request, timeout=TIMEOUT_S) as response:
+            raw = response.read(MAX_BYTES + 1)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unreachable(f"{url}: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise Unreachable(f"{url}: more than {MAX_BYTES} bytes")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise Unreachable(f"{url}: not JSON") from None
+    if not isinstance(document, dict):
+        raise Unreachable(f"{url}: not a JSON object")
+    return document
 
 
 class IssuerKeys:
@@ -117,25 +109,25 @@ class IssuerKeys:
         self._failed = False
 
     def find(self, kid: object, algorithm: str) -> jwt.PyJWK:
-        """The key that a token's header names; a header without ``kid`` means the issuer's only key of that kind.
+        """Returns the key that a token's header names; without ``kid`` the issuer's only key of that kind.
 
         Raises:
             NotAuthenticated: the issuer has no such key.
-            AuthenticationUnavailable: the issuer could not be asked, or not again so soon.
+            AuthenticationUnavailable: the issuer could not be reached, or must not be asked again so soon.
         """
         if kid is not None and not isinstance(kid, str):
             raise invalid("its kid is not a text")
-        found = self._pick(kid, algorithm)
-        if found is None or not self._younger(FRESH_S):
-            self._refresh(wait=found is None)
-            found = self._pick(kid, algorithm)
-        if found is not None:
-            return _key(found, algorithm)
+        key = self._pick(kid, algorithm)
+        if key is None or not self._younger(FRESH_S):
+            self._refresh(wait=key is None)
+            key = self._pick(kid, algorithm)
+        if key is not None:
+            return _public_key(key, algorithm)
         if self._failed or self._fetched is None:
             raise AuthenticationUnavailable(
                 "the issuer's keys cannot be got at the moment", retry_after_ms=RETRY_S * 1000
             )
-        if not self._younger(JUST_S):
+        if not self._younger(CURRENT_S):
             raise AuthenticationUnavailable(
                 "the issuer's keys were fetched shortly before, and this one was not among them",
                 retry_after_ms=max(1, round((self._next - self._now()) * 1000)),
@@ -152,14 +144,14 @@ class IssuerKeys:
         return self._fetched is not None and self._now() - self._fetched < seconds
 
     def _refresh(self, *, wait: bool) -> None:
-        """Fetch the keys unless that happened just now. One does it; the others wait only if they have no key."""
+        """Fetches the keys unless that happened just now. One thread does it; others wait only if they have no key."""
         if not self._lock.acquire(blocking=wait):
             return
         try:
             if self._now() < self._next:
                 return
             try:
-                self._keys = self._get()
+                self._keys = self._fetch_keys()
                 self._fetched, self._failed = self._now(), False
             except Unreachable:
                 self._failed = True
@@ -167,21 +159,21 @@ class IssuerKeys:
         finally:
             self._lock.release()
 
-    def _get(self) -> Sequence[Jwk]:
-        told = self._fetch(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
-        if told.get("issuer") != self._issuer:
+    def _fetch_keys(self) -> Sequence[Jwk]:
+        document = self._fetch(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
+        if document.get("issuer") != self._issuer:
             raise Unreachable("the discovery document is another issuer's")
-        place = str(told.get("jwks_uri"))
-        if self._issuer.startswith("https:") and not place.startswith("https:"):
-            raise Unreachable("the key set of an issuer on https is not")  # nor something of this machine's own
-        keys = self._fetch(place).get("keys")
+        url = str(document.get("jwks_uri"))
+        if self._issuer.startswith("https:") and not url.startswith("https:"):
+            raise Unreachable("the key set of an issuer on https is not")  # nor may it be a loopback address
+        keys = self._fetch(url).get("keys")
         if not isinstance(keys, list):
             raise Unreachable("the key set has no keys")
         return [key for key in keys if isinstance(key, dict)]
 
 
 def _fits(key: Jwk, algorithm: str) -> bool:
-    """Whether the key may verify signatures with ``algorithm``, as far as it says itself."""
+    """Whether the key may verify signatures with ``algorithm``, as far as its own members say."""
     uses = key.get("key_ops", ["verify"])
     return (
         key.get("kty") == ALGORITHMS[algorithm]
@@ -192,7 +184,7 @@ def _fits(key: Jwk, algorithm: str) -> bool:
     )
 
 
-def _key(key: Jwk, algorithm: str) -> jwt.PyJWK:
+def _public_key(key: Jwk, algorithm: str) -> jwt.PyJWK:
     try:
         return jwt.PyJWK(key, algorithm)
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):

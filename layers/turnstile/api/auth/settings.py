@@ -1,7 +1,6 @@
-"""What a deployment accepts, from the environment (template.yaml names the variables).
+"""What a deployment accepts, from the environment (template.yaml lists the variables).
 
-Fails closed: a deployment that names nothing it accepts does not start, unless it says so (``TURNSTILE_AUTHENTICATION``
-is ``none``).
+Fails closed: a deployment that accepts no token does not start, except with ``TURNSTILE_AUTHENTICATION=none``.
 """
 
 from __future__ import annotations
@@ -12,15 +11,15 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Principal
-from turnstile.api.auth.bearer import Authentication, Bearer, Judge, Open, StaticTokens, fingerprint, trustworthy
+from turnstile.api.auth.verifier import fingerprint, is_trusted
 from turnstile.api.http import env
 
 _KEY: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]{1,64}):(?P<secret>[A-Za-z0-9+/_=-]{43,512})")
-_PRINT: Final = re.compile(r"[0-9a-f]{64}")
+_FINGERPRINT: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A key of our own tokens; ``id`` is their ``kid``."""
+    """A signing key of Turnstile's own tokens; ``id`` is their ``kid``."""
 
     id: str
     secret: str
@@ -30,11 +29,11 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True):
-    """An issuer that is trusted.
+    """A trusted issuer.
 
     Attributes:
         issuer: its URL, exactly as in ``iss``.
-        audiences: what ``aud`` must name one of.
+        audiences: ``aud`` must name one of them.
         name: claim with the principal's name.
         roles: claims with the principal's roles.
         admins: names of principals that are administrators.
@@ -50,82 +49,70 @@ class OidcSettings(msgspec.Struct, frozen=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True):
-    """``tokens`` static tokens' principals by fingerprint; ``keys`` of our own tokens, the first signs; ``seconds``
-    that those are valid."""
+    """What is accepted.
+
+    Attributes:
+        tokens: principals of static tokens by fingerprint.
+        keys: signing keys of Turnstile's own tokens. The first signs, all of them verify.
+        lifetime_s: how long such a token is valid.
+    """
 
     realm: str
     tokens: dict[str, Principal]
     keys: tuple[SigningKey, ...]
-    seconds: int
+    lifetime_s: int
     oidc: OidcSettings | None
 
 
-class _Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _TokenEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     roles: frozenset[str] = frozenset()
     admin: bool = False
 
 
 def read() -> AuthSettings | None:
-    """What is accepted; None: everything, by the deployment's own word.
+    """Returns what is accepted; None if the deployment needs no authentication.
 
     Raises:
-        BadSetting: nothing is accepted, or a variable has the wrong form.
+        BadSetting: no token is accepted, or a variable has the wrong form.
     """
     mode = env.text("TURNSTILE_AUTHENTICATION", "required")
     if mode not in ("required", "none"):
         raise env.BadSetting(f"TURNSTILE_AUTHENTICATION must be required or none, not {mode!r}")
-    found = AuthSettings(
+    settings = AuthSettings(
         realm=env.text("TURNSTILE_REALM", "default"),
         tokens=_tokens(),
         keys=_keys(),
-        seconds=env.integer("TURNSTILE_TOKEN_SECONDS", 900, 60, 3600),
+        lifetime_s=env.integer("TURNSTILE_TOKEN_SECONDS", 900, 60, 3600),
         oidc=_oidc(),
     )
     if mode == "none":
-        if found.tokens or found.oidc or found.keys:
+        if settings.tokens or settings.oidc or settings.keys:
             raise env.BadSetting("TURNSTILE_AUTHENTICATION is none, but tokens, keys or an issuer are configured")
         return None
-    if found.tokens or found.oidc:
-        return found
+    if settings.tokens or settings.oidc:
+        return settings
     raise env.BadSetting(
         "nobody could authenticate: set TURNSTILE_TOKEN, TURNSTILE_TOKENS or TURNSTILE_OIDC_ISSUER, or, where only "
         "people you trust reach the service, TURNSTILE_AUTHENTICATION=none"
     )
 
 
-def authentication() -> Authentication:
-    """The judge of requests that the environment asks for; raises BadSetting."""
-    found = read()
-    return Open() if found is None else bearer(found)
-
-
-def bearer(settings: AuthSettings) -> Bearer:
-    """The judge of bearer tokens."""
-
-    def signed() -> Judge:
-        from turnstile.api.auth.signed import from_settings  # loads PyJWT
-
-        return from_settings(settings)
-
-    return Bearer(StaticTokens(settings.tokens), signed if settings.keys or settings.oidc else None)
-
-
 def _tokens() -> dict[str, Principal]:
-    found: dict[str, Principal] = {}
+    principals: dict[str, Principal] = {}
     token, listed = env.text("TURNSTILE_TOKEN", ""), env.text("TURNSTILE_TOKENS", "")
     if listed:
         try:
-            named = msgspec.json.decode(listed, type=dict[str, _Named])
+            entries = msgspec.json.decode(listed, type=dict[str, _TokenEntry])
         except msgspec.DecodeError as error:
             raise env.BadSetting(f"TURNSTILE_TOKENS: {error}") from None
-        for print_, one in named.items():
-            if not _PRINT.fullmatch(print_) or not one.name:
+        for digest, entry in entries.items():
+            if not _FINGERPRINT.fullmatch(digest) or not entry.name:
                 raise env.BadSetting("TURNSTILE_TOKENS must map the SHA-256 of tokens, in hex, to named principals")
-            found[print_] = Principal(one.name, one.roles, one.admin)
+            principals[digest] = Principal(entry.name, entry.roles, entry.admin)
     if token:
-        found[fingerprint(token)] = OPERATOR
-    return found
+        principals[fingerprint(token)] = OPERATOR
+    return principals
 
 
 def _keys() -> tuple[SigningKey, ...]:
@@ -144,7 +131,7 @@ def _oidc() -> OidcSettings | None:
     issuer = env.text("TURNSTILE_OIDC_ISSUER", "")
     if not issuer:
         return None
-    if not trustworthy(issuer):
+    if not is_trusted(issuer):
         raise env.BadSetting(f"TURNSTILE_OIDC_ISSUER must be an https URL, not {issuer!r}")
     audiences = tuple(_list("TURNSTILE_OIDC_AUDIENCE"))
     if not audiences:

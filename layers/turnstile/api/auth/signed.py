@@ -1,4 +1,4 @@
-"""From the claims of an OIDC token to a principal."""
+"""Signed tokens (JWT): those of an OIDC issuer, and Turnstile's own. Importing this loads PyJWT."""
 
 from __future__ import annotations
 
@@ -11,18 +11,79 @@ import jwt
 import msgspec
 
 from turnstile.access.core.grants import Principal, reserved
-from turnstile.api.auth.bearer import Judged, invalid
 from turnstile.api.auth.jwks import ALGORITHMS, IssuerKeys
 from turnstile.api.auth.settings import AuthSettings, OidcSettings, SigningKey
+from turnstile.api.auth.verifier import VerifiedToken, invalid
 
 MAX_NAME: Final = 255
 """Characters of a principal's or role's name."""
 
 MAX_ROLES: Final = 500
 
+LEEWAY_S: Final = 60
+"""Seconds that an issuer's clock may differ from ours."""
+
+ALGORITHM: Final = "HS256"
+"""Of Turnstile's own tokens."""
+
+_MISSING: Final = "this service accepts no such tokens"
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (jwt.ExpiredSignatureError, "it has expired"),
+    (jwt.ImmatureSignatureError, "it is not valid yet"),
+    (jwt.InvalidAudienceError, "it is meant for another service (aud)"),
+    (jwt.InvalidIssuerError, "another issuer made it (iss)"),
+    (jwt.InvalidSignatureError, "its signature is wrong"),
+    (jwt.InvalidAlgorithmError, "its algorithm is not the key's"),
+)
+
+
+def refusing(function: Callable[P, T]) -> Callable[P, T]:
+    """``function`` with its errors as ``NotAuthenticated``: the bytes of a token are never a fault of the server."""
+
+    @functools.wraps(function)
+    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except jwt.MissingRequiredClaimError as error:
+            raise invalid(f"it has no claim {error.claim!r}") from None
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise invalid(
+                next((reason for kind, reason in _REASONS if isinstance(error, kind)), "it is malformed")
+            ) from None
+
+    return inner
+
+
+@refusing
+def verified_claims(token: str, key: Any, *, algorithm: str, issuer: str, audience: Sequence[str]) -> dict[str, Any]:
+    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this service.
+
+    Raises:
+        NotAuthenticated: any of this does not hold.
+    """
+    claims: dict[str, Any] = jwt.decode(
+        token,
+        key,
+        algorithms=[algorithm],
+        issuer=issuer,
+        audience=list(audience),
+        leeway=LEEWAY_S,
+        options={"require": ["exp", "iss", "aud"], "enforce_minimum_key_length": True},
+    )
+    return claims
+
+
+def expiry_s(claims: dict[str, Any]) -> int:
+    """Seconds since the epoch when a verified token ends, the leeway included."""
+    return int(claims["exp"]) + LEEWAY_S
+
 
 def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal:
-    """The principal that the configured claims name.
+    """Returns the principal that the configured claims name.
 
     Raises:
         NotAuthenticated: no usable name, one that only Turnstile itself gives, an e-mail that the issuer did not
@@ -42,99 +103,32 @@ def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal
 
 
 def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Roles of all the named claims: each a list or one text. What is no name, or one that only Turnstile gives, is left
-    out: it could grant nothing that it should."""
-    found: list[str] = []
+    """Roles of all the named claims, each a list or one text. A text that is no name, or one that only Turnstile gives, is
+    left out: it must grant nothing."""
+    roles: list[str] = []
     for name in names:
         value = _claim(claims, name)
         listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-        found += [role for role in listed if isinstance(role, str) and _usable(role) and not reserved(role)]
-    return found
+        roles += [role for role in listed if isinstance(role, str) and _usable(role) and not reserved(role)]
+    return roles
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of that name; if there is none, what the name leads to as a path (``realm_access.roles``)."""
+    """The claim of that name; if there is none, what the name means as a path (``realm_access.roles``)."""
     if name in claims:
         return claims[name]
-    at: Any = claims
+    value: Any = claims
     for step in name.split("."):
-        at = at.get(step) if isinstance(at, Mapping) else None
-    return at
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def _usable(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable() and name == name.strip()
 
 
-# -- verifying --------------------------------------------------------------------------------------------------------
-# One way to verify a signed token, and one to say what is wrong with it.
-
-
-LEEWAY_S: Final = 60
-"""Seconds that an issuer's clock may differ from ours."""
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_WORDS: Final[tuple[tuple[type[Exception], str], ...]] = (
-    (jwt.ExpiredSignatureError, "it has expired"),
-    (jwt.ImmatureSignatureError, "it is not valid yet"),
-    (jwt.InvalidAudienceError, "it is meant for another service (aud)"),
-    (jwt.InvalidIssuerError, "another issuer made it (iss)"),
-    (jwt.InvalidSignatureError, "its signature is wrong"),
-    (jwt.InvalidAlgorithmError, "its algorithm is not the key's"),
-)
-
-
-def guarded(function: Callable[P, T]) -> Callable[P, T]:
-    """``function``, its errors told as ``NotAuthenticated``: a stranger's bytes are never our fault."""
-
-    @functools.wraps(function)
-    def inner(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except jwt.MissingRequiredClaimError as error:
-            raise invalid(f"it has no claim {error.claim!r}") from None
-        except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise invalid(
-                next((words for kind, words in _WORDS if isinstance(error, kind)), "it is malformed")
-            ) from None
-
-    return inner
-
-
-@guarded
-def verified(
-    token: str, key: Any, *, algorithm: str, issuer: str, audience: Sequence[str], required: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The claims of a token that ``key`` signed with ``algorithm``, that is valid now, and that is meant for us.
-
-    Raises:
-        NotAuthenticated: anything of this does not hold.
-    """
-    claims: dict[str, Any] = jwt.decode(
-        token,
-        key,
-        algorithms=[algorithm],
-        issuer=issuer,
-        audience=list(audience),
-        leeway=LEEWAY_S,
-        options={"require": ["exp", "iss", "aud", *required], "enforce_minimum_key_length": True},
-    )
-    return claims
-
-
-def ends(claims: dict[str, Any]) -> int:
-    """Seconds since the epoch when a verified token ends, the leeway included."""
-    return int(claims["exp"]) + LEEWAY_S
-
-
-# -- oidc -------------------------------------------------------------------------------------------------------------
-# Tokens of an OIDC issuer: signed with one of its published keys, for this service, valid now.
-
-
 class OidcTokens:
-    """Judges tokens of one issuer.
+    """Verifies tokens of one OIDC issuer: signed with one of its published keys, for this service, valid now.
 
     Args:
         settings: issuer, audiences, claims, administrators.
@@ -144,67 +138,59 @@ class OidcTokens:
     def __init__(self, settings: OidcSettings, keys: IssuerKeys) -> None:
         self._settings, self._keys = settings, keys
 
-    def judge(self, token: str, header: dict[str, Any]) -> Judged:
-        """Judge a token whose unverified header names one of ``jwks.ALGORITHMS``.
+    def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
+        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``.
 
         Raises:
             NotAuthenticated: it is not accepted.
-            AuthenticationUnavailable: the issuer's keys could not be got.
+            AuthenticationUnavailable: the issuer's keys could not be fetched.
         """
         algorithm: str = header["alg"]
         key = self._keys.find(header.get("kid"), algorithm)
-        claims = verified(
+        claims = verified_claims(
             token, key, algorithm=algorithm, issuer=self._settings.issuer, audience=self._settings.audiences
         )
-        return Judged(principal_of(claims, self._settings), ends(claims))
-
-
-# -- own --------------------------------------------------------------------------------------------------------------
-# Turnstile's own access tokens: short-lived, signed with a key of the deployment, carrying the principal.
-#
-# Nothing is looked up to judge one; that is what they are for. Hence a client that is deleted keeps its rights until its last
-# token ends. They name the realm as issuer and audience: a token of one realm is none in another.
-
-
-ALGORITHM: Final = "HS256"
+        return VerifiedToken(principal_of(claims, self._settings), expiry_s(claims))
 
 
 class Issued(NamedTuple):
-    """A fresh token; ``seconds`` until it ends."""
+    """A new token, valid for ``lifetime_s``."""
 
     token: str
-    seconds: int
+    lifetime_s: int
 
 
-class _Claims(msgspec.Struct, frozen=True):
+class _OwnClaims(msgspec.Struct, frozen=True):
     sub: str
     roles: frozenset[str]
     admin: bool
 
 
 class OwnTokens:
-    """Issues and judges them.
+    """Issues and verifies Turnstile's own access tokens: short-lived, signed with a key of the deployment.
+
+    They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted client stay valid until
+    they end. The realm is issuer and audience: a token of one realm is not accepted in another.
 
     Args:
         keys: the first signs; all of them verify, so that a key can be replaced without a gap.
-        realm: whose tokens they are.
-        seconds: how long one is valid.
+        lifetime_s: how long one is valid.
         now: seconds since the epoch.
     """
 
     def __init__(
-        self, keys: Sequence[SigningKey], realm: str, seconds: int, *, now: Callable[[], float] = time.time
+        self, keys: Sequence[SigningKey], realm: str, lifetime_s: int, *, now: Callable[[], float] = time.time
     ) -> None:
         self._keys = {key.id: key for key in keys}
-        self._signing, self._who, self._seconds, self._now = keys[0], f"turnstile:{realm}", seconds, now
+        self._signing, self._issuer, self._lifetime_s, self._now = keys[0], f"turnstile:{realm}", lifetime_s, now
 
-    def issue(self, principal: Principal, *, until: int | None = None) -> Issued:
-        """A token of ``principal``; it ends at ``until`` (seconds since the epoch) at the latest."""
+    def issue(self, principal: Principal, *, until_s: int | None = None) -> Issued:
+        """Returns a token of ``principal`` that ends at ``until_s`` (since the epoch) at the latest."""
         now = int(self._now())
-        expires = min(now + self._seconds, until if until is not None else now + self._seconds)
+        expires = now + self._lifetime_s if until_s is None else min(now + self._lifetime_s, until_s)
         claims = {
-            "iss": self._who,
-            "aud": self._who,
+            "iss": self._issuer,
+            "aud": self._issuer,
             "sub": principal.name,
             "roles": sorted(principal.roles),
             "admin": principal.admin,
@@ -214,70 +200,63 @@ class OwnTokens:
         headers = {"kid": self._signing.id, "typ": "at+jwt"}
         return Issued(jwt.encode(claims, self._signing.secret, ALGORITHM, headers), expires - now)
 
-    def judge(self, token: str, header: dict[str, Any]) -> Judged:
-        """Judge a token by its unverified header's ``kid``; raises NotAuthenticated."""
+    def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
+        """Verifies a token by its unverified header's ``kid``; raises NotAuthenticated."""
         key = self._keys.get(str(header.get("kid")))
         if key is None:
             raise invalid("no key of this service has its kid")
-        claims = verified(token, key.secret, algorithm=ALGORITHM, issuer=self._who, audience=[self._who])
+        claims = verified_claims(token, key.secret, algorithm=ALGORITHM, issuer=self._issuer, audience=[self._issuer])
         try:
-            told = msgspec.convert(claims, _Claims)
+            own = msgspec.convert(claims, _OwnClaims)
         except msgspec.ValidationError:
             raise invalid("it is not an access token") from None
-        return Judged(Principal(told.sub, told.roles, told.admin), ends(claims))
-
-
-# -- signed -----------------------------------------------------------------------------------------------------------
-# Signed tokens (JWT). Importing this loads PyJWT; ``settings`` does so when the first such token comes.
-
-
-_MISSING: Final = "this service accepts no such tokens"
+        return VerifiedToken(Principal(own.sub, own.roles, own.admin), expiry_s(claims))
 
 
 class SignedTokens:
-    """Sends a token to the one judge that its algorithm belongs to.
+    """``Verifier`` of all signed tokens, by the token's algorithm.
 
-    A symmetric algorithm leads to our own keys only and an asymmetric one to the issuer's only: no token can have one
-    of them judged with the other's key, whatever its header says.
+    A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only: no header makes a token
+    of one kind be verified with a key of the other.
 
     Args:
-        own: judges our own tokens; None where the deployment has no key for them.
-        issuer: judges the OIDC issuer's; None where none is trusted.
+        own: None where the deployment has no signing key.
+        issuer: None where no OIDC issuer is trusted.
     """
 
     def __init__(self, own: OwnTokens | None, issuer: OidcTokens | None) -> None:
         self.own, self.issuer = own, issuer
 
-    def judge(self, token: str) -> Judged:
-        """See ``judged.Judge``."""
+    def verify(self, token: str) -> VerifiedToken:
+        """See ``Verifier``."""
         header = _header(token)
         if header.get("alg") == ALGORITHM:
             if self.own is None:
                 raise invalid(_MISSING)
-            return self.own.judge(token, header)
+            return self.own.verify(token, header)
         return self._issuers(token, header)
 
-    def judge_issuers(self, token: str) -> Judged:
-        """Judge a token that only counts if the issuer made it; raises as ``judge``."""
+    def verify_issuers(self, token: str) -> VerifiedToken:
+        """Verifies a token that only counts if the issuer made it; raises as ``verify``."""
         return self._issuers(token, _header(token))
 
-    def _issuers(self, token: str, header: dict[str, Any]) -> Judged:
+    def _issuers(self, token: str, header: dict[str, Any]) -> VerifiedToken:
         algorithm = header.get("alg")
         if isinstance(algorithm, str) and algorithm in ALGORITHMS:
             if self.issuer is None:
                 raise invalid(_MISSING)
-            return self.issuer.judge(token, header)
+            return self.issuer.verify(token, header)
         raise invalid("its algorithm is not one that is accepted")
 
 
 def from_settings(settings: AuthSettings) -> SignedTokens:
-    """The judge that they describe."""
+    """The verifier of the tokens that the settings accept."""
     return SignedTokens(
-        OwnTokens(settings.keys, settings.realm, settings.seconds) if settings.keys else None,
+        OwnTokens(settings.keys, settings.realm, settings.lifetime_s) if settings.keys else None,
         OidcTokens(settings.oidc, IssuerKeys(settings.oidc.issuer)) if settings.oidc else None,
     )
 
 
-@guarded
+@refusing
 def _header(token: str) -> dict[str, Any]:
     return jwt.get_unverified_header(token)

@@ -1,0 +1,97 @@
+"""What a verifier of tokens is, what it returns, and how that travels from the gateway's authorizer to the functions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from turnstile.access.core.grants import Principal
+from turnstile.store.core.errors import NotAuthenticated
+
+_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+
+
+class VerifiedToken(msgspec.Struct, frozen=True):
+    """An accepted token.
+
+    Attributes:
+        principal: whose it is.
+        expires_s: seconds since the epoch when it ends, the leeway for clocks included; None: it does not end.
+    """
+
+    principal: Principal
+    expires_s: int | None = None
+
+
+class Verifier(Protocol):
+    """Verifies tokens of some kinds."""
+
+    def verify(self, token: str) -> VerifiedToken:
+        """Returns the verified token.
+
+        Raises:
+            NotAuthenticated: it is not accepted; the message says why.
+            AuthenticationUnavailable: whether it is accepted could not be found out.
+        """
+
+
+def invalid(why: str) -> NotAuthenticated:
+    """The refusal of a token that was sent; ``why`` completes "the bearer token is not accepted: "."""
+    return NotAuthenticated(
+        f"the bearer token is not accepted: {why}", field="Authorization", remedy="get a new token and send that"
+    )
+
+
+def fingerprint(token: str) -> str:
+    """SHA-256 of a token, in hex: the only form in which a deployment holds static tokens."""
+    return hashlib.sha256(token.encode(errors="surrogatepass")).hexdigest()
+
+
+def is_trusted(url: str) -> bool:
+    """Whether a response from ``url`` cannot be changed on its way: https, or a loopback address."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    )
+
+
+def to_context(verified: VerifiedToken) -> dict[str, str]:
+    """The authorizer's context: ``name``, ``roles`` (JSON), ``admin`` and ``until`` (seconds).
+
+    All values are text, because gateways do not agree on how other values arrive.
+    """
+    principal = verified.principal
+    return {
+        "name": principal.name,
+        "roles": msgspec.json.encode(sorted(principal.roles)).decode(),
+        "admin": "true" if principal.admin else "false",
+        "until": "" if verified.expires_s is None else str(verified.expires_s),
+    }
+
+
+def from_context(request_context: Mapping[str, Any]) -> VerifiedToken | None:
+    """The token that the authorizer verified, from an event's ``requestContext``.
+
+    Returns None if there is none, or none that ``to_context`` wrote: a refusal leaves the context empty, and the function
+    verifies the token itself (docs/security.md).
+    """
+    authorizer = request_context.get("authorizer")
+    context = authorizer.get("lambda") if isinstance(authorizer, Mapping) else None
+    if not isinstance(context, Mapping):
+        return None
+    try:
+        members = msgspec.convert(dict(context), dict[str, str])
+        name, admin, until = members["name"], members["admin"], members["until"]
+        roles = msgspec.json.decode(members["roles"], type=frozenset[str])
+    except (msgspec.MsgspecError, KeyError):
+        return None
+    if not name or admin not in ("true", "false") or (until and not (until.isascii() and until.isdigit())):
+        return None
+    return VerifiedToken(Principal(name, roles, admin == "true"), int(until) if until else None)
