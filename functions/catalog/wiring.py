@@ -14,16 +14,17 @@ from turnstile.access.core.grants import Access
 from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
 from turnstile.access.grants import Grants
 from turnstile.adapters.credentials import FileVendor, Operation, vended
-from turnstile.api.http.errors import status_of
-from turnstile.api.http.once import keyed
-from turnstile.api.http.once import once as applied_once
-from turnstile.api.http.rights import Judging, guard
+from turnstile.api.http.authorization import Authorizers, guard
+from turnstile.api.http.idempotency import keyed
+from turnstile.api.http.idempotency import once as applied_once
+from turnstile.api.http.responses import status_of
 from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.load import Loader
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.commits import Commits
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
+from turnstile.store.core.errors import ErrorType
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import Vended, Vendor, World
 from turnstile.transfer.exports import Exporter
@@ -31,7 +32,7 @@ from turnstile.transfer.imports import Importer
 
 T = TypeVar("T")
 
-_PASSING = ("ConcurrentChange", "TableNotActive", "StaleMetadata")
+_PASSING = (ErrorType.CONCURRENT_CHANGE, ErrorType.TABLE_NOT_ACTIVE, ErrorType.STALE_METADATA)
 """Conflicts of the moment: the same request may be accepted later."""
 
 
@@ -44,7 +45,7 @@ class Services:
     open_loader: Loader
     collector: Collector
     vendor: Vendor
-    judges: Judging
+    authorizers: Authorizers
 
     @property
     def world(self) -> World:
@@ -59,13 +60,13 @@ class Services:
 
     def may_on_metastore(self, rule: Rule) -> bool:
         """Whether whoever asks may do this with the metastore; one read."""
-        return permitted(rule, guard().principal, self.judges.access.metastore())
+        return permitted(rule, guard().principal, self.authorizers.access.metastore())
 
     def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
         """The catalogs that whoever asks may use, with their rights."""
         listed, asker = self.open_catalog.catalogs.list(), guard().principal
-        found = zip(listed, self.judges.access.catalogs(listed), strict=True)
-        guard().passed()
+        found = zip(listed, self.authorizers.access.catalogs(listed), strict=True)
+        guard().mark_authorized()
         return [(one, access) for one, access in found if permitted(use_catalog, asker, Chain(access))]
 
     @property
@@ -75,13 +76,13 @@ class Services:
 
     def catalog_at(self, target: Target) -> CatalogServices:
         """The catalog's services for an answer about a namespace that is not what the request was judged by."""
-        judge = self.judges.guard(guard().principal, [Need(see_schema, target)])
+        judge = self.authorizers.guard(guard().principal, [Need(see_schema, target)])
         return self.open_catalog if judge.principal.admin else self.open_catalog.authorized_by(judge)
 
     def loader_of(self, target: Target) -> Loader:
         """For an answer "as load" to a request that was judged by something else: judged as a load of ``target``."""
         need = Need(see_table, target)
-        return self.open_loader.guarded(self.judges.guard(guard().principal, [need]))
+        return self.open_loader.guarded(self.authorizers.guard(guard().principal, [need]))
 
     @property
     def importer(self) -> Importer:
@@ -96,7 +97,7 @@ class Services:
     @property
     def grants(self) -> Grants:
         """Rights."""
-        return Grants(self.catalog, self.judges.access)
+        return Grants(self.catalog, self.authorizers.access)
 
     def keys(self, location: str, operation: Operation) -> tuple[Vended, ...]:
         """Keys for a location; none where clients need none, or bring their own."""
@@ -123,7 +124,7 @@ def use_world(
         open_loader=Loader(world, catalog.reader, catalog.snapshots, commits),
         collector=Collector(world, grace or Grace()),
         vendor=vendor or FileVendor(),
-        judges=Judging(world, catalog.reader),
+        authorizers=Authorizers(world, catalog.reader),
     )
     _built[:] = [made]
     return made

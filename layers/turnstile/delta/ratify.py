@@ -35,6 +35,7 @@ from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name
 from turnstile.store.core.errors import (
+    ErrorType,
     InvalidCommit,
     NotFound,
     OutcomeUnknown,
@@ -54,7 +55,7 @@ from turnstile.store.ports import Accepted, Obj, World
 class TimestampAhead(InvalidCommit):
     """An in-commit timestamp too far ahead of the server's clock."""
 
-    type = "TimestampAhead"
+    type = ErrorType.TIMESTAMP_AHEAD
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -222,7 +223,7 @@ class Ratifier:
                 case _:
                     return decision
         return Refused(
-            kind="ConcurrentChange",
+            kind=ErrorType.CONCURRENT_CHANGE,
             message="the table changed during every attempt",
             remedy="send the same proposal again",
             details={"retry_after_ms": 100},
@@ -285,7 +286,7 @@ def _replay(head: TableHead, version: int, place: Positioned | None = None) -> R
 def _forgotten(head: TableHead) -> Refused:
     """The index keeps identities for so many days: whether this one was ratified before cannot be told (I3)."""
     return Refused(
-        kind="ReloadRequired",
+        kind=ErrorType.RELOAD_REQUIRED,
         message="the proposal is older than the memory of past transactions",
         remedy="load the table, look for this transaction in its history, and build the commit anew",
         field="commitInfo.inCommitTimestamp",

@@ -22,7 +22,7 @@ from turnstile.delta.core.state_writes import (
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
-from turnstile.store.core.errors import InvalidCommit, NotFound, StorageFault, Throttled
+from turnstile.store.core.errors import ErrorType, InvalidCommit, NotFound, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import LOG, STAGED, published_path
 from turnstile.store.core.names import inline_unique, staged_file
@@ -138,7 +138,7 @@ class Unknowns:
         match decide(msgspec.structs.replace(head, state=ACTIVE), proposal):
             case Ratified(replayed=True, version=earlier):
                 raise _unfit(version, f"its transaction {txn} is version {earlier} already")
-            case Refused(kind="BacklogFull", message=message):
+            case Refused(kind=ErrorType.BACKLOG_FULL, message=message):
                 raise Throttled(message)  # the publisher makes room
             case Refused(message=message):
                 raise _unfit(version, message)

@@ -9,7 +9,7 @@ import msgspec
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.protocols import added, is_managed, upgraded
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.transfer.commits import first_timestamp, import_txn, properties_after
 from turnstile.transfer.survey import Survey
 
@@ -82,7 +82,7 @@ def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportRe
     elif state is not None and found.begun and state.info.get("txnId") == import_txn(found.owner):
         notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
         version = state.version
-    elif state is not None and not any(one.type == "UnsupportedTable" for one in found.problems):
+    elif state is not None and not any(one.type == ErrorType.UNSUPPORTED_TABLE for one in found.problems):
         after, version = upgraded(state.protocol), state.version + 1
         more = added(state.protocol, after)
         now_set = state.metadata.get("configuration") or {}

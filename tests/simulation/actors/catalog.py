@@ -115,4 +115,4 @@ class CatalogUser:
             except TurnstileError as error:
                 self._state.auditor.refused(error)
                 raise
-        raise StateConflict("GaveUp", "no answer")
+        raise StateConflict("ConcurrentChange", "no answer")

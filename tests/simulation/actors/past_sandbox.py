@@ -39,7 +39,7 @@ class PastSandbox:
         self.process, self.world = process, world_of(process)
         limits = Limits(spill=TIGHT, history_ms=process.state.grace.history_ms)
         self.services = build(self.world, lake_root=LAKE, limits=limits, pause=process.pause)
-        self.finder = Finder(self.world, self.services.reader, self.services.moments, self.services.snapshots)
+        self.finder = Finder(self.world, self.services.reader, self.services.as_of_reader, self.services.snapshots)
         self._files = MetadataFiles(self.world.storages, self.world.ids)
         self._context = Context(self.services, self.services.committer, self._files, OPERATOR, lambda: None)
 
@@ -104,7 +104,7 @@ class PastActor:
                 return self.send(question)
             except (*Unanswered, Throttled):
                 self.state.scheduler.sleep(self.rng.choice((100, SECOND, 40 * SECOND)))
-        raise StateConflict("GaveUp", "no answer")
+        raise StateConflict("ConcurrentChange", "no answer")
 
     def send(self, question: Callable[[PastSandbox], T]) -> T:
         """The answer, if one comes."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from turnstile.store.core.errors import StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError, is_missing
 
 PREFIX: Final = "/api/2.1/unity-catalog"
 DELTA: Final = PREFIX + "/delta/v1"
@@ -35,41 +35,41 @@ _CONFLICT: Final = Kind(409, "CommitVersionConflictException", 409, "COMMIT_VERS
 _INTERNAL: Final = Kind(500, "InternalServerErrorException", 500, "INTERNAL")
 
 KINDS: Final[dict[str, Kind]] = {
-    "InvalidRequest": _INVALID,
-    "InvalidCommit": _INVALID,
-    "VersionGap": _INVALID,
-    "TimestampNotIncreasing": _INVALID,
-    "TimestampAhead": _INVALID,
-    "TooLarge": _INVALID,
-    "AlreadyRatified": _INVALID,
-    "StagingTableUsed": Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
-    "NamespaceNotEmpty": Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
-    "LocationOwned": _INVALID,
-    "UnsupportedTable": Kind(400, "UnsupportedTableFormatException", 400, "INVALID_ARGUMENT"),
-    "UnsupportedMediaType": Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT"),
-    "NotAuthenticated": Kind(401, "NotAuthorizedException", 401, "UNAUTHENTICATED"),
-    "PermissionDenied": Kind(403, "PermissionDeniedException", 403, "PERMISSION_DENIED"),
-    "NoSuchCatalog": Kind(404, "NoSuchCatalogException", 404, "CATALOG_NOT_FOUND"),
-    "NoSuchNamespace": Kind(404, "NoSuchSchemaException", 404, "SCHEMA_NOT_FOUND"),
-    "NoSuchTable": Kind(404, "NoSuchTableException", 404, "TABLE_NOT_FOUND"),
-    "NoSuchStagingTable": Kind(404, "NotFoundException", 404, "NOT_FOUND"),
-    "NoSuchStagedFile": _INVALID,
-    "NoSuchCommit": _INVALID,
-    "NoSuchRoute": Kind(404, "NotFoundException", 404, "NOT_FOUND"),
-    "MethodNotAllowed": Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
-    "AlreadyExists": Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
-    "CommitVersionConflict": _CONFLICT,
-    "ReloadRequired": _CONFLICT,
-    "StaleMetadata": _REQUIREMENT,
-    "RequirementFailed": _REQUIREMENT,
-    "ConcurrentChange": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
-    "TableNotActive": _INVALID,
-    "BacklogFull": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
-    "Throttled": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
-    "CommitStateUnknown": Kind(500, "CommitStateUnknownException", 500, "COMMIT_STATE_UNKNOWN"),
-    "NotImplemented": Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
-    "InternalError": _INTERNAL,
-    "StorageFault": _INTERNAL,
+    ErrorType.INVALID_REQUEST: _INVALID,
+    ErrorType.INVALID_COMMIT: _INVALID,
+    ErrorType.VERSION_GAP: _INVALID,
+    ErrorType.TIMESTAMP_NOT_INCREASING: _INVALID,
+    ErrorType.TIMESTAMP_AHEAD: _INVALID,
+    ErrorType.TOO_LARGE: _INVALID,
+    ErrorType.ALREADY_RATIFIED: _INVALID,
+    ErrorType.STAGING_TABLE_USED: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
+    ErrorType.NAMESPACE_NOT_EMPTY: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
+    ErrorType.LOCATION_OWNED: _INVALID,
+    ErrorType.UNSUPPORTED_TABLE: Kind(400, "UnsupportedTableFormatException", 400, "INVALID_ARGUMENT"),
+    ErrorType.UNSUPPORTED_MEDIA_TYPE: Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT"),
+    ErrorType.NOT_AUTHENTICATED: Kind(401, "NotAuthorizedException", 401, "UNAUTHENTICATED"),
+    ErrorType.PERMISSION_DENIED: Kind(403, "PermissionDeniedException", 403, "PERMISSION_DENIED"),
+    ErrorType.NO_SUCH_CATALOG: Kind(404, "NoSuchCatalogException", 404, "CATALOG_NOT_FOUND"),
+    ErrorType.NO_SUCH_NAMESPACE: Kind(404, "NoSuchSchemaException", 404, "SCHEMA_NOT_FOUND"),
+    ErrorType.NO_SUCH_TABLE: Kind(404, "NoSuchTableException", 404, "TABLE_NOT_FOUND"),
+    ErrorType.NO_SUCH_STAGING_TABLE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
+    ErrorType.NO_SUCH_STAGED_FILE: _INVALID,
+    ErrorType.NO_SUCH_COMMIT: _INVALID,
+    ErrorType.NO_SUCH_ROUTE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
+    ErrorType.METHOD_NOT_ALLOWED: Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
+    ErrorType.ALREADY_EXISTS: Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
+    ErrorType.COMMIT_VERSION_CONFLICT: _CONFLICT,
+    ErrorType.RELOAD_REQUIRED: _CONFLICT,
+    ErrorType.STALE_METADATA: _REQUIREMENT,
+    ErrorType.REQUIREMENT_FAILED: _REQUIREMENT,
+    ErrorType.CONCURRENT_CHANGE: Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    ErrorType.TABLE_NOT_ACTIVE: _INVALID,
+    ErrorType.BACKLOG_FULL: Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
+    ErrorType.THROTTLED: Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
+    ErrorType.COMMIT_STATE_UNKNOWN: Kind(500, "CommitStateUnknownException", 500, "COMMIT_STATE_UNKNOWN"),
+    ErrorType.NOT_IMPLEMENTED: Kind(501, "NotImplementedException", 501, "UNIMPLEMENTED"),
+    ErrorType.INTERNAL_ERROR: _INTERNAL,
+    ErrorType.STORAGE_FAULT: _INTERNAL,
 }
 
 _BUSY: Final = {
@@ -91,22 +91,22 @@ class RequirementFailed(StateConflict):
 class NotImplementedHere(TurnstileError):
     """An operation of the API that Turnstile does not offer."""
 
-    type = "NotImplemented"
+    type = ErrorType.NOT_IMPLEMENTED
 
 
 def kind_of(error: TurnstileError) -> Kind:
     """How ``error`` is told; a type that nobody listed is ours to answer for."""
-    if error.type == "TableNotActive":
+    if error.type == ErrorType.TABLE_NOT_ACTIVE:
         return _BUSY.get(str(error.details.get("state")), _INVALID)
-    if error.type == "InvalidRequest" and error.field == "body":
+    if error.type == ErrorType.INVALID_REQUEST and error.field == "body":
         return Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT")
-    return KINDS.get(error.type, KINDS["NoSuchRoute"] if error.type.startswith("NoSuch") else _INTERNAL)
+    return KINDS.get(error.type, KINDS[ErrorType.NO_SUCH_ROUTE] if is_missing(error.type) else _INTERNAL)
 
 
 def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a request of ``path``."""
     kind = kind_of(error)
-    internal = error.type == "InternalError"
+    internal = error.type == ErrorType.INTERNAL_ERROR
     message = f"internal error, correlation id {correlation}" if internal else _message(error)
     headers = {"Content-Type": "application/json"}
     retry = error.details.get("retry_after_ms")
@@ -120,7 +120,7 @@ def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dic
         body: dict[str, object] = {"error": {"message": message, "type": kind.type, "code": kind.status}}
         return kind.status, headers, msgspec.json.encode(body)
     code = kind.code
-    if error.type == "AlreadyExists":
+    if error.type == ErrorType.ALREADY_EXISTS:
         code = _EXISTS.get(str(error.details.get("kind")), "CATALOG_ALREADY_EXISTS")
     body = {
         "error_code": code,

@@ -7,6 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.delta.core.head import ACTIVE, READ_ONLY, ROWS_UNREAD, Entry, Positioned, TableHead, cost, positioned
+from turnstile.store.core.errors import ErrorType
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
 
@@ -139,7 +140,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
     version, entry = proposal.version or 0, proposal.entry
     if version > head.latest + 1:
         return Refused(
-            kind="VersionGap",
+            kind=ErrorType.VERSION_GAP,
             message=f"version {version} cannot follow version {head.latest}",
             remedy=f"propose version {head.latest + 1} after reading the table again",
             field="version",
@@ -151,7 +152,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
         return _stale(head)
     if entry.ict <= head.last_ict:
         return Refused(
-            kind="TimestampNotIncreasing",
+            kind=ErrorType.TIMESTAMP_NOT_INCREASING,
             message=f"in-commit timestamp {entry.ict} is not later than {head.last_ict} of version {head.latest}",
             remedy=f"use {head.last_ict + 1} or later",
             field="commitInfo.inCommitTimestamp",
@@ -159,7 +160,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
         )
     if entry.hwm >= -1 and head.row_hwm is not None and entry.hwm < head.row_hwm < ROWS_UNREAD:
         return Refused(
-            kind="InvalidCommit",
+            kind=ErrorType.INVALID_COMMIT,
             message=f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}",
             remedy="load the table again and assign row ids after its high-water mark",
             field="domainMetadata.configuration",
@@ -173,7 +174,7 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
 def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
     if proposal.base > head.latest:
         return Refused(
-            kind="VersionGap",
+            kind=ErrorType.VERSION_GAP,
             message=f"base {proposal.base} is later than the table's latest version {head.latest}",
             remedy="load the table again",
             field="base",
@@ -188,7 +189,7 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
     if (head.row_hwm is None) != (proposal.entry.rows < 0):
         tracked = head.row_hwm is not None
         return Refused(
-            kind="InvalidCommit",
+            kind=ErrorType.INVALID_COMMIT,
             message="row tracking is on: every add needs stats.numRecords and the delta.rowTracking domain"
             if tracked
             else "row tracking is off: the delta.rowTracking domain does not belong here",
@@ -197,7 +198,7 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
         )
     if head.row_hwm is not None and head.row_hwm > MAX_ROW_ID - proposal.entry.rows:
         return Refused(
-            kind="InvalidCommit",
+            kind=ErrorType.INVALID_COMMIT,
             message="the table's row-id high-water mark is not known here (a very large commit set it)",
             remedy="name the version and assign the row ids yourself",
             field="version",
@@ -214,7 +215,7 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
     if proposal.entry.data:
         return Spill()
     return Refused(
-        kind="BacklogFull",
+        kind=ErrorType.BACKLOG_FULL,
         message=f"{head.latest - head.floor} ratified commits wait for publication",
         remedy="send the same proposal again when the publisher has caught up",
         details={"latest": head.latest, "floor": head.floor, "retry_after_ms": 500},
@@ -223,7 +224,7 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
 
 def _stale(head: TableHead) -> Refused:
     return Refused(
-        kind="StaleMetadata",
+        kind=ErrorType.STALE_METADATA,
         message="the table's metadata changed since it was read",
         remedy="load the table again and rebase",
         field="etag",
@@ -245,7 +246,7 @@ def _not_active(head: TableHead) -> Refused:
         "pinned": READ_ONLY,
     }
     return Refused(
-        kind="TableNotActive",
+        kind=ErrorType.TABLE_NOT_ACTIVE,
         message=f"the table is {head.state}" + (f": {head.reason}" if head.reason else ""),
         remedy=remedies.get(head.state, "reload the table"),
         details={"state": head.state, "latest": head.latest},

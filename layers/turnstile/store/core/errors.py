@@ -6,7 +6,7 @@ TurnstileError
 ├── UnsupportedTable        the table cannot be served (features, format)
 ├── NotFound                what: catalog, namespace, table, staging table, staged file, commit
 ├── AlreadyExists           a name that is taken
-├── StateConflict           true of the present state only; ``kind`` says which
+├── StateConflict           true of the present state only; ``kind`` is the error type
 ├── TooLarge                over a service limit
 ├── Throttled               definitely not applied; try again after ``retry_after_ms``
 ├── OutcomeUnknown          the write may or may not have happened
@@ -18,7 +18,92 @@ Each carries ``field`` (what is wrong, if one member is), ``remedy`` (what to do
 
 from __future__ import annotations
 
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
+
+
+class ErrorType(StrEnum):
+    """The types of errors, as answers tell them: the only list. APIs map them to statuses and names of their own."""
+
+    INTERNAL_ERROR = "InternalError"
+    INVALID_REQUEST = "InvalidRequest"
+    INVALID_COMMIT = "InvalidCommit"
+    VERSION_GAP = "VersionGap"
+    TIMESTAMP_NOT_INCREASING = "TimestampNotIncreasing"
+    TIMESTAMP_AHEAD = "TimestampAhead"
+    UNSUPPORTED_TABLE = "UnsupportedTable"
+    UNSUPPORTED_MEDIA_TYPE = "UnsupportedMediaType"
+    METHOD_NOT_ALLOWED = "MethodNotAllowed"
+    NOT_IMPLEMENTED = "NotImplemented"
+    NOT_OFFERED = "NotOffered"
+    UNPROCESSABLE = "Unprocessable"
+    KEY_REUSED = "KeyReused"
+    TOO_LARGE = "TooLarge"
+
+    NOT_AUTHENTICATED = "NotAuthenticated"
+    AUTHENTICATION_UNAVAILABLE = "AuthenticationUnavailable"
+    PERMISSION_DENIED = "PermissionDenied"
+    READ_ONLY = "ReadOnly"
+
+    NO_SUCH_CATALOG = "NoSuchCatalog"
+    NO_SUCH_CATALOG_COMMIT = "NoSuchCatalogCommit"
+    NO_SUCH_CLIENT = "NoSuchClient"
+    NO_SUCH_COMMIT = "NoSuchCommit"
+    NO_SUCH_METADATA_FILE = "NoSuchMetadataFile"
+    NO_SUCH_NAMESPACE = "NoSuchNamespace"
+    NO_SUCH_REF = "NoSuchRef"
+    NO_SUCH_ROUTE = "NoSuchRoute"
+    NO_SUCH_SNAPSHOT = "NoSuchSnapshot"
+    NO_SUCH_STAGED_FILE = "NoSuchStagedFile"
+    NO_SUCH_STAGING_TABLE = "NoSuchStagingTable"
+    NO_SUCH_TABLE = "NoSuchTable"
+    NO_SUCH_VIEW = "NoSuchView"
+
+    ALREADY_EXISTS = "AlreadyExists"
+    ALREADY_RATIFIED = "AlreadyRatified"
+    CANNOT_CLONE = "CannotClone"
+    CANNOT_RESET = "CannotReset"
+    COMMIT_FAILED = "CommitFailed"
+    COMMIT_VERSION_CONFLICT = "CommitVersionConflict"
+    CONCURRENT_CHANGE = "ConcurrentChange"
+    GC_RUNNING = "GcRunning"
+    LOCATION_OWNED = "LocationOwned"
+    NAMESPACE_NOT_EMPTY = "NamespaceNotEmpty"
+    NO_FREE_ID = "NoFreeId"
+    NO_FREE_NODE = "NoFreeNode"
+    REF_MOVED = "RefMoved"
+    RELOAD_REQUIRED = "ReloadRequired"
+    REQUIREMENT_FAILED = "RequirementFailed"
+    STAGING_TABLE_USED = "StagingTableUsed"
+    STALE_METADATA = "StaleMetadata"
+    TABLE_HAS_CLONES = "TableHasClones"
+    TABLE_NOT_ACTIVE = "TableNotActive"
+
+    BACKLOG_FULL = "BacklogFull"
+    THROTTLED = "Throttled"
+    COMMIT_STATE_UNKNOWN = "CommitStateUnknown"
+    STORAGE_FAULT = "StorageFault"
+
+
+_NO_SUCH: Final = {
+    "catalog": ErrorType.NO_SUCH_CATALOG,
+    "catalog commit": ErrorType.NO_SUCH_CATALOG_COMMIT,
+    "client": ErrorType.NO_SUCH_CLIENT,
+    "commit": ErrorType.NO_SUCH_COMMIT,
+    "metadata file": ErrorType.NO_SUCH_METADATA_FILE,
+    "namespace": ErrorType.NO_SUCH_NAMESPACE,
+    "ref": ErrorType.NO_SUCH_REF,
+    "snapshot": ErrorType.NO_SUCH_SNAPSHOT,
+    "staged file": ErrorType.NO_SUCH_STAGED_FILE,
+    "staging table": ErrorType.NO_SUCH_STAGING_TABLE,
+    "table": ErrorType.NO_SUCH_TABLE,
+    "view": ErrorType.NO_SUCH_VIEW,
+}
+
+
+def is_missing(type: str) -> bool:
+    """Whether an error of this type says that something named in the request does not exist."""
+    return type == ErrorType.NO_SUCH_ROUTE or type in _NO_SUCH.values()
 
 
 class TurnstileError(Exception):
@@ -31,7 +116,7 @@ class TurnstileError(Exception):
         details: members a program may want (versions, states), JSON-compatible.
     """
 
-    type = "InternalError"
+    type: str = ErrorType.INTERNAL_ERROR
     usual_remedy: str | None = None
 
     def __init__(self, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any) -> None:
@@ -45,59 +130,59 @@ class TurnstileError(Exception):
 class InvalidRequest(TurnstileError):
     """A member of the request has the wrong shape, type, range or form."""
 
-    type = "InvalidRequest"
+    type = ErrorType.INVALID_REQUEST
     usual_remedy = "correct the named member and send the request again"
 
 
 class InvalidCommit(TurnstileError):
     """The content of a commit breaks the Delta protocol or the catalog-managed contract."""
 
-    type = "InvalidCommit"
+    type = ErrorType.INVALID_COMMIT
     usual_remedy = "write the commit as the Delta protocol describes it and propose it again"
 
 
 class UnsupportedTable(TurnstileError):
     """The table cannot be served in the way that was asked for."""
 
-    type = "UnsupportedTable"
+    type = ErrorType.UNSUPPORTED_TABLE
 
 
 class NotFound(TurnstileError):
-    """Something named in the request does not exist; ``what`` is catalog, namespace, table, staging table, ..."""
+    """Something named in the request does not exist; ``what`` says in words what: a key of ``_NO_SUCH``."""
 
     usual_remedy = "check the name, and that it was not dropped or renamed"
 
     def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
-        self.type = "NoSuch" + "".join(word.capitalize() for word in what.split())
+        self.type = _NO_SUCH[what]
 
 
 class AlreadyExists(TurnstileError):
     """The name is taken."""
 
-    type = "AlreadyExists"
+    type = ErrorType.ALREADY_EXISTS
 
 
 class StateConflict(TurnstileError):
-    """The request is well formed but the present state refuses it; ``kind`` becomes the error type."""
+    """The request is well formed but the present state refuses it; ``kind`` is the error type, one of ``ErrorType``."""
 
     def __init__(
         self, kind: str, message: str, *, field: str | None = None, remedy: str | None = None, **details: Any
     ) -> None:
         super().__init__(message, field=field, remedy=remedy, **details)
-        self.type = kind
+        self.type = ErrorType(kind)
 
 
 class TooLarge(TurnstileError):
     """Over a limit of the service; ``details`` has ``limit`` and ``size`` in bytes."""
 
-    type = "TooLarge"
+    type = ErrorType.TOO_LARGE
 
 
 class Throttled(TurnstileError):
     """The store asked us to slow down and nothing was applied."""
 
-    type = "Throttled"
+    type = ErrorType.THROTTLED
 
     def __init__(self, message: str = "the store is throttling", *, retry_after_ms: int = 200) -> None:
         super().__init__(message, remedy="send the same request again later", retry_after_ms=retry_after_ms)
@@ -106,7 +191,7 @@ class Throttled(TurnstileError):
 class OutcomeUnknown(TurnstileError):
     """A write was sent and its answer lost: it may have happened, or may yet happen."""
 
-    type = "CommitStateUnknown"
+    type = ErrorType.COMMIT_STATE_UNKNOWN
 
     def __init__(self, message: str) -> None:
         super().__init__(message, remedy="send exactly the same request again, or ask for the outcome; do not rebase")
@@ -115,17 +200,17 @@ class OutcomeUnknown(TurnstileError):
 class NotAuthenticated(TurnstileError):
     """No valid credentials."""
 
-    type = "NotAuthenticated"
+    type = ErrorType.NOT_AUTHENTICATED
 
 
 class PermissionDenied(TurnstileError):
     """Valid credentials without the right (I12)."""
 
-    type = "PermissionDenied"
+    type = ErrorType.PERMISSION_DENIED
     usual_remedy = "ask its owner, or an admin, for the right"
 
 
 class StorageFault(TurnstileError):
     """Log storage could not be read or written; not a statement about the commit."""
 
-    type = "StorageFault"
+    type = ErrorType.STORAGE_FAULT
