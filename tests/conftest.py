@@ -7,16 +7,19 @@ with slow tests go first, a session that is told to end prints its summary, and 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.examples import scale_defaults
-
 if TYPE_CHECKING:
+    from tests.support.store.servers import Servers
     from turnstile_local import Stack
+
+pytest.register_assert_rewrite("tests.support")  # before anything imports a module of it
 
 STACKS = ("stack", "s3_stack")
 LONGEST = 10_000
@@ -25,6 +28,8 @@ LONGEST = 10_000
 
 def pytest_configure() -> None:
     """Properties try as many examples as were asked for. SIGTERM ends a session as Ctrl-C does, with a summary."""
+    from tests.support.examples import scale_defaults
+
     scale_defaults()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -73,3 +78,40 @@ def s3_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     parameters = {"ImportRoot": "s3://lake/legacy"}
     with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters=parameters, roles=True) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Servers with tables, each started once and only if a test asks for it."""
+    from tests.support.store.servers import Servers
+
+    with ExitStack() as stack:
+        yield Servers(stack, tmp_path_factory.mktemp("servers"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Says what was skipped for want of a server."""
+    if servers := sys.modules.get("tests.support.store.servers"):
+        for reason in sorted(servers.NOT_CHECKED):
+            terminalreporter.write_line(f"NOT CHECKED: {reason}", red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one Spark session."""
+    import turnstile_spark
+
+    work = tmp_path_factory.mktemp("spark")
+    options = {
+        "spark.sql.warehouse.dir": str(work / "warehouse"),
+        # The first compiler only: the session lives for minutes, and its queries are small.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1",
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        # Endpoints are per bucket: the stacks of this run come and go on ports of their own.
+        "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    }
+    s3 = {"access_key": "test", "secret_key": "test", "region": "us-east-1"}
+    session = turnstile_spark.session("turnstile tests", s3=s3, small=True, master="local[2]", options=options)
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()

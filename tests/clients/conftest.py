@@ -6,10 +6,14 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.clients import kernel_rs
+from tests.support.clients.engine import READER_TOKEN
+from tests.support.downloads import Missing
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from turnstile_local import Stack
 
 FUNCTIONS = ROOT / "functions"
-READER_TOKEN = "another token for tests"
 JAVA = {"jvm", "spark"}
 RESTING = "def handle(event, context):\n    return {}\non_refs = sweep = collect = handle\n"
 
@@ -88,3 +91,11 @@ def flaky(stack: Stack) -> Iterator[Flaky]:
     proxy = Flaky(stack.url)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture(scope="session")
+def program() -> Path:
+    try:
+        return kernel_rs.build()
+    except Missing as missing:
+        pytest.skip(f"NOT TESTED: delta-kernel-rs; {missing}")

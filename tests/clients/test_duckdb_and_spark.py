@@ -14,15 +14,12 @@ import duckdb
 import pytest
 
 import turnstile_spark
-from tests.spark.conftest import spark
 from tests.support.clients import duck
 from tests.support.clients.engine import Engine, fresh
 from tests.support.clients.requests import Requests
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-__all__ = ["spark"]
 
 
 @pytest.fixture

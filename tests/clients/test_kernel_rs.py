@@ -12,21 +12,12 @@ import pytest
 from tests.support.clients import kernel_rs
 from tests.support.clients.engine import Engine, Files, fresh
 from tests.support.clients.kernel_rs import Kernel
-from tests.support.downloads import Missing
 from tests.support.journey import eventually
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
 pytestmark = pytest.mark.timeout(kernel_rs.BUILD_SECONDS)
-
-
-@pytest.fixture(scope="session")
-def program() -> Path:
-    try:
-        return kernel_rs.build()
-    except Missing as missing:
-        pytest.skip(f"NOT TESTED: delta-kernel-rs; {missing}")
 
 
 @pytest.fixture

@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.clients.test_kernel_rs import program, pytestmark
+import pytest
+
 from tests.support.clients import delta_jvm, duck, kernel_rs
 from tests.support.clients.delta_jvm import Table
 from tests.support.clients.engine import Engine, fresh
 from tests.support.clients.requests import Requests
 
+pytestmark = pytest.mark.timeout(kernel_rs.BUILD_SECONDS)
+
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
-__all__ = ["program", "pytestmark"]
 PREVIEW = "/delta/preview/commits"
 
 

@@ -10,16 +10,14 @@ import duckdb
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from tests.clients.conftest import READER_TOKEN
-from tests.clients.test_kernel_rs import program, pytestmark
 from tests.support.clients import delta_jvm, duck, kernel_rs
 from tests.support.clients.delta_jvm import Table, thrown
-from tests.support.clients.engine import B, Engine, fresh
+from tests.support.clients.engine import READER_TOKEN, B, Engine, fresh
+
+pytestmark = pytest.mark.timeout(kernel_rs.BUILD_SECONDS)
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-__all__ = ["program", "pytestmark"]
 
 
 @pytest.fixture

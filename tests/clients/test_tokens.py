@@ -13,15 +13,14 @@ from py4j.protocol import Py4JJavaError
 from unitycatalog import client as uc
 from unitycatalog.client.exceptions import UnauthorizedException
 
-from tests.clients.test_kernel_rs import program, pytestmark
 from tests.support.clients import delta_jvm, duck, kernel_rs
 from tests.support.clients.engine import Engine
 from tests.support.clients.sdk import connect
 
+pytestmark = pytest.mark.timeout(kernel_rs.BUILD_SECONDS)
+
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-__all__ = ["program", "pytestmark"]
 
 
 @pytest.fixture

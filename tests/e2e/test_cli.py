@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.support.cli import run
+from tests.support.cli import ask, show
 from tests.support.journey import Table
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-
-@pytest.fixture(params=["stack", pytest.param("s3_stack", marks=pytest.mark.slow)])
-def lake(request: pytest.FixtureRequest) -> Stack:
-    return request.getfixturevalue(request.param)
-
-
-def ask(stack: Stack, *arguments: str, exit: int = 0) -> Any:
-    ended = run(*arguments, "--output", "json", TURNSTILE_HOME=str(stack.home))
-    assert ended.exit_code == exit, ended.output
-    (line,) = (ended.stdout if exit in (0, 6) else ended.stderr).splitlines()
-    return json.loads(line)
-
-
-def show(stack: Stack, *arguments: str) -> str:
-    ended = run(*arguments, TURNSTILE_HOME=str(stack.home))
-    assert ended.exit_code == 0, ended.output
-    return ended.stdout
 
 
 def test_a_table_seen_from_the_shell(lake: Stack) -> None:

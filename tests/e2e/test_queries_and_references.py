@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.e2e.test_cli import ask, lake, show
-from tests.support.cli import run
+from tests.support.cli import ask, run, show
 from tests.support.journey import Table
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
-
-__all__ = ["lake"]
 
 
 def test_a_table_is_found_by_its_name_and_by_a_property_of_its_namespace(lake: Stack) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
 
+from tests.support.downloads import Missing
+from tests.support.iceberg import spark41
+from tests.support.iceberg.pyarrow_tables import Connect
+
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
-Connect = Callable[..., RestCatalog]
 _numbers = itertools.count(1)
 
 
@@ -39,3 +42,12 @@ def namespace(connect: Connect) -> str:
     name = f"py{next(_numbers)}"
     connect().create_namespace(name, {"owner": "tests"})
     return name
+
+
+@pytest.fixture(scope="session")
+def python() -> Path:
+    """The environment's interpreter; the test is skipped, with the reason, where it cannot be made."""
+    try:
+        return spark41.python()
+    except Missing as missing:
+        pytest.skip(f"NOT TESTED: Iceberg's Spark: {missing}")

@@ -11,8 +11,7 @@ import pytest
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTError
 
-from tests.iceberg.conftest import Connect
-from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
+from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -8,8 +8,7 @@ import httpx
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.iceberg.conftest import Connect
-from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
+from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -11,12 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.iceberg.test_spark import python
 from tests.support.iceberg.client import Iceberg, add_snapshot, set_ref
 from tests.support.iceberg.writers import Writers
 from tests.support.paths import ROOT
-
-__all__ = ["python"]
 
 READER = ROOT / "tests/support/iceberg/java_reads.py"
 HISTORIES = 60

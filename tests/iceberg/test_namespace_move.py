@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from pyiceberg.exceptions import NoSuchTableError, RESTError
 
-from tests.iceberg.conftest import Connect
-from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
 from tests.support.fakes import delta
+from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 from turnstile.store.core.locations import published_path
 
 if TYPE_CHECKING:

@@ -15,29 +15,13 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DoubleType, LongType, NestedField, StringType
+from pyiceberg.types import DoubleType, LongType
 
-from tests.iceberg.conftest import Connect
-
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=False),
-    NestedField(2, "region", StringType(), required=False),
-)
-
+from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 
 NO_RETRY = {"commit.retry.num-retries": "0"}
 """PyIceberg shall not hide conflicts by committing again."""
-
-
-def rows(*ids: int, region: str = "eu") -> pa.Table:
-    return pa.table({"id": pa.array(ids, pa.int64()), "region": pa.array([region] * len(ids), pa.string())})
-
-
-def ids(table: Table) -> list[int]:
-    return sorted(table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist())
 
 
 def test_the_life_of_a_table(connect: Connect, namespace: str) -> None:

@@ -13,7 +13,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 from pyiceberg.types import LongType
 
-from tests.iceberg.test_pyiceberg import SCHEMA, ids, rows
+from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

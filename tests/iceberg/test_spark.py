@@ -10,23 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.downloads import Missing
-from tests.support.iceberg import spark41
 from tests.support.paths import ROOT
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
 
 STORY = ROOT / "tests/support/iceberg/spark_story.py"
-
-
-@pytest.fixture(scope="session")
-def python() -> Path:
-    """The environment's interpreter; the test is skipped, with the reason, where it cannot be made."""
-    try:
-        return spark41.python()
-    except Missing as missing:
-        pytest.skip(f"NOT TESTED: Iceberg's Spark: {missing}")
 
 
 @pytest.mark.spark

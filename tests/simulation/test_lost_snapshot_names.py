@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.catalog import fakes, fresh
 from tests.support.fakes.racing import before_next_write
-from tests.support.gc import days
-from tests.unit.gc.test_history import collect, put, whole
+from tests.support.gc import collect_history, days, names_at, put_namespaces
 from turnstile.catalog.history.log import AsOf
 from turnstile.store.core.errors import NotFound
 
@@ -19,20 +18,20 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
     name for the same HEAD would lead nowhere in the same way."""
     services = fresh()
     world = fakes(services)
-    put(services, "old")
-    services.named.create("main", "s")
+    put_namespaces(services, "old")
+    services.named_snapshots.create("main", "s")
     services.namespace_dropper.drop("main", ("old",))
     for number in range(25):  # more than the row remembers
-        put(services, f"n{number}")
+        put_namespaces(services, f"n{number}")
     days(world, 30)
-    put(services, "later")
+    put_namespaces(services, "later")
     for number in range(25):
-        put(services, f"m{number}")
+        put_namespaces(services, f"m{number}")
     other = fresh(world)
 
     def meanwhile() -> None:
-        other.named.drop("main", "s")
-        collect(world)
+        other.named_snapshots.drop("main", "s")
+        collect_history(world)
 
     before_next_write(world, meanwhile)
     to = AsOf(snapshot="s")
@@ -40,6 +39,6 @@ def test_i9_a_snapshot_that_loses_its_name_meanwhile_brings_back_nothing_that_is
         if what == "reset":
             services.resetter.reset("main", to)
         else:
-            services.named.create("main", "t", of=to)
+            services.named_snapshots.create("main", "t", of=to)
     assert services.listings.snapshots("main").items == ()
-    assert "old" not in whole(world, world.refs.rows["test/catalog/main"]["head"])
+    assert "old" not in names_at(world, world.refs.rows["test/catalog/main"]["head"])

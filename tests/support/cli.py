@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from typer.testing import CliRunner, Result
 
 from turnstile_cli.main import app
+
+if TYPE_CHECKING:
+    from turnstile_local import Stack
 
 Answer = tuple[int, Any]
 
@@ -73,3 +76,16 @@ def run(*arguments: str, **environment: str) -> Result:
         ("TURNSTILE_URL", "TURNSTILE_HOME", "TURNSTILE_PORT", "TURNSTILE_TOKEN", "TURNSTILE_LAKE"), None
     )
     return CliRunner().invoke(app, list(arguments), env={**clean, **environment})
+
+
+def ask(stack: Stack, *arguments: str, exit: int = 0) -> Any:
+    ended = run(*arguments, "--output", "json", TURNSTILE_HOME=str(stack.home))
+    assert ended.exit_code == exit, ended.output
+    (line,) = (ended.stdout if exit in (0, 6) else ended.stderr).splitlines()
+    return json.loads(line)
+
+
+def show(stack: Stack, *arguments: str) -> str:
+    ended = run(*arguments, TURNSTILE_HOME=str(stack.home))
+    assert ended.exit_code == 0, ended.output
+    return ended.stdout

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.catalog import RowSegments
 from tests.support.fakes.world import FakeWorld
 from tests.support.publishing import Table
+from turnstile.catalog.commit import Edit
+from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import new_staging
+from turnstile.catalog.core.tree import Tree, decode_commit
+from turnstile.catalog.services import CatalogServices
 from turnstile.delta.content import content_of
 from turnstile.delta.core.head import positioned
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, KINDS, Grace
 from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import World
 
 DAY = 24 * HOUR_MS
-GRACE = Grace(staged=DAY, staging=DAY, dropped=7 * DAY, objs=2 * DAY)
+GRACE = Grace(staged_ms=DAY, staging_ms=DAY, dropped_ms=7 * DAY, objs_ms=2 * DAY)
 
 
 def days(world: FakeWorld, count: float) -> None:
@@ -63,3 +69,26 @@ def check_reachable(table: Table) -> None:
     published = table.published()
     for version in range(head.floor + 1):
         assert published[version] == table.ratified[version]
+
+
+HISTORY_GRACE = Grace(history_ms=2 * DAY)
+
+
+def collect_history(world: World, **more: object) -> Report:
+    return Collector(world, HISTORY_GRACE, workers=1).collect(("history", "catalogs"), **{"dry_run": False, **more})  # type: ignore[arg-type]
+
+
+def names_at(world: FakeWorld, head: str, catalog: str = "main") -> list[str]:
+    """Names at ``head``; fails where anything that it leads to is missing."""
+    space = world.space.objs(catalog)
+    commit = decode_commit(world.objs.stored(space, head).payload)
+    tree = Tree.of(catalog, head, commit, RowSegments(world, space))
+    found = list(tree.subtree(()))
+    for _, entry in found:
+        decode(world.objs.stored(space, entry.obj).payload)
+    return [key for key, _ in found]
+
+
+def put_namespaces(services: CatalogServices, *wanted: str, comment: str = "") -> str:
+    edit = Edit("put", put={(name,): Namespace(name, name, 1, comment or None) for name in wanted})
+    return services.committer.commit("main", lambda _: edit).head

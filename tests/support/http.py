@@ -158,3 +158,16 @@ class Http:
 
     def delete(self, path: str, **query: Any) -> Answer:
         return self.call("DELETE", path, query=query)
+
+
+SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": []}
+
+
+class Context:
+    """What Lambda says about the time that is left."""
+
+    def __init__(self, remaining_ms: int = 120_000) -> None:
+        self._remaining = remaining_ms
+
+    def get_remaining_time_in_millis(self) -> int:
+        return self._remaining

@@ -124,3 +124,13 @@ def make_lake(*features: str, **configuration: str) -> Lake:
     lake = Lake(world, Http(app.app))
     lake.forget_requests()
     return lake
+
+
+def check_refused(lake: Lake, before: Any, answer: Answer, *expected: Any) -> dict[str, Any]:
+    """The error has the expected status, type and field, says what to do, and nothing that is stored has changed."""
+    error = answer.error
+    assert (answer.status, error["type"], error.get("field")) == expected, error
+    assert error.get("remedy"), error
+    assert error["message"]
+    assert lake.state() == before
+    return error

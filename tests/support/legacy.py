@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support.catalog import MAIN, create, fakes, fresh
 from tests.support.fakes import delta
+from tests.support.faults import Faulty
 from turnstile.catalog.services import CatalogServices
+from turnstile.delta.proposals import CommitRequest
+from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.locations import published_path
 from turnstile.store.ports import LogStorage
+from turnstile.transfer.imports import Importer
 
 PLACE = "s3://old/tables/t"
 Action = dict[str, Any]
@@ -68,3 +73,41 @@ class Legacy:
         found = self.storage.read(published_path(version))
         assert found is not None
         return {name: body for line in found[0].splitlines() for name, body in json.loads(line).items()}
+
+
+def with_legacy() -> tuple[CatalogServices, Legacy]:
+    services = fresh()
+    return services, Legacy(services).created().append(2)
+
+
+def run_import(services: CatalogServices, name: str = "t") -> str:
+    return Importer(services).run(*MAIN, name, PLACE).table_id
+
+
+def upgrades(legacy: Legacy) -> list[int]:
+    """Versions that an import wrote."""
+    found = []
+    version = 0
+    while legacy.storage.stat(published_path(version)) is not None:
+        if str(legacy.actions(version).get("commitInfo", {}).get("txnId", "")).startswith("turnstile-import-"):
+            found.append(version)
+        version += 1
+    return found
+
+
+def import_writes() -> int:
+    services, _ = with_legacy()
+    faulty = Faulty(fakes(services))
+    run_import(fresh(faulty.world))
+    return len(faulty.writes)
+
+
+def managed() -> tuple[CatalogServices, str]:
+    """A managed table with two ratified commits that nobody has published."""
+    services = fresh()
+    id = create(services, "t")
+    ratifier = Ratifier(services.world)
+    for version in (1, 2):
+        content = delta.append(f"a{version}", services.world.clock.now_ms())
+        ratifier.commit(CommitRequest(id, version, content=content))
+    return services, id

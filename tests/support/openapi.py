@@ -118,3 +118,6 @@ def document() -> dict[str, Any]:
 def operations() -> dict[str, Operation]:
     """Our own API's operations."""
     return V1.operations
+
+
+REPAIR = {"GET /v1/tables", "GET /v1/tables/{table_id}/repair", "POST /v1/tables/{table_id}/repair"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
@@ -171,3 +172,8 @@ class Table:
         assert head.floor == head.latest == max(self.ratified)
         assert head.pending is None
         assert head.state == "active"
+
+
+def inline_request(table: Table, version: int | None, txn: str, ict: int | None = None, **more: Any) -> CommitRequest:
+    stamp = ict or max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    return CommitRequest(table.id, version, content=delta.append(txn, stamp), **more)

@@ -83,7 +83,7 @@ def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> Cata
 
 
 def finder(services: CatalogServices) -> Finder:
-    return Finder(services.world, services.reader, services.moments, services.snapshots)
+    return Finder(services.world, services.reader, services.as_of_reader, services.snapshots)
 
 
 def found(services: CatalogServices, query: str, size: int | None = None) -> list[str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.fakes import delta
 from tests.support.store.backends import OBJS_TABLE, REALM, REFS_TABLE, Backend
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
 from tests.support.store.scripted import Deaf
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.calls import Patience

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import Backend, Counter, known_gap
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.store.core.writes import Equals, Present, Set
 from turnstile.store.ports import Obj
 

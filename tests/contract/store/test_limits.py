@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import Backend, Counter, known_gap
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.store.core.errors import TooLarge
 from turnstile.store.core.writes import Append, Equals, Insert, Present, Set, new_row
 from turnstile.store.ports import Accepted, AllAccepted, Obj

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.conftest import fresh_key
 from tests.support.fakes.refs import applied
 from tests.support.store.backends import MINISTACK, Backend
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set

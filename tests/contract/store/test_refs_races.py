@@ -2,31 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from typing import TypeVar
-
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import Backend
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
+from tests.support.threads import together
 from turnstile.store.core.writes import Append, AtMost, Equals, Include, Lacks, Present, Set, SetSum
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
-
-T = TypeVar("T")
-WRITERS = 8
-
-
-def together(work: Callable[[int], T]) -> list[T]:
-    """``work(0..7)`` in threads that start at the same moment."""
-    barrier = Barrier(WRITERS)
-
-    def one(writer: int) -> T:
-        barrier.wait()
-        return work(writer)
-
-    with ThreadPoolExecutor(WRITERS) as pool:
-        return list(pool.map(one, range(WRITERS)))
 
 
 def test_i2_of_eight_writers_of_one_version_exactly_one_wins_and_the_others_see_who(backend: Backend, key: str) -> None:

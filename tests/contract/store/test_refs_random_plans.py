@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.contract.conftest import fresh_key
 from tests.support.fakes.refs import FakeRefs
 from tests.support.store.backends import Backend
-from tests.support.store.rows import clause, head_row, stored
+from tests.support.store.rows import clause, fresh_key, head_row, stored
 from turnstile.store.core import writes as plan
 from turnstile.store.core.writes import Action, Change, Check, Erase, Insert, Row, Test, Write
 from turnstile.store.ports import AllAccepted

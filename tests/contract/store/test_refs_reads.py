@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import REALM, Backend, Counter
-from tests.support.store.rows import change, head_row, stored
+from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.rows import new_catalog, new_staging
 from turnstile.store.core.keys import Space

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import Backend
-from tests.support.store.rows import change, clause, head_row, stored
+from tests.support.store.rows import change, clause, fresh_key, head_row, stored
 from turnstile.store.core.writes import Change, Check, Equals, Erase, Insert, Present, Set, SetSum, Write, new_row
 from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.contract.store.test_refs_races import together
 from tests.support.fakes import delta
 from tests.support.store.backends import OBJS_TABLE, REFS_TABLE, Backend, Counter
 from tests.support.store.places import BUCKET, s3_place
 from tests.support.store.wire import weight, wiretap
+from tests.support.threads import together
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.models import TableRow, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.paths import ROOT
 from tests.support.store.backends import OBJS_TABLE, REFS_TABLE, Backend
+from tests.support.store.rows import fresh_key
 
 SCRIPT = ROOT / "infra" / "restore_rows.py"
 _spec = importlib.util.spec_from_file_location("restore_rows", SCRIPT)

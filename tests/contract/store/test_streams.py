@@ -7,9 +7,8 @@ from typing import Any
 import botocore.session
 import pytest
 
-from tests.contract.conftest import fresh_key
 from tests.support.store.backends import REFS_TABLE, Backend, known_gap
-from tests.support.store.rows import change, clause, head_row, stored
+from tests.support.store.rows import change, clause, fresh_key, head_row, stored
 from turnstile.adapters.dynamo.models import ref_from_item
 from turnstile.store.core.writes import Drop, Equals, Erase, Present, Set
 

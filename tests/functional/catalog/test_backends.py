@@ -2,93 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from tests.support.catalog import create, head_of, names, staged
+from tests.support.catalog import MAIN, create, head_of, names, staged
 from tests.support.fakes import delta
 from tests.support.legacy import Legacy
-from tests.support.store import servers
-from tests.support.store.backends import LOCAL_2, MINISTACK, Backend, Counter
-from tests.unit.catalog.test_races import at_once
-from turnstile.adapters.opening import FileStorages
-from turnstile.adapters.system import RandomIds, SystemClock
-from turnstile.catalog import services as bootstrap
+from tests.support.store.backends import Counter
+from tests.support.store.realm import StoredRealm
+from tests.support.threads import at_once
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.history.log import AsOf
-from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.state_writes import mark_stuck
 from turnstile.delta.log import broken
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, UnsupportedTable
-from turnstile.store.core.keys import Space
-from turnstile.store.ports import World
 from turnstile.transfer import imports as importing
 from turnstile.transfer.exports import Exporter
 from turnstile.transfer.imports import Claims, Importer
 from turnstile.transfer.survey import Surveyor
 
-MAIN = ("main", ("default",))
-_REALMS = itertools.count()
 
-
-@pytest.fixture(
-    scope="module", params=[pytest.param(MINISTACK, id=MINISTACK), pytest.param(LOCAL_2, marks=pytest.mark.slow)]
-)
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
-    for name, value in (("ACCESS_KEY_ID", "test"), ("SECRET_ACCESS_KEY", "test"), ("DEFAULT_REGION", "us-east-1")):
-        os.environ.setdefault(f"AWS_{name}", value)
-    folder = tmp_path_factory.mktemp("server")
-    with ExitStack() as stack:
-        try:
-            local = request.param == MINISTACK
-            server = servers.ministack(folder) if local else servers.dynamodb_local(servers.LOCAL_2, folder)
-            started = Backend(request.param, stack.enter_context(server))
-        except servers.Missing as missing:
-            pytest.skip(str(missing))
-        started.make_tables()
-        yield started
-
-
-class Realm:
-    """A realm of its own on the shared tables, with its lake in a temporary folder."""
-
-    def __init__(self, backend: Backend, folder: Path) -> None:
-        self._backend, self._realm = backend, f"r{next(_REALMS)}"
-        self.lake, self.old = f"file://{folder}/lake", f"file://{folder}/old/t"
-        bootstrap.ensure(self.world(), lake_root=self.lake)
-
-    def world(self, counter: Counter | None = None) -> World:
-        return World(
-            refs=self._backend.refs(counter, realm=self._realm),
-            objs=self._backend.objs(counter),
-            storages=FileStorages(None),
-            clock=SystemClock(),
-            ids=RandomIds(),
-            space=Space(self._realm),
-        )
-
-    def services(self, counter: Counter | None = None) -> CatalogServices:
-        return build(self.world(counter), lake_root=self.lake, pause=time.sleep)
-
-
-@pytest.fixture
-def realm(backend: Backend, tmp_path: Path) -> Realm:
-    return Realm(backend, tmp_path)
-
-
-def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
+def test_a_table_lives_from_its_staging_to_its_drop(stored_realm: StoredRealm) -> None:
     counter = Counter()
-    services = realm.services(counter)
+    services = stored_realm.services(counter)
     services.namespaces.create("main", ("Sales", "eu"), comment="c", properties={"k": "v"})
     create(services, "warm")
     id = staged(services, "Orders")
@@ -103,7 +43,7 @@ def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
     counter.sent.clear()
     assert services.renamer.rename(*MAIN, "ORDERS", "o", ("sales", "EU")) == ("Sales", "eu", "o")
     assert len(counter.operations) <= 4  # one more for the spelling of a namespace not seen before
-    elsewhere = realm.services()
+    elsewhere = stored_realm.services()
     assert elsewhere.reader.resolve("main", ("sales", "eu"), "O").table_id == id
     counter.sent.clear()
     services.dropper.drop("main", ("sales", "eu"), "o")
@@ -117,9 +57,9 @@ def test_a_table_lives_from_its_staging_to_its_drop(realm: Realm) -> None:
 
 
 @pytest.mark.slow
-def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_each(realm: Realm) -> None:
+def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_each(stored_realm: StoredRealm) -> None:
     counter = Counter()
-    services = realm.services(counter)
+    services = stored_realm.services(counter)
     services.namespaces.create("main", ("n",))
     ids = [create(services, f"t{n:02d}", "n") for n in range(90)]
     services.namespaces.get("main", ("default",))
@@ -127,26 +67,26 @@ def test_i9_a_namespace_of_ninety_tables_is_renamed_and_goes_in_one_transaction_
     counter.sent.clear()
     services.namespace_mover.rename("main", ("n",), "Moved", ("default",))
     assert sorted(counter.operations) == ["batch_write_item", "get_item", "transact_write_items"]
-    assert len(names(realm.services(), "default.moved")) == 90
+    assert len(names(stored_realm.services(), "default.moved")) == 90
     assert head_of(services.world, ids[-1]).name == "main.default.Moved.t89"
     services.namespace_dropper.drop("main", ("default", "moved"), cascade=True)
     assert services.reader.current("main").commit.seq == seq + 2
 
 
-def test_i9_tables_take_commits_while_their_namespace_changes_its_name(realm: Realm) -> None:
+def test_i9_tables_take_commits_while_their_namespace_changes_its_name(stored_realm: StoredRealm) -> None:
     """A rename touches every HEAD in the namespace: clashes with commits are sent again, neither is lost."""
-    services = realm.services()
+    services = stored_realm.services()
     services.namespaces.create("main", ("n0",))
     ids = [create(services, f"t{n}", "n0") for n in range(3)]
 
     def committing(id: str) -> None:
-        ratifier = Ratifier(realm.world())
+        ratifier = Ratifier(stored_realm.world())
         for version in range(1, 9):
             content = delta.append(f"a{version}", services.world.clock.now_ms() + version)
             assert isinstance(ratifier.commit(CommitRequest(id, version, content=content)), Ratified)
 
     def renaming() -> None:
-        box = realm.services()
+        box = stored_realm.services()
         for n in range(6):
             box.namespace_mover.rename("main", (f"n{n}",), f"n{n + 1}")
 
@@ -155,32 +95,32 @@ def test_i9_tables_take_commits_while_their_namespace_changes_its_name(realm: Re
     assert [(head.latest, head.name) for head in found] == [(8, f"main.n6.t{n}") for n in range(3)]
 
 
-def test_a_table_comes_in_and_goes_out(realm: Realm) -> None:
-    services = realm.services()
-    legacy = Legacy(services, realm.old).created().append(2)
-    first = Importer(services).run(*MAIN, "t", realm.old)
-    assert (first.version, Importer(realm.services()).run(*MAIN, "t", realm.old).replayed) == (3, True)
+def test_a_table_comes_in_and_goes_out(stored_realm: StoredRealm) -> None:
+    services = stored_realm.services()
+    legacy = Legacy(services, stored_realm.old).created().append(2)
+    first = Importer(services).run(*MAIN, "t", stored_realm.old)
+    assert (first.version, Importer(stored_realm.services()).run(*MAIN, "t", stored_realm.old).replayed) == (3, True)
     with pytest.raises(StateConflict):
-        Importer(services).run(*MAIN, "u", realm.old)
+        Importer(services).run(*MAIN, "u", stored_realm.old)
     services.dropper.drop(*MAIN, "t")
-    second = Importer(services).run(*MAIN, "t", realm.old)
+    second = Importer(services).run(*MAIN, "t", stored_realm.old)
     assert second.version == 4
     assert Exporter(services).run(*MAIN, "t").release_version == 5
     assert legacy.actions(5)["commitInfo"]["txnId"].startswith("turnstile-export-")
-    assert Importer(services).run(*MAIN, "t", realm.old).version == 6
+    assert Importer(services).run(*MAIN, "t", stored_realm.old).version == 6
     assert names(services) == ["t"]
 
 
 def test_i10_a_claim_is_taken_up_given_back_and_told_from_what_is_registered(
-    realm: Realm, monkeypatch: pytest.MonkeyPatch
+    stored_realm: StoredRealm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services = realm.services()
-    legacy = Legacy(services, realm.old).created()
-    services.externals.register(*MAIN, "ext", location=realm.old, format="delta", about=External())
+    services = stored_realm.services()
+    legacy = Legacy(services, stored_realm.old).created()
+    services.externals.register(*MAIN, "ext", location=stored_realm.old, format="delta", about=External())
     with pytest.raises(StateConflict, match="external table"):
-        Importer(services).run(*MAIN, "t", realm.old)
+        Importer(services).run(*MAIN, "t", stored_realm.old)
     services.dropper.drop(*MAIN, "ext")
-    key = services.world.space.location(realm.old)
+    key = services.world.space.location(stored_realm.old)
 
     def unfit(*_: object) -> None:
         claimed = services.world.refs.read(key)
@@ -190,17 +130,17 @@ def test_i10_a_claim_is_taken_up_given_back_and_told_from_what_is_registered(
     with monkeypatch.context() as patched:
         patched.setattr(importing, "read_state", unfit)
         with pytest.raises(UnsupportedTable):
-            Importer(services).run(*MAIN, "t", realm.old)
+            Importer(services).run(*MAIN, "t", stored_realm.old)
     assert services.world.refs.read(key) is None
-    found = Surveyor(services.world, services.reader, services.limits, realm.lake)
-    claimed = Claims(services.world).make("main", found.survey("main", ("default", "t"), realm.old))
-    assert Importer(services).run(*MAIN, "t", realm.old).table_id == claimed
+    found = Surveyor(services.world, services.reader, services.limits, stored_realm.lake)
+    claimed = Claims(services.world).make("main", found.survey("main", ("default", "t"), stored_realm.old))
+    assert Importer(services).run(*MAIN, "t", stored_realm.old).table_id == claimed
     assert "importing" not in (services.world.refs.read(key) or {})
     assert legacy.actions(1)["commitInfo"]["txnId"].endswith(str(claimed))
 
 
-def test_i10_a_table_that_was_dropped_stuck_comes_back_stuck(realm: Realm) -> None:
-    services = realm.services()
+def test_i10_a_table_that_was_dropped_stuck_comes_back_stuck(stored_realm: StoredRealm) -> None:
+    services = stored_realm.services()
     table_id = create(services, "t")
     moment = AsOf(head=services.reader.current("main").head)
     head = head_of(services.world, table_id)
@@ -211,9 +151,9 @@ def test_i10_a_table_that_was_dropped_stuck_comes_back_stuck(realm: Realm) -> No
     assert (back.state, back.reason) == ("stuck", "version 1: gone")
 
 
-def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(realm: Realm) -> None:
+def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(stored_realm: StoredRealm) -> None:
     """I9."""
-    boxes = [realm.services() for _ in range(8)]
+    boxes = [stored_realm.services() for _ in range(8)]
     made = at_once([partial(create, box, f"t{n}") for n, box in enumerate(boxes)])
     assert not [one for one in made if isinstance(one, Exception)]
     ids = [staged(box, "same") for box in boxes]
@@ -221,4 +161,4 @@ def test_tables_created_at_once_all_succeed_and_one_name_has_one_winner(realm: R
         partial(box.registrar.register, *MAIN, "same", id) for box, id in zip(boxes, ids, strict=True)
     ])  # fmt: skip
     assert sum(isinstance(answer, AlreadyExists) for answer in answers) == 7
-    assert names(realm.services()) == sorted(["same", *(f"t{n}" for n in range(8))])
+    assert names(stored_realm.services()) == sorted(["same", *(f"t{n}" for n in range(8))])

@@ -9,136 +9,132 @@ from typing import Any
 
 import pytest
 
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, refused, stack
-from tests.support.access.realm import Realm, functions
+from tests.support.access.realm import Change, Realm, ask
 from tests.support.catalog import complete
 from tests.support.cli import run, service
 from tests.support.faults import Crash, Faulty
-from tests.support.http import Answer, Http, function
-from turnstile_cli.codes import Exit
+from tests.support.http import Answer, function
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
+from turnstile_cli.errors import Exit
 from turnstile_spark.api import Api
 from turnstile_spark.errors import ApiError
 from turnstile_spark.http import Http as ClientHttp
-
-__all__ = ["stack"]
 
 KEY = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 OTHER = KEY.replace("0", "1")
 CATALOG = "/v1/catalogs/main"
 COUNT = {"merge": {"rows": {"op": "add", "value": 5}, "top": {"op": "max", "value": 7}}}
 
-Change = tuple[str, str, Any]
 
-
-def keyed(stack: Stack, change: Change, key: str = KEY) -> Answer:
+def keyed(api: CatalogApi, change: Change, key: str = KEY) -> Answer:
     method, (path, _, query), body = change[0], change[1].partition("?"), change[2]
-    return stack.http.call(method, path, query=query, json_body=body, headers={"Idempotency-Key": key})
+    return api.http.call(method, path, query=query, json_body=body, headers={"Idempotency-Key": key})
 
 
-def register(stack: Stack) -> Change:
-    return "POST", DEFAULT + "/tables", {"name": "new", "table_id": stack.stage("new")["table_id"]}
+def register(api: CatalogApi) -> Change:
+    return "POST", DEFAULT + "/tables", {"name": "new", "table_id": api.stage("new")["table_id"]}
 
 
-def reset(stack: Stack) -> Change:
+def reset(api: CatalogApi) -> Change:
     """To before the table ``gone`` was dropped and ``late`` was made."""
-    stack.create("gone")
-    seq = stack.http.get(f"{CATALOG}/log").json["commits"][0]["seq"]
-    stack.http.delete(f"{DEFAULT}/tables/gone")
-    stack.create("late")
+    api.create("gone")
+    seq = api.http.get(f"{CATALOG}/log").json["commits"][0]["seq"]
+    api.http.delete(f"{DEFAULT}/tables/gone")
+    api.create("late")
     return "POST", f"{CATALOG}/reset", {"to": {"seq": seq}}
 
 
-def cascade(stack: Stack) -> Change:
+def cascade(api: CatalogApi) -> Change:
     """More tables than one transaction drops."""
-    stack.http.post(NAMESPACES, {"name": "many"})
+    api.http.post(NAMESPACES, {"name": "many"})
     for n in range(92):
-        stack.create(f"t{n}", "many")
+        api.create(f"t{n}", "many")
     return "DELETE", f"{NAMESPACES}/many?cascade=true", None
 
 
-CHANGES: dict[str, Callable[[Stack], Change]] = {
+CHANGES: dict[str, Callable[[CatalogApi], Change]] = {
     "catalog": lambda _: ("POST", "/v1/catalogs", {"name": "second"}),
     "namespace": lambda _: ("POST", NAMESPACES, {"name": "a.b", "properties": {"x": "1"}}),
     "update": lambda _: ("PATCH", DEFAULT, COUNT),
     "update that changes nothing": lambda _: ("PATCH", DEFAULT, {}),
-    "drop namespace": lambda stack: (stack.http.post(NAMESPACES, {"name": "n"}), ("DELETE", f"{NAMESPACES}/n", None))[1],
-    "rename namespace": lambda stack: (stack.create("t"), ("POST", f"{DEFAULT}/rename", {"name": "u"}))[1],
+    "drop namespace": lambda api: (api.http.post(NAMESPACES, {"name": "n"}), ("DELETE", f"{NAMESPACES}/n", None))[1],
+    "rename namespace": lambda api: (api.create("t"), ("POST", f"{DEFAULT}/rename", {"name": "u"}))[1],
     "register": register,
-    "rename": lambda stack: (stack.create("t"), ("POST", f"{DEFAULT}/tables/t/rename", {"name": "u"}))[1],
-    "drop": lambda stack: (stack.create("t"), ("DELETE", f"{DEFAULT}/tables/t", None))[1],
-    "snapshot": lambda stack: (stack.create("t"), ("POST", f"{CATALOG}/snapshots", {"name": "s"}))[1],
-    "drop snapshot": lambda stack: (
-        stack.http.post(f"{CATALOG}/snapshots", {"name": "s"}), ("DELETE", f"{CATALOG}/snapshots/s", None)
+    "rename": lambda api: (api.create("t"), ("POST", f"{DEFAULT}/tables/t/rename", {"name": "u"}))[1],
+    "drop": lambda api: (api.create("t"), ("DELETE", f"{DEFAULT}/tables/t", None))[1],
+    "snapshot": lambda api: (api.create("t"), ("POST", f"{CATALOG}/snapshots", {"name": "s"}))[1],
+    "drop snapshot": lambda api: (
+        api.http.post(f"{CATALOG}/snapshots", {"name": "s"}), ("DELETE", f"{CATALOG}/snapshots/s", None)
     )[1],
     "reset": reset,
 }  # fmt: skip
 
 
-def seqs(stack: Stack) -> dict[str, int]:
-    return {key: row["seq"] for key, row in stack.world.refs.rows.items() if row["kind"] == "catalog"}
+def seqs(api: CatalogApi) -> dict[str, int]:
+    return {key: row["seq"] for key, row in api.world.refs.rows.items() if row["kind"] == "catalog"}
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_i3_a_change_sent_again_is_made_once_and_answered_the_same(stack: Stack, what: str) -> None:
-    change = CHANGES[what](stack)
-    first = keyed(stack, change)
+def test_i3_a_change_sent_again_is_made_once_and_answered_the_same(api: CatalogApi, what: str) -> None:
+    change = CHANGES[what](api)
+    first = keyed(api, change)
     assert first.status in (200, 201, 204), first.text
-    after = seqs(stack)
-    again = keyed(stack, change)
+    after = seqs(api)
+    again = keyed(api, change)
     assert (again.status, again.json) == (first.status, first.json)
-    assert seqs(stack) == after
-    complete(stack.world)
+    assert seqs(api) == after
+    complete(api.world)
 
 
 @pytest.mark.parametrize("how", ["before", "after", "unsent", "lost"])
 @pytest.mark.parametrize("at", [1, 2])
-def test_i3_a_counter_is_added_to_once_whatever_fails_at_every_write(stack: Stack, at: int, how: Any) -> None:
-    app, faulty = function("catalog"), Faulty(stack.world, at, how)
+def test_i3_a_counter_is_added_to_once_whatever_fails_at_every_write(api: CatalogApi, at: int, how: Any) -> None:
+    app, faulty = function("catalog"), Faulty(api.world, at, how)
     app.use_world(faulty.world)
     answer = None
     with contextlib.suppress(Crash):
-        answer = keyed(stack, ("PATCH", DEFAULT, COUNT))
+        answer = keyed(api, ("PATCH", DEFAULT, COUNT))
     assert len(faulty.writes) >= at
-    app.use_world(stack.world)
-    again = keyed(stack, ("PATCH", DEFAULT, COUNT))
+    app.use_world(api.world)
+    again = keyed(api, ("PATCH", DEFAULT, COUNT))
     assert again.status == 200, again.text
     assert answer is None or answer.status >= 500 or answer.json == again.json
-    assert stack.http.get(DEFAULT).json["properties"] == {"rows": "5", "top": "7"}
+    assert api.http.get(DEFAULT).json["properties"] == {"rows": "5", "top": "7"}
 
 
-def test_i3_without_a_key_a_counter_is_added_to_by_every_request(stack: Stack) -> None:
+def test_i3_without_a_key_a_counter_is_added_to_by_every_request(api: CatalogApi) -> None:
     for _ in range(2):
-        assert stack.http.patch(DEFAULT, COUNT).status == 200
-    assert stack.http.get(DEFAULT).json["properties"]["rows"] == "10"
+        assert api.http.patch(DEFAULT, COUNT).status == 200
+    assert api.http.get(DEFAULT).json["properties"]["rows"] == "10"
 
 
-def test_i3_a_repetition_is_told_what_the_first_was_told_not_what_is_now(stack: Stack) -> None:
-    first = keyed(stack, ("PATCH", DEFAULT, COUNT))
-    assert stack.http.patch(DEFAULT, COUNT).json["properties"]["rows"] == "10"
-    assert keyed(stack, ("PATCH", DEFAULT, COUNT)).json == first.json
+def test_i3_a_repetition_is_told_what_the_first_was_told_not_what_is_now(api: CatalogApi) -> None:
+    first = keyed(api, ("PATCH", DEFAULT, COUNT))
+    assert api.http.patch(DEFAULT, COUNT).json["properties"]["rows"] == "10"
+    assert keyed(api, ("PATCH", DEFAULT, COUNT)).json == first.json
 
 
 @pytest.mark.parametrize("at", range(1, 7))
-def test_i3_a_cascade_of_several_changes_goes_on_where_it_was_and_is_done_once(stack: Stack, at: int) -> None:
-    change, app = cascade(stack), function("catalog")
-    app.use_world(Faulty(stack.world, at, "after").world)
+def test_i3_a_cascade_of_several_changes_goes_on_where_it_was_and_is_done_once(api: CatalogApi, at: int) -> None:
+    change, app = cascade(api), function("catalog")
+    app.use_world(Faulty(api.world, at, "after").world)
     with contextlib.suppress(Crash):
-        keyed(stack, change)
-    app.use_world(stack.world)
-    assert keyed(stack, change).status == 204
-    assert stack.http.get(f"{NAMESPACES}/many").status == 404
-    stack.http.post(NAMESPACES, {"name": "many"})
-    assert keyed(stack, change).status == 204
-    assert stack.http.get(f"{NAMESPACES}/many").status == 200, "what came later was not meant"
+        keyed(api, change)
+    app.use_world(api.world)
+    assert keyed(api, change).status == 204
+    assert api.http.get(f"{NAMESPACES}/many").status == 404
+    api.http.post(NAMESPACES, {"name": "many"})
+    assert keyed(api, change).status == 204
+    assert api.http.get(f"{NAMESPACES}/many").status == 200, "what came later was not meant"
 
 
-def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(stack: Stack) -> None:
+def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(api: CatalogApi) -> None:
     change = ("POST", NAMESPACES, {"name": "default"})
-    said = refused(keyed(stack, change), 409, "AlreadyExists")
-    assert stack.http.delete(DEFAULT).status == 204
-    assert refused(keyed(stack, change), 409, "AlreadyExists") == said
+    said = refused(keyed(api, change), 409, "AlreadyExists")
+    assert api.http.delete(DEFAULT).status == 204
+    assert refused(keyed(api, change), 409, "AlreadyExists") == said
     assert set(said) == {"type", "message", "code", "field", "remedy", "kind"}
-    assert keyed(stack, change, OTHER).status == 201
+    assert keyed(api, change, OTHER).status == 201
 
 
 @pytest.mark.parametrize(
@@ -152,68 +148,60 @@ def test_i3_a_final_refusal_stays_one_whatever_happens_meanwhile(stack: Stack) -
     ],
 )
 def test_i3_a_refusal_is_told_again_with_its_member_its_remedy_and_its_data(
-    stack: Stack, change: Change, type: str
+    api: CatalogApi, change: Change, type: str
 ) -> None:
-    first = keyed(stack, change)
+    first = keyed(api, change)
     assert 400 <= first.status < 500 and first.json["error"]["type"] == type
     assert {"field", "remedy"} <= set(first.json["error"])
-    again = keyed(stack, change)
+    again = keyed(api, change)
     assert (again.status, again.json) == (first.status, first.json)
 
 
-def test_i3_what_was_refused_for_the_moment_may_succeed_later(stack: Stack) -> None:
+def test_i3_what_was_refused_for_the_moment_may_succeed_later(api: CatalogApi) -> None:
     app = function("catalog")
-    app.use_world(Faulty(stack.world, 1, "unsent").world)
-    assert keyed(stack, ("PATCH", DEFAULT, COUNT)).status >= 500
-    app.use_world(stack.world)
-    assert keyed(stack, ("PATCH", DEFAULT, COUNT)).json["properties"]["rows"] == "5"
+    app.use_world(Faulty(api.world, 1, "unsent").world)
+    assert keyed(api, ("PATCH", DEFAULT, COUNT)).status >= 500
+    app.use_world(api.world)
+    assert keyed(api, ("PATCH", DEFAULT, COUNT)).json["properties"]["rows"] == "5"
 
 
-def test_i3_a_key_belongs_to_one_request(stack: Stack) -> None:
-    assert keyed(stack, ("PATCH", DEFAULT, COUNT)).status == 200
-    before = seqs(stack)
+def test_i3_a_key_belongs_to_one_request(api: CatalogApi) -> None:
+    assert keyed(api, ("PATCH", DEFAULT, COUNT)).status == 200
+    before = seqs(api)
     for other in (("PATCH", DEFAULT, {"set": {"a": "b"}}), ("DELETE", DEFAULT, None),
                   ("DELETE", f"{DEFAULT}?cascade=true", None)):  # fmt: skip
-        refused(keyed(stack, other), 422, "KeyReused", "Idempotency-Key")
-    assert seqs(stack) == before
+        refused(keyed(api, other), 422, "KeyReused", "Idempotency-Key")
+    assert seqs(api) == before
 
 
 @pytest.mark.parametrize("key", ["", "x", KEY[:-1], KEY + "0"])
-def test_a_key_that_is_none_is_refused_and_changes_nothing(stack: Stack, key: str) -> None:
-    before = seqs(stack)
-    refused(keyed(stack, ("PATCH", DEFAULT, COUNT), key), 400, "InvalidRequest", "Idempotency-Key")
-    assert seqs(stack) == before
+def test_a_key_that_is_none_is_refused_and_changes_nothing(api: CatalogApi, key: str) -> None:
+    before = seqs(api)
+    refused(keyed(api, ("PATCH", DEFAULT, COUNT), key), 400, "InvalidRequest", "Idempotency-Key")
+    assert seqs(api) == before
 
 
-def test_i3_the_same_request_from_many_threads_is_one(stack: Stack) -> None:
+def test_i3_the_same_request_from_many_threads_is_one(api: CatalogApi) -> None:
     answers: list[Answer] = []
-    threads = [
-        threading.Thread(target=lambda: answers.append(keyed(stack, ("PATCH", DEFAULT, COUNT)))) for _ in range(6)
-    ]
+    threads = [threading.Thread(target=lambda: answers.append(keyed(api, ("PATCH", DEFAULT, COUNT)))) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert [(answer.status, answer.json) for answer in answers] == [(200, answers[0].json)] * 6
-    assert stack.http.get(DEFAULT).json["properties"]["rows"] == "5"
+    assert api.http.get(DEFAULT).json["properties"]["rows"] == "5"
 
 
-def test_a_key_costs_one_read_and_no_write_of_its_own(stack: Stack) -> None:
-    stack.http.patch(DEFAULT, COUNT)
+def test_a_key_costs_one_read_and_no_write_of_its_own(api: CatalogApi) -> None:
+    api.http.patch(DEFAULT, COUNT)
 
     def requests(call: Callable[[], Answer]) -> int:
-        before = len(stack.world.refs.requests)
+        before = len(api.world.refs.requests)
         assert call().status == 200
-        return len(stack.world.refs.requests) - before
+        return len(api.world.refs.requests) - before
 
-    plain = requests(lambda: stack.http.patch(DEFAULT, COUNT))
-    assert requests(lambda: keyed(stack, ("PATCH", DEFAULT, COUNT))) == plain + 1
-
-
-def ask(user: str, change: Change, **headers: str) -> Answer:
-    """A request of one of the realm's users."""
-    method, path, body = change
-    return Http(functions()["catalog"].app, user).call(method, path, json_body=body, headers=headers)
+    plain = requests(lambda: api.http.patch(DEFAULT, COUNT))
+    assert requests(lambda: keyed(api, ("PATCH", DEFAULT, COUNT))) == plain + 1
 
 
 def test_i3_i12_who_owned_what_it_dropped_is_told_so_again_and_nobody_else_is() -> None:

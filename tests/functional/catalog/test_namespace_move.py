@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.functional.catalog.test_changes_made_once import ask
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, refused, stack
 from tests.support.access.operations import NS, SALES
-from tests.support.access.realm import B, Realm
+from tests.support.access.realm import B, Realm, ask
 from tests.support.catalog import complete
 from tests.support.http import Answer
-
-__all__ = ["stack"]
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 
 
 @pytest.fixture
@@ -28,27 +25,27 @@ def move(realm: Realm, user: str, name: str, namespace: str | None = None, path:
 # -- what happens -----------------------------------------------------------------------------------------------------
 
 
-def test_i9_a_namespace_gets_another_name_with_everything_in_it(stack: Stack) -> None:
-    before = stack.http.post(NAMESPACES, {"name": "Sales", "comment": "c", "properties": {"a": "b"}}).json
-    stack.http.post(NAMESPACES, {"name": "Sales.EU"})
-    table = stack.create("Orders", "sales.eu")
-    answer = stack.http.post(f"{NAMESPACES}/SALES/rename", {"name": "Trade"})
+def test_i9_a_namespace_gets_another_name_with_everything_in_it(api: CatalogApi) -> None:
+    before = api.http.post(NAMESPACES, {"name": "Sales", "comment": "c", "properties": {"a": "b"}}).json
+    api.http.post(NAMESPACES, {"name": "Sales.EU"})
+    table = api.create("Orders", "sales.eu")
+    answer = api.http.post(f"{NAMESPACES}/SALES/rename", {"name": "Trade"})
     assert (answer.status, answer.json) == (200, {**before, "name": "Trade"})
-    assert stack.http.get(f"{NAMESPACES}/trade").json == answer.json
-    assert stack.http.get(f"{NAMESPACES}/sales").status == 404
-    assert [one["name"] for one in stack.http.get("/v1/tables").json["tables"]] == ["main.Trade.EU.Orders"]
-    listed = stack.http.get(f"{NAMESPACES}/trade.eu/tables").json["tables"]
+    assert api.http.get(f"{NAMESPACES}/trade").json == answer.json
+    assert api.http.get(f"{NAMESPACES}/sales").status == 404
+    assert [one["name"] for one in api.http.get("/v1/tables").json["tables"]] == ["main.Trade.EU.Orders"]
+    listed = api.http.get(f"{NAMESPACES}/trade.eu/tables").json["tables"]
     assert [(one["name"], one["table_id"]) for one in listed] == [("Orders", table["table_id"])]
-    complete(stack.world)
+    complete(api.world)
 
 
-def test_i9_it_moves_below_another_one_and_back_to_the_top(stack: Stack) -> None:
-    stack.create("t")
-    stack.http.post(NAMESPACES, {"name": "old"})
-    assert stack.http.post(f"{DEFAULT}/rename", {"name": "d", "namespace": "OLD"}).json["name"] == "old.d"
-    assert stack.http.post(f"{NAMESPACES}/old.d/rename", {"name": "e", "namespace": None}).json["name"] == "old.e"
-    assert stack.http.post(f"{NAMESPACES}/old.e/rename", {"name": "default", "namespace": ""}).json["name"] == "default"
-    complete(stack.world)
+def test_i9_it_moves_below_another_one_and_back_to_the_top(api: CatalogApi) -> None:
+    api.create("t")
+    api.http.post(NAMESPACES, {"name": "old"})
+    assert api.http.post(f"{DEFAULT}/rename", {"name": "d", "namespace": "OLD"}).json["name"] == "old.d"
+    assert api.http.post(f"{NAMESPACES}/old.d/rename", {"name": "e", "namespace": None}).json["name"] == "old.e"
+    assert api.http.post(f"{NAMESPACES}/old.e/rename", {"name": "default", "namespace": ""}).json["name"] == "default"
+    complete(api.world)
 
 
 @pytest.mark.parametrize(
@@ -71,27 +68,27 @@ def test_i9_it_moves_below_another_one_and_back_to_the_top(stack: Stack) -> None
     ],
 )
 def test_i9_what_is_refused_changes_nothing(
-    stack: Stack, path: str, body: dict[str, Any], *, status: int, type: str, field: str
+    api: CatalogApi, path: str, body: dict[str, Any], *, status: int, type: str, field: str
 ) -> None:
-    stack.create("t")
-    stack.http.post(NAMESPACES, {"name": "other"})
-    before = dict(stack.world.refs.rows)
-    refused(stack.http.post(f"{path}/rename", body), status, type, field)
-    assert stack.world.refs.rows == before
+    api.create("t")
+    api.http.post(NAMESPACES, {"name": "other"})
+    before = dict(api.world.refs.rows)
+    refused(api.http.post(f"{path}/rename", body), status, type, field)
+    assert api.world.refs.rows == before
 
 
 def test_a_namespace_with_more_tables_than_one_transaction_holds_says_what_to_do(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    api: CatalogApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("turnstile.catalog.rename.AT_ONCE", 1)
     for name in ("t", "u"):
-        stack.create(name)
-    error = refused(stack.http.post(f"{DEFAULT}/rename", {"name": "d"}), 413, "TooLarge", "namespace")
+        api.create(name)
+    error = refused(api.http.post(f"{DEFAULT}/rename", {"name": "d"}), 413, "TooLarge", "namespace")
     assert "one by one" in error["remedy"]
     for name in ("t", "u"):  # as it says
-        stack.http.post(NAMESPACES, {"name": "d"})
-        assert stack.http.post(f"{DEFAULT}/tables/{name}/rename", {"name": name, "namespace": "d"}).status == 200
-    complete(stack.world)
+        api.http.post(NAMESPACES, {"name": "d"})
+        assert api.http.post(f"{DEFAULT}/tables/{name}/rename", {"name": name, "namespace": "d"}).status == 200
+    complete(api.world)
 
 
 # -- whose right it is ------------------------------------------------------------------------------------------------

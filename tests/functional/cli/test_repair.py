@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from tests.functional.deploy.test_template_auth import REPAIR
-from tests.functional.v1.test_document_answers import Site
 from tests.support.cli import run, service
 from tests.support.fakes import delta
 from tests.support.fakes.refs import clone
+from tests.support.openapi import REPAIR
+from tests.support.v1 import Site
 from turnstile.store.core.locations import published_path
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.catalog.test_backends import Realm, backend, realm
 from tests.support.catalog import create, head_of
 from tests.support.clones import clone, drop_iceberg, iceberg_table
 from tests.support.store.backends import Counter
+from tests.support.store.realm import StoredRealm
 from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import StateConflict
 from turnstile.transfer.exports import Exporter
-
-__all__ = ["backend", "realm"]
 
 
 def held(services: CatalogServices, location: str) -> frozenset[str]:
@@ -22,9 +20,9 @@ def held(services: CatalogServices, location: str) -> frozenset[str]:
     return Location.from_row(row).clones if row is not None else frozenset()
 
 
-def test_i10_clones_are_made_gone_back_over_and_dropped_on_real_tables(realm: Realm) -> None:
+def test_i10_clones_are_made_gone_back_over_and_dropped_on_real_tables(stored_realm: StoredRealm) -> None:
     counter = Counter()
-    services = realm.services(counter)
+    services = stored_realm.services(counter)
     services.namespaces.create("main", ("sales",))
     id, table = create(services, "d", "sales"), iceberg_table(services, "sales.i")
     place = head_of(services.world, id).location

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.functional.v1.test_catalog import NAMESPACES, Stack, refused, stack
 from tests.support.access.realm import B, Realm
 from tests.support.catalog import complete
 from tests.support.cli import run, service
@@ -16,17 +15,16 @@ from tests.support.gc import collect, days
 from tests.support.http import Answer, Http, function
 from tests.support.iceberg.client import MAIN as ICEBERG
 from tests.support.iceberg.client import SCHEMA, VIEW, add_snapshot, at_ref, set_properties, set_ref
-
-__all__ = ["stack"]
+from tests.support.v1 import NAMESPACES, CatalogApi, refused
 
 CLONES = "/v1/catalogs/main/clones"
 KEY = "01234567-89ab-4def-8123-456789abcdef"
 
 
-def iceberg(stack: Stack) -> Http:
+def iceberg(api: CatalogApi) -> Http:
     """Iceberg's function on the same world."""
     app = function("iceberg")
-    app.use_world(stack.world)
+    app.use_world(api.world)
     return Http(app.app)
 
 
@@ -40,10 +38,10 @@ def ok(answer: Answer) -> dict[str, Any]:
     return dict(answer.json)
 
 
-def lake(stack: Stack) -> Http:
+def lake(api: CatalogApi) -> Http:
     """``sales`` with an Iceberg table that has a snapshot, and a view."""
-    client = iceberg(stack)
-    made(stack.http.post(NAMESPACES, {"name": "sales"}))
+    client = iceberg(api)
+    made(api.http.post(NAMESPACES, {"name": "sales"}))
     asked = {"name": "T1", "schema": SCHEMA, "properties": {"a": "1"}}
     ok(client.post(f"{ICEBERG}/namespaces/sales/tables", asked))
     append(client, "sales", 7)
@@ -63,43 +61,43 @@ def load(client: Http, namespace: str, table: str = "t1") -> dict[str, Any]:
     return ok(client.get(f"{ICEBERG}/namespaces/{namespace}/tables/{table}"))
 
 
-def owner(stack: Stack, location: str) -> dict[str, Any]:
-    return stack.world.refs.rows[stack.world.space.location(location)]
+def owner(api: CatalogApi, location: str) -> dict[str, Any]:
+    return api.world.refs.rows[api.world.space.location(location)]
 
 
 # -- Delta ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_clone_is_answered_with_what_it_made_and_a_repetition_with_the_same(stack: Stack) -> None:
-    table = stack.create("Orders")
+def test_a_clone_is_answered_with_what_it_made_and_a_repetition_with_the_same(api: CatalogApi) -> None:
+    table = api.create("Orders")
     body = {"from": "default", "to": "Copy"}
     headers = {"Idempotency-Key": KEY}
-    first = made(stack.http.call("POST", CLONES, json_body=body, headers=headers))
+    first = made(api.http.call("POST", CLONES, json_body=body, headers=headers))
     assert (first["to"], first["namespaces"]) == ("Copy", 1)
     (one,) = first["tables"]
     assert (one["name"], one["kind"], one["version"]) == ("Copy.Orders", "table", 0)
     assert one["table_id"] != table["table_id"]
-    assert made(stack.http.call("POST", CLONES, json_body=body, headers=headers)) == first
-    refused(stack.http.post(CLONES, body), 409, "AlreadyExists", "to")
-    log = stack.http.get("/v1/catalogs/main/log").json["commits"]
+    assert made(api.http.call("POST", CLONES, json_body=body, headers=headers)) == first
+    refused(api.http.post(CLONES, body), 409, "AlreadyExists", "to")
+    log = api.http.get("/v1/catalogs/main/log").json["commits"]
     assert log[0]["message"] == f"clone from {first['of']}: default to Copy" and log[1]["head"] == first["of"]
-    assert [one["name"] for one in stack.http.get(f"{NAMESPACES}/copy/tables").json["tables"]] == ["Orders"]
-    complete(stack.world)
+    assert [one["name"] for one in api.http.get(f"{NAMESPACES}/copy/tables").json["tables"]] == ["Orders"]
+    complete(api.world)
 
 
-def test_every_way_to_name_a_moment_clones_it(stack: Stack) -> None:
-    stack.create("t")
-    newest = stack.http.get("/v1/catalogs/main/log").json["commits"][0]
-    stack.world.clock.now += 1000
-    assert stack.http.post("/v1/catalogs/main/snapshots", {"name": "s"}).status == 201
-    assert stack.http.delete(f"{NAMESPACES}/default/tables/t").status == 204
+def test_every_way_to_name_a_moment_clones_it(api: CatalogApi) -> None:
+    api.create("t")
+    newest = api.http.get("/v1/catalogs/main/log").json["commits"][0]
+    api.world.clock.now += 1000
+    assert api.http.post("/v1/catalogs/main/snapshots", {"name": "s"}).status == 201
+    assert api.http.delete(f"{NAMESPACES}/default/tables/t").status == 204
     moments = {"head": newest["head"], "seq": newest["seq"], "time": newest["at"] // 1000 + 500, "snapshot": "s"}
     for number, (kind, value) in enumerate(moments.items()):
-        answer = made(stack.http.post(CLONES, {"from": "default", "to": f"copy{number}", "of": {kind: value}}))
+        answer = made(api.http.post(CLONES, {"from": "default", "to": f"copy{number}", "of": {kind: value}}))
         assert [(one["name"], one["version"]) for one in answer["tables"]] == [(f"copy{number}.t", 0)]
         assert answer["of"] == newest["head"]
-    assert made(stack.http.post(CLONES, {"from": "default", "to": "now"}))["tables"] == []
-    complete(stack.world)
+    assert made(api.http.post(CLONES, {"from": "default", "to": "now"}))["tables"] == []
+    complete(api.world)
 
 
 @pytest.mark.parametrize(
@@ -126,19 +124,19 @@ def test_every_way_to_name_a_moment_clones_it(stack: Stack) -> None:
     ],
 )
 def test_i9_bad_clones_are_refused_and_the_head_is_what_it_was(
-    stack: Stack, body: object, status: int, type: str, field: str | None
+    api: CatalogApi, body: object, status: int, type: str, field: str | None
 ) -> None:
-    stack.create("t")
-    before = {key: dict(row) for key, row in stack.world.refs.rows.items()}
-    refused(stack.http.post(CLONES, body), status, type, field)
-    assert stack.world.refs.rows == before
+    api.create("t")
+    before = {key: dict(row) for key, row in api.world.refs.rows.items()}
+    refused(api.http.post(CLONES, body), status, type, field)
+    assert api.world.refs.rows == before
 
 
-def test_a_clone_is_refused_where_engines_would_take_it_for_its_source(stack: Stack) -> None:
+def test_a_clone_is_refused_where_engines_would_take_it_for_its_source(api: CatalogApi) -> None:
     """Unity Catalog's clients find a table by its folder: they would read, and write, what the source is by now."""
-    stack.create("t")
-    (one,) = made(stack.http.post(CLONES, {"from": "default.t", "to": "default.copy"}))["tables"]
-    id, world = one["table_id"], stack.world
+    api.create("t")
+    (one,) = made(api.http.post(CLONES, {"from": "default.t", "to": "default.copy"}))["tables"]
+    id, world = one["table_id"], api.world
     hot = function("commit")
     hot.use_world(world)
     commits, path = Http(hot.app), f"{B}/delta/v1/catalogs/main/schemas/default/tables/copy"
@@ -154,28 +152,28 @@ def test_a_clone_is_refused_where_engines_would_take_it_for_its_source(stack: St
         commits.post(path, update),
         commits.call("GET", preview, query=asked),
         commits.post(preview, posted),
-        stack.http.get(f"{path}/credentials", operation="READ"),
-        stack.http.get(f"{B}/tables/main.default.copy"),
-        stack.http.post(f"{B}/temporary-table-credentials", {"table_id": id, "operation": "READ"}),
+        api.http.get(f"{path}/credentials", operation="READ"),
+        api.http.get(f"{B}/tables/main.default.copy"),
+        api.http.post(f"{B}/temporary-table-credentials", {"table_id": id, "operation": "READ"}),
     ]
     for answer in answers:
         assert answer.status == 400, answer.text
         assert "pinned to version 0" in answer.text and "turnstile_spark" in answer.text
-    listed = stack.http.get(f"{B}/tables", catalog_name="main", schema_name="default").json["tables"]
+    listed = api.http.get(f"{B}/tables", catalog_name="main", schema_name="default").json["tables"]
     assert [one["name"] for one in listed] == ["t"]
     assert commits.call("HEAD", path).status == 204, "the name is taken"
-    assert stack.http.post(f"{path}/rename", {"new-name": "again"}).status < 300
-    assert stack.http.delete(f"{B}/tables/main.default.again").status == 200
+    assert api.http.post(f"{path}/rename", {"new-name": "again"}).status < 300
+    assert api.http.delete(f"{B}/tables/main.default.again").status == 200
     complete(world)
 
 
 # -- Iceberg ----------------------------------------------------------------------------------------------------------
 
 
-def test_an_iceberg_clone_is_a_table_of_its_own_over_the_same_snapshots(stack: Stack) -> None:
-    client = lake(stack)
+def test_an_iceberg_clone_is_a_table_of_its_own_over_the_same_snapshots(api: CatalogApi) -> None:
+    client = lake(api)
     source = load(client, "sales")
-    answer = made(stack.http.post(CLONES, {"from": "sales", "to": "dev"}))
+    answer = made(api.http.post(CLONES, {"from": "sales", "to": "dev"}))
     kinds = {one["name"]: one["kind"] for one in answer["tables"]}
     assert kinds == {"dev.T1": "iceberg-table", "dev.v1": "iceberg-view"}
     copy = load(client, "dev")
@@ -195,39 +193,39 @@ def test_an_iceberg_clone_is_a_table_of_its_own_over_the_same_snapshots(stack: S
     assert load(client, "sales")["metadata"]["current-snapshot-id"] == 9
     view = ok(client.get(f"{ICEBERG}/namespaces/dev/views/v1"))["metadata"]
     assert view["view-uuid"] != ok(client.get(f"{ICEBERG}/namespaces/sales/views/v1"))["metadata"]["view-uuid"]
-    assert owner(stack, one["location"])["clones"] == {other["table-uuid"]}
-    assert not [key for key in stack.world.refs.rows if "/staging/" in key], "places are used up"
+    assert owner(api, one["location"])["clones"] == {other["table-uuid"]}
+    assert not [key for key in api.world.refs.rows if "/staging/" in key], "places are used up"
 
 
-def test_an_iceberg_clone_of_the_past_shows_the_snapshot_of_then(stack: Stack) -> None:
-    client = lake(stack)
-    assert stack.http.post("/v1/catalogs/main/snapshots", {"name": "then"}).status == 201
+def test_an_iceberg_clone_of_the_past_shows_the_snapshot_of_then(api: CatalogApi) -> None:
+    client = lake(api)
+    assert api.http.post("/v1/catalogs/main/snapshots", {"name": "then"}).status == 201
     append(client, "sales", 8, 7, 2)
     assert client.delete(f"{ICEBERG}/namespaces/sales/tables/t1", purgeRequested="true").status == 204
-    made(stack.http.post(CLONES, {"from": "sales.T1", "to": "sales.again", "of": {"snapshot": "then"}}))
+    made(api.http.post(CLONES, {"from": "sales.T1", "to": "sales.again", "of": {"snapshot": "then"}}))
     found = load(client, "sales", "again")["metadata"]
     assert (found["current-snapshot-id"], len(found["snapshots"])) == (7, 1)
 
 
-def test_paths_of_the_source_are_not_written_to_by_its_clone(stack: Stack) -> None:
-    client = lake(stack)
+def test_paths_of_the_source_are_not_written_to_by_its_clone(api: CatalogApi) -> None:
+    client = lake(api)
     location = load(client, "sales")["metadata"]["location"]
     body = {"requirements": [], "updates": [set_properties(**{"write.data.path": f"{location}/elsewhere"})]}
     ok(client.post(f"{ICEBERG}/namespaces/sales/tables/t1", body))
-    made(stack.http.post(CLONES, {"from": "sales.t1", "to": "sales.copy"}))
+    made(api.http.post(CLONES, {"from": "sales.t1", "to": "sales.copy"}))
     copy = load(client, "sales", "copy")["metadata"]
     assert copy["properties"]["write.data.path"] == f"{copy['location']}/elsewhere"
 
 
-def test_i10_a_source_is_purged_when_its_last_iceberg_clone_is_gone_and_not_before(stack: Stack) -> None:
-    client, world = lake(stack), stack.world
+def test_i10_a_source_is_purged_when_its_last_iceberg_clone_is_gone_and_not_before(api: CatalogApi) -> None:
+    client, world = lake(api), api.world
     location = load(client, "sales")["metadata"]["location"]
     world.storages.open(location).put_if_absent("data/1.parquet", b"x")
     for namespace, source in (("one", "sales"), ("two", "one")):
-        made(stack.http.post(NAMESPACES, {"name": namespace}))
-        made(stack.http.post(CLONES, {"from": f"{source}.t1", "to": f"{namespace}.t1"}))
+        made(api.http.post(NAMESPACES, {"name": namespace}))
+        made(api.http.post(CLONES, {"from": f"{source}.t1", "to": f"{namespace}.t1"}))
     middle = load(client, "one")["metadata"]["location"]
-    assert len(owner(stack, location)["clones"]) == 2 and len(owner(stack, middle)["clones"]) == 1
+    assert len(owner(api, location)["clones"]) == 2 and len(owner(api, middle)["clones"]) == 1
     answer = client.delete(f"{ICEBERG}/namespaces/sales/tables/t1")
     assert answer.status == 409 and "2 clones" in answer.json["error"]["message"]
     for namespace in ("sales", "one"):
@@ -244,16 +242,16 @@ def test_i10_a_source_is_purged_when_its_last_iceberg_clone_is_gone_and_not_befo
     assert not [path for path in world.storages.files if path.startswith((location, middle))]
 
 
-def test_what_a_lost_clone_wrote_is_gone_again(stack: Stack) -> None:
+def test_what_a_lost_clone_wrote_is_gone_again(api: CatalogApi) -> None:
     """The Delta table cannot be published, which is found out after the Iceberg table's file was written."""
-    client = lake(stack)
-    world = stack.world
-    id = stack.create("z", "sales")["table_id"]
+    client = lake(api)
+    world = api.world
+    id = api.create("z", "sales")["table_id"]
     commit(world, id)
     location = f"file:///lake/main/sales/{id}"
     world.storages.open(location).put_if_absent(f"_delta_log/{1:020d}.json", b"something else")
     before = {path for path in world.storages.files if path.endswith(".metadata.json")}
-    refused(stack.http.post(CLONES, {"from": "sales", "to": "dev"}), 409, "TableNotActive", "from")
+    refused(api.http.post(CLONES, {"from": "sales", "to": "dev"}), 409, "TableNotActive", "from")
     assert {path for path in world.storages.files if path.endswith(".metadata.json")} == before
     assert load(client, "sales")["metadata"]["current-snapshot-id"] == 7
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.functional.iceberg.test_rights import ANN, Realm, guarded, realm
 from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES
+from tests.support.iceberg.realm import ANN, Realm, guarded, realm
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import Privilege as P
 from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor

@@ -9,19 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import load_function
+from tests.support.http import Context, load_function
 from tests.support.publishing import Table, table_id
 from turnstile.store.core.locations import published_path
-
-
-class Context:
-    """What Lambda says about the time that is left."""
-
-    def __init__(self, remaining_ms: int = 120_000) -> None:
-        self._remaining = remaining_ms
-
-    def get_remaining_time_in_millis(self) -> int:
-        return self._remaining
 
 
 def record(key: str, number: int = 1, *, pending: bool = True, image: bool = True) -> dict[str, Any]:

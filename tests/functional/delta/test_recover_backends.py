@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.functional.catalog.test_backends import MAIN, Realm, backend, realm
-from tests.support.catalog import create, head_of
+from tests.support.catalog import MAIN, create, head_of
 from tests.support.fakes import delta
+from tests.support.store.realm import StoredRealm
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
@@ -13,11 +13,9 @@ from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.writes import Clause, Insert, Present
 
-__all__ = ["backend", "realm"]
 
-
-def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(realm: Realm) -> None:
-    services = realm.services()
+def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(stored_realm: StoredRealm) -> None:
+    services = stored_realm.services()
     world, table_id = services.world, create(services)
     ratifier, publisher = Ratifier(world), Publisher(world)
 

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.functional.delta.test_publish_function import Context
-from tests.functional.gc.test_scheduled_functions import SCHEDULED
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import GRACE
-from tests.support.http import load_function
+from tests.support.http import SCHEDULED, Context, load_function
 from tests.support.paths import ROOT
 from tests.support.publishing import Table, table_id
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.locations import published_path
-from turnstile_local.template import read
+from turnstile_local.deployment import read
 
 DAY = 86_400
 NAMES = {"sweep": "SweepFunction", "collect": "CollectFunction"}

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.support.http import function, load_function
+from tests.support.openapi import REPAIR
 from tests.support.paths import ROOT
 from turnstile.api.http.handler import TOKENS
+from turnstile_local.deployment import read
 from turnstile_local.settings import HOST, child_environment
-from turnstile_local.template import read
 
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
-REPAIR = {"GET /v1/tables", "GET /v1/tables/{table_id}/repair", "POST /v1/tables/{table_id}/repair"}
 ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
 SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 

@@ -7,11 +7,9 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from tests.functional.delta.test_publish_function import Context
-from tests.functional.gc.test_scheduled_functions import SCHEDULED
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import GRACE, days, everything, stage_table
-from tests.support.http import Http, function, load_function
+from tests.support.http import SCHEDULED, Context, Http, function, load_function
 from tests.support.publishing import table_id
 from turnstile.coordination.tasks import Running, Tasks
 from turnstile.gc.collector import TASK

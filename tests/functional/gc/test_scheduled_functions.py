@@ -8,15 +8,12 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from tests.functional.delta.test_publish_function import Context
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import GRACE, days, everything, stage_table
-from tests.support.http import load_function
+from tests.support.http import SCHEDULED, Context, load_function
 from tests.support.publishing import Table, table_id
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.locations import published_path
-
-SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}, "resources": []}
 
 
 @pytest.fixture

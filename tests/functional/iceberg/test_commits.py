@@ -20,6 +20,7 @@ from tests.support.iceberg.client import (
     Iceberg,
     add_snapshot,
     at_ref,
+    creation,
     refused,
     set_properties,
     set_ref,
@@ -208,7 +209,6 @@ def test_i9_a_transaction_changes_all_its_tables_in_one_swap(client: Iceberg) ->
 
 
 def _creation(client: Iceberg) -> list[Any]:
-    from tests.functional.iceberg.test_tables import creation
 
     return creation(client.create("t3", **{"stage-create": True})["metadata"])
 

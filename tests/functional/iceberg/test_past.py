@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from tests.functional.iceberg.test_rights import ANN, OPERATIONS, Realm, realm
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, Iceberg, refused, set_properties
+from tests.support.iceberg.realm import ANN, OPERATIONS, Realm, realm
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import Privilege as P
 from turnstile.catalog.services import CatalogServices
@@ -75,7 +75,7 @@ def test_i9_every_way_to_name_a_moment_leads_to_one_prefix_that_shows_what_was_t
     services = catalog(client)
     then, seq = head(client), services.reader.current("main").commit.seq
     before, ms = told(client, MAIN), services.reader.current("main").commit.at // 1000
-    services.named.create("main", "Month-End")
+    services.named_snapshots.create("main", "Month-End")
     client.world.clock.now += 60_000
     changed(client)
     assert told(client, MAIN) != before
@@ -162,13 +162,13 @@ def test_i10_a_moment_ends_with_the_history_unless_it_has_a_name(client: Iceberg
     client.world.clock.now += 2 * HOUR_MS
     refused(client.get(f"{root}/namespaces"), 404, "NoSuchWarehouseException")
     refused(client.get(at(T1, root)), 404, "NoSuchWarehouseException")
-    named, now = catalog(client).named.create("main", "kept"), told(client, MAIN)
+    named, now = catalog(client).named_snapshots.create("main", "kept"), told(client, MAIN)
     changed_root = prefix(client, "snapshot:kept")
     client.create("t3")
     client.world.clock.now += 2 * WEEK
     assert told(client, changed_root) == now
     assert changed_root.endswith(named.head.removeprefix("commit/"))
-    catalog(client).named.drop("main", "kept")
+    catalog(client).named_snapshots.drop("main", "kept")
     refused(client.get(f"{changed_root}/namespaces"), 404, "NoSuchWarehouseException")
 
 

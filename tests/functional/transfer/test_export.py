@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names
+from tests.support.catalog import LAKE, MAIN, complete, fakes, fresh, head_of, names
 from tests.support.fakes import delta
-from tests.support.legacy import PLACE, Legacy, legacy_info
-from turnstile.catalog.services import CatalogServices
+from tests.support.legacy import PLACE, Legacy, legacy_info, managed
 from turnstile.delta.core.decide import Refused
 from turnstile.delta.core.state_writes import leave_head, stay_head
 from turnstile.delta.log import read_state
@@ -24,19 +23,6 @@ from turnstile.store.core.writes import Change, Set
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.transfer.exports import EXPORTING, Exporter
 from turnstile.transfer.imports import Importer
-
-MAIN = ("main", ("default",))
-
-
-def managed() -> tuple[CatalogServices, str]:
-    """A managed table with two ratified commits that nobody has published."""
-    services = fresh()
-    id = create(services, "t")
-    ratifier = Ratifier(services.world)
-    for version in (1, 2):
-        content = delta.append(f"a{version}", services.world.clock.now_ms())
-        ratifier.commit(CommitRequest(id, version, content=content))
-    return services, id
 
 
 def test_a_dry_run_says_what_would_happen_and_changes_nothing() -> None:

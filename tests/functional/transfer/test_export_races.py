@@ -8,10 +8,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from tests.functional.transfer.test_export import MAIN, managed
-from tests.support.catalog import complete, fakes, fresh, head_of
+from tests.support.catalog import MAIN, complete, fakes, fresh, head_of
 from tests.support.fakes import delta
-from tests.support.legacy import Legacy
+from tests.support.legacy import Legacy, managed
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.state_writes import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, names, owners_match
+from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, owners_match
 from tests.support.fakes import delta
 from tests.support.legacy import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
 from turnstile.catalog.services import CatalogServices, build
@@ -25,8 +25,6 @@ from turnstile.store.core.errors import (
 )
 from turnstile.store.core.locations import published_path
 from turnstile.transfer.imports import Importer
-
-MAIN = ("main", ("default",))
 
 
 def imported(services: CatalogServices, name: str = "t", location: str = PLACE) -> str:

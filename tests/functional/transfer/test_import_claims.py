@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.functional.transfer.test_import_crashes import MAIN, import_writes, run_import, upgrades, with_legacy
-from tests.support.catalog import complete, fakes, fresh, head_of, names, refused
+from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names, refused
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, Crash, Faulty, How
-from tests.support.legacy import PLACE, Legacy
-from turnstile.catalog.change import Edit
+from tests.support.legacy import PLACE, Legacy, import_writes, run_import, upgrades, with_legacy
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import External, IcebergEntity, IcebergTable, IcebergView
 from turnstile.catalog.core.location_rows import Location, claim
 from turnstile.catalog.services import CatalogServices

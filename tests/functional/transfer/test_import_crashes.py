@@ -8,11 +8,11 @@ from functools import partial
 
 import pytest
 
-from tests.support.catalog import complete, fakes, fresh, head_of, names, owners_match
+from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names, owners_match, sandbox
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from tests.support.legacy import PLACE, Legacy, legacy_info
-from tests.unit.catalog.test_races import at_once, sandbox
+from tests.support.legacy import PLACE, Legacy, import_writes, legacy_info, run_import, upgrades, with_legacy
+from tests.support.threads import at_once
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
@@ -22,35 +22,6 @@ from turnstile.store.ports import LogStorage
 from turnstile.transfer.commits import import_txn
 from turnstile.transfer.exports import Exporter
 from turnstile.transfer.imports import Importer
-
-MAIN = ("main", ("default",))
-
-
-def with_legacy() -> tuple[CatalogServices, Legacy]:
-    services = fresh()
-    return services, Legacy(services).created().append(2)
-
-
-def run_import(services: CatalogServices, name: str = "t") -> str:
-    return Importer(services).run(*MAIN, name, PLACE).table_id
-
-
-def upgrades(legacy: Legacy) -> list[int]:
-    """Versions that an import wrote."""
-    found = []
-    version = 0
-    while legacy.storage.stat(published_path(version)) is not None:
-        if str(legacy.actions(version).get("commitInfo", {}).get("txnId", "")).startswith("turnstile-import-"):
-            found.append(version)
-        version += 1
-    return found
-
-
-def import_writes() -> int:
-    services, _ = with_legacy()
-    faulty = Faulty(fakes(services))
-    run_import(fresh(faulty.world))
-    return len(faulty.writes)
 
 
 @pytest.mark.parametrize("how", CRASHES)

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.functional.transfer.test_import_crashes import MAIN, with_legacy
-from tests.support.catalog import complete, fakes, fresh, head_of, owners_match
+from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, owners_match
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash
-from tests.support.legacy import PLACE, Legacy
+from tests.support.legacy import PLACE, Legacy, with_legacy
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified

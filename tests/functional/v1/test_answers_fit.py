@@ -9,21 +9,19 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, stack
 from tests.support.fakes.world import FakeWorld
 from tests.support.http import Http, function
 from tests.support.iceberg.client import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.support.unity import B, Unity
-from turnstile.catalog.change import Edit
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, External, IcebergTable, Namespace
+from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
-from turnstile.catalog.namespaces import MAX_LEVELS
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.store.core.answer_size import MOST
 from turnstile.store.core.keys import metadata_obj
-
-__all__ = ["stack"]
+from turnstile.store.page_budget import RESPONSE_BYTES_MAX
 
 WORST: Final = "\x01" * 32_000
 UUID: Final = "00000000-0000-4000-8000-{:012d}"
@@ -62,33 +60,33 @@ def pages(http: Http, path: str, members: str, **query: Any) -> list[int]:
             return found
 
 
-def test_listings_and_queries_end_their_pages_by_what_the_answer_takes(stack: Stack) -> None:
-    fill(build(stack.world, lake_root="file:///lake"), *namespaces(60))
+def test_listings_and_queries_end_their_pages_by_what_the_answer_takes(api: CatalogApi) -> None:
+    fill(build(api.world, lake_root="file:///lake"), *namespaces(60))
     for path, members, query in (
         (NAMESPACES, "namespaces", {}),
         ("/v1/find", "found", {"query": "/main/*"}),
         (f"{B}/schemas", "schemas", {"catalog_name": "main"}),
     ):
-        found = pages(stack.http, path, members, **query)
+        found = pages(api.http, path, members, **query)
         assert sum(found) == 61 and 15 < found[0] < 25, (path, found)
 
 
-def test_long_names_count_as_often_as_they_are_told(stack: Stack) -> None:
+def test_long_names_count_as_often_as_they_are_told(api: CatalogApi) -> None:
     above = tuple(f"{depth}".rjust(255, "x") for depth in range(MAX_LEVELS - 1))
-    services = build(stack.world, lake_root="file:///lake")
+    services = build(api.world, lake_root="file:///lake")
     services.namespaces.create("main", above)
     names = [f"{n}".rjust(255, "y") for n in range(900)]
     fill(services, *(Namespace(name, name[-36:], 1) for name in names), below=above)
-    assert sum(pages(stack.http, NAMESPACES, "namespaces", parent=".".join(above))) == 900
-    assert sum(pages(stack.http, f"{B}/schemas", "schemas", catalog_name="main")) == 910
-    assert sum(pages(stack.http, "/v1/find", "found", query="/main" + "/*" * MAX_LEVELS)) == 900
+    assert sum(pages(api.http, NAMESPACES, "namespaces", parent=".".join(above))) == 900
+    assert sum(pages(api.http, f"{B}/schemas", "schemas", catalog_name="main")) == 910
+    assert sum(pages(api.http, "/v1/find", "found", query="/main" + "/*" * MAX_LEVELS)) == 900
 
 
-def test_catalogs_of_unity_end_their_pages_so_as_well(stack: Stack) -> None:
-    services = build(stack.world, lake_root="file:///lake")
+def test_catalogs_of_unity_end_their_pages_so_as_well(api: CatalogApi) -> None:
+    services = build(api.world, lake_root="file:///lake")
     for n in range(30):
         services.catalogs.create(f"c{n:02d}", comment=WORST)
-    found = pages(stack.http, f"{B}/catalogs", "catalogs")
+    found = pages(api.http, f"{B}/catalogs", "catalogs")
     assert sum(found) == 31 and 15 < found[0] < 25
 
 
@@ -116,44 +114,44 @@ def test_the_largest_external_table_fits_alone_and_many_of_them_page_by_page(whe
     assert sum(pages(unity.cold, "/v1/find", "found", query="/main/sales/*")) == 2
 
 
-def test_the_comment_of_a_table_has_a_limit(stack: Stack) -> None:
-    id, path = stack.stage("t")["table_id"], f"{DEFAULT}/tables"
+def test_the_comment_of_a_table_has_a_limit(api: CatalogApi) -> None:
+    id, path = api.stage("t")["table_id"], f"{DEFAULT}/tables"
     for comment in ("x" * 32_769, "é" * 16_385):
-        answer = stack.http.post(path, {"name": "t", "table_id": id, "comment": comment})
+        answer = api.http.post(path, {"name": "t", "table_id": id, "comment": comment})
         error = answer.error
         assert (answer.status, error["type"], error["field"], error["limit"]) == (413, "TooLarge", "comment", 32_768)
         assert error["remedy"] and error["size"] > 32_768
-    assert stack.http.post(path, {"name": "t", "table_id": id, "comment": "\x01" * 32_768}).status == 201
-    assert stack.http.get(path + "/t/entry").json["comment"] == "\x01" * 32_768
+    assert api.http.post(path, {"name": "t", "table_id": id, "comment": "\x01" * 32_768}).status == 201
+    assert api.http.get(path + "/t/entry").json["comment"] == "\x01" * 32_768
 
 
-def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(stack: Stack) -> None:
+def test_a_delta_table_whose_description_does_not_fit_is_refused_in_words(api: CatalogApi) -> None:
     """Stored before there was a limit, as its log has it."""
-    stored_before(stack.world, stack.create("wide")["table_id"], configuration={"quotes": '"' * 1_600_000})
+    stored_before(api.world, api.create("wide")["table_id"], configuration={"quotes": '"' * 1_600_000})
     commit = function("commit")
-    commit.use_world(stack.world)
+    commit.use_world(api.world)
     error = Http(commit.app).get(f"{DEFAULT}/tables/wide").error
-    assert (error["type"], error["code"], error["limit"]) == ("TooLarge", 413, MOST)
-    assert error["size"] > MOST and error["remedy"]
-    assert stack.http.get(f"{B}/tables/main.default.wide").status == 400
+    assert (error["type"], error["code"], error["limit"]) == ("TooLarge", 413, RESPONSE_BYTES_MAX)
+    assert error["size"] > RESPONSE_BYTES_MAX and error["remedy"]
+    assert api.http.get(f"{B}/tables/main.default.wide").status == 400
     assert Http(commit.app).get(f"{B}/delta/v1/catalogs/main/schemas/default/tables/wide").status == 400
-    assert stack.http.get(f"{DEFAULT}/tables").status == 200
+    assert api.http.get(f"{DEFAULT}/tables").status == 200
 
 
 @pytest.mark.parametrize(("columns", "properties"), [(20_000, {}), (10_000, {"quotes": '"' * 1_300_000})])
 def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(
-    stack: Stack, columns: int, properties: dict[str, str]
+    api: CatalogApi, columns: int, properties: dict[str, str]
 ) -> None:
     for name in ("a", "b"):
-        made = stack.create(name)
+        made = api.create(name)
     fields = [{"name": f"c{n}", "type": "string", "nullable": True, "metadata": {}} for n in range(columns)]
     schema = json.dumps({"type": "struct", "fields": fields})
-    stored_before(stack.world, made["table_id"], schemaString=schema, configuration=properties)
-    stack.create("c")
+    stored_before(api.world, made["table_id"], schemaString=schema, configuration=properties)
+    api.create("c")
     found: list[dict[str, Any]] = []
     token = ""
     for _ in range(3):
-        answer = stack.http.get(
+        answer = api.http.get(
             f"{B}/tables", catalog_name="main", schema_name="default", **({"page_token": token} if token else {})
         )
         assert answer.status == 200, answer.text[:300]
@@ -163,7 +161,7 @@ def test_a_table_too_wide_to_be_told_does_not_hide_the_others_of_its_schema(
             break
     assert [(one["name"], len(one["columns"])) for one in found] == [("a", 1), ("b", 0), ("c", 1)]
     assert bool(found[1]["properties"]) == (not properties)
-    assert stack.http.get(f"{B}/tables/main.default.b").status == 400
+    assert api.http.get(f"{B}/tables/main.default.b").status == 400
 
 
 # -- Iceberg ----------------------------------------------------------------------------------------------------------

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, refused, stack
 from tests.support.access.realm import Realm
 from tests.support.http import Answer
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.store.core.locations import published_path
-
-__all__ = ["stack"]
 
 SNAPSHOTS = "/v1/catalogs/main/snapshots"
 READS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -23,28 +21,28 @@ READS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def newest(stack: Stack) -> dict[str, Any]:
-    return dict(stack.http.get("/v1/catalogs/main/log", max_results=1).json["commits"][0])
+def newest(api: CatalogApi) -> dict[str, Any]:
+    return dict(api.http.get("/v1/catalogs/main/log", max_results=1).json["commits"][0])
 
 
-def answers(stack: Stack, as_of: str) -> list[Any]:
+def answers(api: CatalogApi, as_of: str) -> list[Any]:
     """Every read as of a moment."""
-    found = [stack.http.get(path, as_of=as_of, **query) for path, query in READS]
+    found = [api.http.get(path, as_of=as_of, **query) for path, query in READS]
     assert {one.status for one in found} == {200}, [one.text for one in found]
     return [one.json for one in found]
 
 
-def test_every_read_of_the_tree_goes_back_by_every_way_to_name_a_moment(stack: Stack) -> None:
-    id = stack.create("t")["table_id"]
-    stack.http.post(NAMESPACES, {"name": "old", "comment": "then"})
-    then = newest(stack)
-    stack.http.post(SNAPSHOTS, {"name": "Month_End"})
-    stack.world.clock.now += 5_000
-    stack.http.post(f"{DEFAULT}/tables/t/rename", {"name": "u"})
-    stack.http.delete(f"{NAMESPACES}/old")
-    stack.http.patch(DEFAULT, {"comment": "now"})
+def test_every_read_of_the_tree_goes_back_by_every_way_to_name_a_moment(api: CatalogApi) -> None:
+    id = api.create("t")["table_id"]
+    api.http.post(NAMESPACES, {"name": "old", "comment": "then"})
+    then = newest(api)
+    api.http.post(SNAPSHOTS, {"name": "Month_End"})
+    api.world.clock.now += 5_000
+    api.http.post(f"{DEFAULT}/tables/t/rename", {"name": "u"})
+    api.http.delete(f"{NAMESPACES}/old")
+    api.http.patch(DEFAULT, {"comment": "now"})
     head = then["head"]
-    wanted = answers(stack, f"head:{head}")
+    wanted = answers(api, f"head:{head}")
     assert [one["head"] for one in wanted] == [head] * 5
     namespaces, default, tables, entry, found = wanted
     assert [(one["name"], one["comment"]) for one in namespaces["namespaces"]] == [("default", None), ("old", "then")]
@@ -53,62 +51,62 @@ def test_every_read_of_the_tree_goes_back_by_every_way_to_name_a_moment(stack: S
     assert (entry["name"], entry["id"], entry["kind"], entry["format"]) == ("main.default.t", id, "table", "delta")
     assert found["found"] == [{name: value for name, value in entry.items() if name != "head"}]
     for same in (f"head:{head.removeprefix('commit/')}", f"seq:{then['seq']}", f"time:{then['at'] // 1000}"):
-        assert answers(stack, same) == wanted
-    named = answers(stack, "snapshot:month_end")
+        assert answers(api, same) == wanted
+    named = answers(api, "snapshot:month_end")
     assert [one["head"] for one in named] == [head] * 5
     assert (named[2]["tables"][0]["version"], named[3]["version"], named[4]["found"][0]["version"]) == (0, 0, 0)
     assert "version" not in tables["tables"][0] and "version" not in entry, "a HEAD knows no versions"
-    now = stack.http.get(f"{DEFAULT}/tables").json
+    now = api.http.get(f"{DEFAULT}/tables").json
     assert [one["name"] for one in now["tables"]] == ["u"] and "head" not in now
-    assert stack.http.get(f"{DEFAULT}/tables/u/entry").json["head"] == newest(stack)["head"]
-    refused(stack.http.get(f"{DEFAULT}/tables/t/entry"), 404, "NoSuchTable", "table")
-    refused(stack.http.get(f"{DEFAULT}/tables/u/entry", as_of=f"head:{head}"), 404, "NoSuchTable", "table")
+    assert api.http.get(f"{DEFAULT}/tables/u/entry").json["head"] == newest(api)["head"]
+    refused(api.http.get(f"{DEFAULT}/tables/t/entry"), 404, "NoSuchTable", "table")
+    refused(api.http.get(f"{DEFAULT}/tables/u/entry", as_of=f"head:{head}"), 404, "NoSuchTable", "table")
 
 
-def test_a_time_is_written_as_people_do(stack: Stack) -> None:
-    stack.world.clock.now = 1_793_491_200_000 - 100  # 2026-11-01T00:00:00Z
-    stack.http.post(NAMESPACES, {"name": "new"})
+def test_a_time_is_written_as_people_do(api: CatalogApi) -> None:
+    api.world.clock.now = 1_793_491_200_000 - 100  # 2026-11-01T00:00:00Z
+    api.http.post(NAMESPACES, {"name": "new"})
     for time, there in (
         ("2026-11-01T00:00:00Z", True),
         ("2026-11-01T01:00:00+01:00", True),
         ("2026-10-31T23:59:59.9Z", False),
     ):
-        names = [one["name"] for one in stack.http.get(NAMESPACES, as_of=f"time:{time}").json["namespaces"]]
+        names = [one["name"] for one in api.http.get(NAMESPACES, as_of=f"time:{time}").json["namespaces"]]
         assert ("new" in names) is there
 
 
-def test_pages_of_a_moment_need_the_moment_again(stack: Stack) -> None:
+def test_pages_of_a_moment_need_the_moment_again(api: CatalogApi) -> None:
     for name in "abc":
-        stack.http.post(NAMESPACES, {"name": name})
-    as_of = f"seq:{newest(stack)['seq']}"
-    first = stack.http.get(NAMESPACES, as_of=as_of, max_results=2).json
-    stack.http.delete(f"{NAMESPACES}/c")
+        api.http.post(NAMESPACES, {"name": name})
+    as_of = f"seq:{newest(api)['seq']}"
+    first = api.http.get(NAMESPACES, as_of=as_of, max_results=2).json
+    api.http.delete(f"{NAMESPACES}/c")
     token = first["next_page_token"]
-    second = stack.http.get(NAMESPACES, as_of=as_of, max_results=2, page_token=token).json
+    second = api.http.get(NAMESPACES, as_of=as_of, max_results=2, page_token=token).json
     assert [one["name"] for one in (*first["namespaces"], *second["namespaces"])] == ["a", "b", "c", "default"]
     assert first["head"] == second["head"]
-    refused(stack.http.get(NAMESPACES, page_token=token), 400, "InvalidRequest", "page_token")
+    refused(api.http.get(NAMESPACES, page_token=token), 400, "InvalidRequest", "page_token")
 
 
 @pytest.mark.parametrize(("path", "query"), READS)
 def test_a_moment_that_is_none_or_is_gone_is_told_and_changes_nothing(
-    stack: Stack, path: str, query: dict[str, Any]
+    api: CatalogApi, path: str, query: dict[str, Any]
 ) -> None:
-    stack.create("t")
-    before = dict(stack.world.refs.rows)
+    api.create("t")
+    before = dict(api.world.refs.rows)
     for unclear in ("yesterday", "41", "time:2026-11-01", "seq:x", "snapshot:a b", "head:entity/1", "moment:1"):
-        error = refused(stack.http.get(path, as_of=unclear, **query), 400, "InvalidRequest", "as_of")
+        error = refused(api.http.get(path, as_of=unclear, **query), 400, "InvalidRequest", "as_of")
         assert error["remedy"]
     for gone in ("seq:999", "time:1", "head:commit/00"):
-        refused(stack.http.get(path, as_of=gone, **query), 404, "NoSuchCatalogCommit", "as_of")
-    refused(stack.http.get(path, as_of="snapshot:none", **query), 404, "NoSuchSnapshot", "as_of")
-    assert stack.world.refs.rows == before
+        refused(api.http.get(path, as_of=gone, **query), 404, "NoSuchCatalogCommit", "as_of")
+    refused(api.http.get(path, as_of="snapshot:none", **query), 404, "NoSuchSnapshot", "as_of")
+    assert api.world.refs.rows == before
 
 
-def test_a_query_for_what_the_past_does_not_hold_says_so(stack: Stack) -> None:
-    stack.create("t")
-    asked = {"query": '/main/default/[tier = "gold"]', "as_of": f"seq:{newest(stack)['seq']}"}
-    error = refused(stack.http.get("/v1/find", **asked), 400, "InvalidRequest", "query")
+def test_a_query_for_what_the_past_does_not_hold_says_so(api: CatalogApi) -> None:
+    api.create("t")
+    asked = {"query": '/main/default/[tier = "gold"]', "as_of": f"seq:{newest(api)['seq']}"}
+    error = refused(api.http.get("/v1/find", **asked), 400, "InvalidRequest", "query")
     assert "main.default.t" in error["message"]
 
 

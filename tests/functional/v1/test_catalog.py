@@ -2,73 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.support.catalog import complete
 from tests.support.fakes import delta
-from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, function, load_function
+from tests.support.fakes.world import fake_world
+from tests.support.http import Http, function, load_function
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.catalog import services as bootstrap
 from turnstile.store.core.locations import published_path
 
-NAMESPACES = "/v1/catalogs/main/namespaces"
-DEFAULT = NAMESPACES + "/default"
 
-
-@dataclass
-class Stack:
-    http: Http
-    world: FakeWorld
-
-    def stage(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
-        """A staging table with version 0 written."""
-        answer = self.http.post(f"{NAMESPACES}/{namespace}/staging-tables", {"name": name})
-        assert answer.status == 201, answer.text
-        content = delta.version_zero("create", self.world.clock.now_ms())
-        self.world.storages.open(answer.json["location"]).put_if_absent(published_path(0), content)
-        return dict(answer.json)
-
-    def create(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
-        staged = self.stage(name, namespace)
-        answer = self.http.post(f"{NAMESPACES}/{namespace}/tables", {"name": name, "table_id": staged["table_id"]})
-        assert answer.status == 201, answer.text
-        return dict(answer.json)
-
-
-@pytest.fixture
-def stack() -> Stack:
-    world = fake_world()
-    bootstrap.ensure(world, lake_root="file:///lake")
-    app = function("catalog")
-    app.use_world(world)
-    return Stack(Http(app.app), world)
-
-
-def refused(answer: Answer, status: int, type: str, field: str | None = None) -> dict[str, Any]:
-    assert answer.status == status, answer.text
-    error = answer.error
-    assert error["type"] == type, error
-    if field:
-        assert error["field"] == field, error
-    return error
-
-
-def test_catalogs_are_created_and_listed(stack: Stack) -> None:
-    answer = stack.http.post("/v1/catalogs", {"name": "Second"})
+def test_catalogs_are_created_and_listed(api: CatalogApi) -> None:
+    answer = api.http.post("/v1/catalogs", {"name": "Second"})
     assert answer.status == 201
     assert answer.json["name"] == "Second"
-    listed = stack.http.get("/v1/catalogs").json["catalogs"]
+    listed = api.http.get("/v1/catalogs").json["catalogs"]
     assert [one["name"] for one in listed] == ["main", "Second"]
     assert listed[1] == answer.json
-    refused(stack.http.post("/v1/catalogs", {"name": "SECOND"}), 409, "AlreadyExists", "name")
-    refused(stack.http.get("/v1/catalogs/third/namespaces"), 404, "NoSuchCatalog", "catalog")
+    refused(api.http.post("/v1/catalogs", {"name": "SECOND"}), 409, "AlreadyExists", "name")
+    refused(api.http.get("/v1/catalogs/third/namespaces"), 404, "NoSuchCatalog", "catalog")
 
 
-def test_a_namespace_lives_from_its_creation_to_its_drop(stack: Stack) -> None:
-    http = stack.http
+def test_a_namespace_lives_from_its_creation_to_its_drop(api: CatalogApi) -> None:
+    http = api.http
     made = http.post(NAMESPACES, {"name": "Sales.eu", "comment": "c", "properties": {"a": "1"}})
     assert made.status == 201
     assert made.json["name"] == "Sales.eu"
@@ -81,113 +40,113 @@ def test_a_namespace_lives_from_its_creation_to_its_drop(stack: Stack) -> None:
     refused(http.delete(f"{NAMESPACES}/sales"), 409, "NamespaceNotEmpty", "namespace")
     assert http.delete(f"{NAMESPACES}/sales", cascade="true").status == 204
     refused(http.get(f"{NAMESPACES}/sales.eu"), 404, "NoSuchNamespace", "namespace")
-    complete(stack.world)
+    complete(api.world)
 
 
-def test_pages_are_followed_by_their_tokens(stack: Stack) -> None:
+def test_pages_are_followed_by_their_tokens(api: CatalogApi) -> None:
     for name in ("a", "b", "c"):
-        stack.http.post(NAMESPACES, {"name": name})
-    first = stack.http.get(NAMESPACES, max_results=3).json
+        api.http.post(NAMESPACES, {"name": name})
+    first = api.http.get(NAMESPACES, max_results=3).json
     assert [one["name"] for one in first["namespaces"]] == ["a", "b", "c"]
-    second = stack.http.get(NAMESPACES, max_results=3, page_token=first["next_page_token"]).json
+    second = api.http.get(NAMESPACES, max_results=3, page_token=first["next_page_token"]).json
     assert [one["name"] for one in second["namespaces"]] == ["default"]
     assert "next_page_token" not in second
-    refused(stack.http.get(NAMESPACES, page_token="x"), 400, "InvalidRequest", "page_token")
+    refused(api.http.get(NAMESPACES, page_token="x"), 400, "InvalidRequest", "page_token")
 
 
-def test_a_table_lives_from_its_staging_to_its_drop(stack: Stack) -> None:
-    staged = stack.stage("Orders")
+def test_a_table_lives_from_its_staging_to_its_drop(api: CatalogApi) -> None:
+    staged = api.stage("Orders")
     assert set(staged) == {"table_id", "location", "required_features", "required_properties"}
-    answer = stack.http.post(f"{DEFAULT}/tables", {"name": "Orders", "table_id": staged["table_id"], "comment": "c"})
+    answer = api.http.post(f"{DEFAULT}/tables", {"name": "Orders", "table_id": staged["table_id"], "comment": "c"})
     assert answer.status == 201
     table = answer.json
     assert (table["name"], table["latest"], table["floor"], table["state"]) == ("main.default.Orders", 0, 0, "active")
     assert table["location"] == staged["location"]
     assert table["metadata"]["schema"]["type"] == "struct"
     assert table["commits"] == []
-    assert stack.http.post(f"{DEFAULT}/tables", {"name": "Orders", "table_id": staged["table_id"]}).json == table
-    listed = stack.http.get(f"{DEFAULT}/tables").json["tables"]
+    assert api.http.post(f"{DEFAULT}/tables", {"name": "Orders", "table_id": staged["table_id"]}).json == table
+    listed = api.http.get(f"{DEFAULT}/tables").json["tables"]
     assert listed == [{
         "name": "Orders", "table_id": table["table_id"], "format": "delta", "location": table["location"],
         "created": table["created"],
     }]  # fmt: skip
-    stack.http.post(NAMESPACES, {"name": "archive"})
-    renamed = stack.http.post(f"{DEFAULT}/tables/orders/rename", {"name": "Old", "namespace": "ARCHIVE"})
+    api.http.post(NAMESPACES, {"name": "archive"})
+    renamed = api.http.post(f"{DEFAULT}/tables/orders/rename", {"name": "Old", "namespace": "ARCHIVE"})
     assert renamed.json == {**table, "name": "main.archive.Old"}
-    assert stack.http.get(f"{DEFAULT}/tables").json["tables"] == []
-    assert stack.http.delete(f"{NAMESPACES}/archive/tables/old").status == 204
-    refused(stack.http.delete(f"{NAMESPACES}/archive/tables/old"), 404, "NoSuchTable", "table")
-    complete(stack.world)
+    assert api.http.get(f"{DEFAULT}/tables").json["tables"] == []
+    assert api.http.delete(f"{NAMESPACES}/archive/tables/old").status == 204
+    refused(api.http.delete(f"{NAMESPACES}/archive/tables/old"), 404, "NoSuchTable", "table")
+    complete(api.world)
 
 
-def test_a_table_that_was_loaded_by_the_other_function_is_the_one_that_was_registered(stack: Stack) -> None:
-    table = stack.create("t")
+def test_a_table_that_was_loaded_by_the_other_function_is_the_one_that_was_registered(api: CatalogApi) -> None:
+    table = api.create("t")
     commit = function("commit")
-    commit.use_world(stack.world)
+    commit.use_world(api.world)
     assert Http(commit.app).get(f"{DEFAULT}/tables/T").json == table
 
 
-def test_what_version_0_breaks_is_named(stack: Stack) -> None:
-    staged = stack.http.post(f"{DEFAULT}/staging-tables", {"name": "t"}).json
+def test_what_version_0_breaks_is_named(api: CatalogApi) -> None:
+    staged = api.http.post(f"{DEFAULT}/staging-tables", {"name": "t"}).json
     body = {"name": "t", "table_id": staged["table_id"]}
-    refused(stack.http.post(f"{DEFAULT}/tables", body), 404, "NoSuchCommit", "table_id")
-    storage = stack.world.storages.open(staged["location"])
+    refused(api.http.post(f"{DEFAULT}/tables", body), 404, "NoSuchCommit", "table_id")
+    storage = api.world.storages.open(staged["location"])
     storage.put_if_absent(published_path(0), delta.lines(delta.info("x", 5), delta.protocol()))
-    error = refused(stack.http.post(f"{DEFAULT}/tables", body), 400, "InvalidCommit", "metaData")
+    error = refused(api.http.post(f"{DEFAULT}/tables", body), 400, "InvalidCommit", "metaData")
     assert "version 0" in error["message"]
 
 
-def test_registering_what_was_never_staged_or_used_before_is_refused(stack: Stack) -> None:
+def test_registering_what_was_never_staged_or_used_before_is_refused(api: CatalogApi) -> None:
     unknown = {"name": "t", "table_id": "11111111-1111-4111-8111-111111111111"}
-    refused(stack.http.post(f"{DEFAULT}/tables", unknown), 404, "NoSuchStagingTable", "table_id")
-    refused(stack.http.post(f"{DEFAULT}/tables", {"name": "t", "table_id": "x"}), 400, "InvalidRequest", "table_id")
-    table = stack.create("t")
+    refused(api.http.post(f"{DEFAULT}/tables", unknown), 404, "NoSuchStagingTable", "table_id")
+    refused(api.http.post(f"{DEFAULT}/tables", {"name": "t", "table_id": "x"}), 400, "InvalidRequest", "table_id")
+    table = api.create("t")
     used = {"name": "u", "table_id": table["table_id"]}
-    error = refused(stack.http.post(f"{DEFAULT}/tables", used), 409, "StagingTableUsed", "table_id")
+    error = refused(api.http.post(f"{DEFAULT}/tables", used), 409, "StagingTableUsed", "table_id")
     assert error["name"] == "main.default.t"
-    second = stack.http.post(f"{DEFAULT}/staging-tables", {"name": "T"})
+    second = api.http.post(f"{DEFAULT}/staging-tables", {"name": "T"})
     refused(second, 409, "AlreadyExists", "name")
 
 
-def test_operators_see_every_head_page_by_page_also_dropped_ones(stack: Stack) -> None:
-    ids = sorted(stack.create(f"t{n}")["table_id"] for n in range(3))
-    stack.http.delete(f"{DEFAULT}/tables/t1")
-    first = stack.http.get("/v1/tables", max_results=2).json
-    second = stack.http.get("/v1/tables", max_results=2, page_token=first["next_page_token"]).json
+def test_operators_see_every_head_page_by_page_also_dropped_ones(api: CatalogApi) -> None:
+    ids = sorted(api.create(f"t{n}")["table_id"] for n in range(3))
+    api.http.delete(f"{DEFAULT}/tables/t1")
+    first = api.http.get("/v1/tables", max_results=2).json
+    second = api.http.get("/v1/tables", max_results=2, page_token=first["next_page_token"]).json
     assert [one["table_id"] for one in (*first["tables"], *second["tables"])] == ids
     assert "next_page_token" not in second
     assert {one["name"]: one["state"] for one in first["tables"] + second["tables"]}["main.default.t1"] == "dropped"
-    refused(stack.http.get("/v1/tables", page_token="x"), 400, "InvalidRequest", "page_token")
+    refused(api.http.get("/v1/tables", page_token="x"), 400, "InvalidRequest", "page_token")
 
 
-def test_publish_now_publishes_what_was_ratified(stack: Stack) -> None:
-    table = stack.create("t")
+def test_publish_now_publishes_what_was_ratified(api: CatalogApi) -> None:
+    table = api.create("t")
     commit = function("commit")
-    commit.use_world(stack.world)
-    content = delta.append("a", stack.world.clock.now_ms()).decode()
+    commit.use_world(api.world)
+    content = delta.append("a", api.world.clock.now_ms()).decode()
     path = f"/v1/tables/{table['table_id']}"
     assert Http(commit.app).post(f"{path}/commits", {"version": 1, "inline": {"content": content}}).status == 200
-    assert stack.http.post(f"{path}/publish").json == {"published": 1, "floor": 1, "latest": 1, "state": "active"}
-    assert stack.http.post(f"{path}/publish").json["published"] == 0
-    found = stack.world.storages.open(table["location"]).read(published_path(1))
+    assert api.http.post(f"{path}/publish").json == {"published": 1, "floor": 1, "latest": 1, "state": "active"}
+    assert api.http.post(f"{path}/publish").json["published"] == 0
+    found = api.world.storages.open(table["location"]).read(published_path(1))
     assert found is not None
     assert found[0] == content.encode()
-    unknown = stack.http.post("/v1/tables/11111111-1111-4111-8111-111111111111/publish")
+    unknown = api.http.post("/v1/tables/11111111-1111-4111-8111-111111111111/publish")
     refused(unknown, 404, "NoSuchTable")
 
 
-def test_gc_says_what_would_go_and_takes_it_when_told(stack: Stack) -> None:
-    staged = stack.stage("t")
-    stack.world.clock.now += 25 * 3_600_000
-    report = stack.http.post("/v1/gc", {"dry_run": True}).json
+def test_gc_says_what_would_go_and_takes_it_when_told(api: CatalogApi) -> None:
+    staged = api.stage("t")
+    api.world.clock.now += 25 * 3_600_000
+    report = api.http.post("/v1/gc", {"dry_run": True}).json
     assert [(item["kind"], item["id"]) for item in report["items"]] == [("staging", staged["table_id"])]
     assert report["deleted"] == 0
-    assert stack.http.post("/v1/gc", {}).json["deleted"] == 0, "a dry run unless told otherwise"
-    assert stack.http.post("/v1/gc", {"dry_run": False, "kinds": ["dropped"]}).json["deleted"] == 0
-    assert stack.http.post("/v1/gc", {"dry_run": False, "kinds": ["staging"]}).json["deleted"] == 1
-    refused(stack.http.post("/v1/gc", {"kinds": ["x"]}), 400, "InvalidRequest", "kinds")
+    assert api.http.post("/v1/gc", {}).json["deleted"] == 0, "a dry run unless told otherwise"
+    assert api.http.post("/v1/gc", {"dry_run": False, "kinds": ["dropped"]}).json["deleted"] == 0
+    assert api.http.post("/v1/gc", {"dry_run": False, "kinds": ["staging"]}).json["deleted"] == 1
+    refused(api.http.post("/v1/gc", {"kinds": ["x"]}), 400, "InvalidRequest", "kinds")
     body = {"name": "t", "table_id": staged["table_id"]}
-    refused(stack.http.post(f"{DEFAULT}/tables", body), 404, "NoSuchStagingTable", "table_id")
+    refused(api.http.post(f"{DEFAULT}/tables", body), 404, "NoSuchStagingTable", "table_id")
 
 
 @pytest.mark.parametrize(
@@ -215,19 +174,19 @@ def test_gc_says_what_would_go_and_takes_it_when_told(stack: Stack) -> None:
     ],
 )
 def test_bad_input_is_refused_by_member_and_changes_nothing(
-    stack: Stack, method: str, path: str, body: Any, field: str
+    api: CatalogApi, method: str, path: str, body: Any, field: str
 ) -> None:
-    before = (dict(stack.world.refs.rows), dict(stack.world.objs.rows))
+    before = (dict(api.world.refs.rows), dict(api.world.objs.rows))
     path, _, query = path.partition("?")
-    error = refused(stack.http.call(method, path, json_body=body, query=query), 400, "InvalidRequest", field)
+    error = refused(api.http.call(method, path, json_body=body, query=query), 400, "InvalidRequest", field)
     assert error["remedy"]
-    assert (stack.world.refs.rows, stack.world.objs.rows) == before
+    assert (api.world.refs.rows, api.world.objs.rows) == before
 
 
-def test_a_path_that_is_nobodys_and_one_that_is_the_other_functions_differ(stack: Stack) -> None:
-    refused(stack.http.get("/v1/nothing"), 404, "NoSuchRoute")
-    refused(stack.http.call("PUT", DEFAULT), 405, "MethodNotAllowed")
-    error = refused(stack.http.call("DELETE", "/v1/tables/x/commits"), 405, "MethodNotAllowed")
+def test_a_path_that_is_nobodys_and_one_that_is_the_other_functions_differ(api: CatalogApi) -> None:
+    refused(api.http.get("/v1/nothing"), 404, "NoSuchRoute")
+    refused(api.http.call("PUT", DEFAULT), 405, "MethodNotAllowed")
+    error = refused(api.http.call("DELETE", "/v1/tables/x/commits"), 405, "MethodNotAllowed")
     assert error["allowed"] == ["GET", "POST"]
 
 
@@ -242,17 +201,17 @@ def test_every_request_needs_the_token_of_a_stack_that_has_one() -> None:
     assert Http(app.app, "secret").get("/v1/catalogs").status == 200
 
 
-def test_i9_an_external_table_is_not_renamed_by_a_request_that_could_not_show_it(stack: Stack) -> None:
+def test_i9_an_external_table_is_not_renamed_by_a_request_that_could_not_show_it(api: CatalogApi) -> None:
     unity = "/api/2.1/unity-catalog/tables"
     external = {
         "name": "e", "catalog_name": "main", "schema_name": "default", "table_type": "EXTERNAL", "columns": [],
         "data_source_format": "DELTA", "storage_location": "file:///elsewhere/e",
     }  # fmt: skip
-    assert stack.http.post(unity, external).status == 200
-    refused(stack.http.post(f"{DEFAULT}/tables/e/rename", {"name": "f"}), 400, "UnsupportedTable", "table")
+    assert api.http.post(unity, external).status == 200
+    refused(api.http.post(f"{DEFAULT}/tables/e/rename", {"name": "f"}), 400, "UnsupportedTable", "table")
     for dry_run in (True, False):
         error = refused(
-            stack.http.post(f"{DEFAULT}/tables/e/export", {"dry_run": dry_run}), 400, "UnsupportedTable", "table"
+            api.http.post(f"{DEFAULT}/tables/e/export", {"dry_run": dry_run}), 400, "UnsupportedTable", "table"
         )
         assert "is external" in error["message"] and error["remedy"]
-    assert stack.http.get(f"{unity}/main.default.e").json["name"] == "e"
+    assert api.http.get(f"{unity}/main.default.e").json["name"] == "e"

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.functional.v1.test_commit_bad_input import check
 from tests.support.fakes import delta
-from tests.support.lake import START, Lake, make_lake
+from tests.support.lake import START, Lake, check_refused, make_lake
 
 
 @pytest.fixture
@@ -97,13 +96,13 @@ def test_content_that_breaks_the_protocol_is_refused(
         staged = lake.stage(3, content)
         before = lake.state()
         answer = lake.propose({"version": 3, "staged": staged})
-    check(lake, before, answer, 400, type, field)
+    check_refused(lake, before, answer, 400, type, field)
 
 
 def test_empty_content_or_an_empty_name_is_refused(lake: Lake) -> None:
-    check(lake, lake.state(), lake.inline(3, b""), 400, "InvalidCommit", "content")
+    check_refused(lake, lake.state(), lake.inline(3, b""), 400, "InvalidCommit", "content")
     body = {"version": 3, "staged": {"name": "", "size": 5}}
-    check(lake, lake.state(), lake.propose(body), 400, "InvalidRequest", "staged.name")
+    check_refused(lake, lake.state(), lake.propose(body), 400, "InvalidRequest", "staged.name")
 
 
 def test_a_refusal_by_time_says_which_time_would_do(lake: Lake) -> None:
@@ -119,7 +118,7 @@ def test_version_is_judged_before_timestamp_so_that_a_loser_learns_that_it_lost(
 
 def test_inline_content_over_the_limit_is_to_be_staged(lake: Lake) -> None:
     content = delta.lines(delta.info("t3", lake.now()), delta.add("x" * 300_000))
-    error = check(lake, lake.state(), lake.inline(3, content), 413, "TooLarge", "inline.content")
+    error = check_refused(lake, lake.state(), lake.inline(3, content), 413, "TooLarge", "inline.content")
     assert (error["limit"], error["size"]) == (262_144, len(content))
     assert "stage" in error["remedy"]
 
@@ -128,7 +127,7 @@ def test_a_staged_file_of_another_size_is_refused(lake: Lake) -> None:
     staged = lake.stage(3, delta.append("t3", lake.now()))
     before = lake.state()
     body = {"version": 3, "staged": {**staged, "size": staged["size"] + 1}}
-    check(lake, before, lake.propose(body), 400, "InvalidCommit", "staged.size")
+    check_refused(lake, before, lake.propose(body), 400, "InvalidCommit", "staged.size")
 
 
 def test_a_ticket_must_be_a_blind_append(lake: Lake) -> None:
@@ -138,7 +137,7 @@ def test_a_ticket_must_be_a_blind_append(lake: Lake) -> None:
         delta.lines(delta.info("t3", lake.now()), delta.add("f", dataChange=False)),
     ):
         before = lake.state()
-        check(lake, before, lake.inline(None, content, base=2), 400, "InvalidCommit", "version")
+        check_refused(lake, before, lake.inline(None, content, base=2), 400, "InvalidCommit", "version")
 
 
 def test_a_ticket_must_fit_the_tables_row_tracking(lake: Lake) -> None:
@@ -153,7 +152,7 @@ def test_a_ticket_must_fit_the_tables_row_tracking(lake: Lake) -> None:
             }
         },
     )
-    check(lake, lake.state(), lake.inline(None, tracked, base=2), 400, "InvalidCommit", "content")
+    check_refused(lake, lake.state(), lake.inline(None, tracked, base=2), 400, "InvalidCommit", "content")
 
 
 def test_statistics_nested_too_deeply_count_as_none(lake: Lake) -> None:
@@ -169,14 +168,14 @@ def test_statistics_nested_too_deeply_count_as_none(lake: Lake) -> None:
             }
         },
     )
-    check(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
+    check_refused(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
     assert lake.inline(3, content).status == 200  # a named commit assigns its own row ids
 
 
 @pytest.mark.parametrize("read", [10**40, 2**53, -1])
 def test_a_read_version_that_is_none_gives_a_ticket_no_base(lake: Lake, read: int) -> None:
     content = delta.append("t3", lake.now(), base=read)
-    check(lake, lake.state(), lake.inline(None, content), 400, "InvalidRequest", "base")
+    check_refused(lake, lake.state(), lake.inline(None, content), 400, "InvalidRequest", "base")
     assert lake.inline(3, content).status == 200
 
 
@@ -185,7 +184,7 @@ def test_more_rows_than_there_are_row_ids_are_none(lake: Lake) -> None:
     adds = [delta.add(str(i), 2**53 - 1) for i in range(2200)]
     slim = [{"add": {"dataChange": True, "stats": add["add"]["stats"]}} for add in adds]
     content = delta.lines(delta.info("t3", lake.now()), *slim, {"domainMetadata": mark})
-    check(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
+    check_refused(lake, lake.state(), lake.inline(None, content, base=2), 400, "InvalidCommit", "add.stats")
 
 
 def test_a_line_with_many_braces_but_few_levels_is_welcome(lake: Lake) -> None:

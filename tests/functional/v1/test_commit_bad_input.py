@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.http import Answer
-from tests.support.lake import LOCATION, ORDERS, START, UNKNOWN, Lake, make_lake
+from tests.support.lake import LOCATION, ORDERS, START, UNKNOWN, Lake, check_refused, make_lake
 from turnstile.api.http.request import MAX_BODY
 
 
@@ -19,16 +18,6 @@ def lake() -> Lake:
     assert made.append(1, "t1").status == 200
     assert made.append(2, "t2").status == 200
     return made
-
-
-def check(lake: Lake, before: Any, answer: Answer, *expected: Any) -> dict[str, Any]:
-    """The error has the expected status, type and field, says what to do, and nothing that is stored has changed."""
-    error = answer.error
-    assert (answer.status, error["type"], error.get("field")) == expected, error
-    assert error.get("remedy"), error
-    assert error["message"]
-    assert lake.state() == before
-    return error
 
 
 NAME = f"{3:020d}.aaaa.json"
@@ -86,7 +75,7 @@ BODIES: list[tuple[str, Any, int, str, str]] = [
 def test_a_bad_body_is_refused_and_changes_nothing(lake: Lake, body: Any, status: int, type: str, field: str) -> None:
     before = lake.state()
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    check(lake, before, lake.propose(None, body=raw), status, type, field)
+    check_refused(lake, before, lake.propose(None, body=raw), status, type, field)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +104,7 @@ def test_a_bad_body_is_refused_and_changes_nothing(lake: Lake, body: Any, status
 def test_a_name_that_plays_tricks_with_paths_is_refused(lake: Lake, name: str, form: str) -> None:
     before = lake.state()
     member = {"name": name, "size": 5} if form == "staged" else {"name": name, "content": LINE}
-    check(lake, before, lake.propose({"version": 3, form: member}), 400, "InvalidRequest", f"{form}.name")
+    check_refused(lake, before, lake.propose({"version": 3, form: member}), 400, "InvalidRequest", f"{form}.name")
     assert not any(".." in path or "etc" in path for path in lake.world.storages.files)
 
 
@@ -124,7 +113,7 @@ def test_a_name_that_plays_tricks_with_paths_is_refused(lake: Lake, name: str, f
 )
 def test_a_table_id_that_is_no_uuid_is_refused(lake: Lake, table_id: str) -> None:
     body = {"version": 3, "inline": {"content": LINE}}
-    check(lake, lake.state(), lake.propose(body, table_id=table_id), 400, "InvalidRequest", "table_id")
+    check_refused(lake, lake.state(), lake.propose(body, table_id=table_id), 400, "InvalidRequest", "table_id")
 
 
 @pytest.mark.parametrize("form", ["inline", "staged", "ticket", "metadata"])
@@ -136,7 +125,7 @@ def test_an_unknown_table_is_not_found(lake: Lake, form: str) -> None:
         "ticket": {"version": None, "base": 2, "inline": {"content": LINE}},
         "metadata": {"version": 3, "inline": {"content": altered}},
     }[form]
-    check(lake, lake.state(), lake.propose(body, table_id=UNKNOWN), 404, "NoSuchTable", "table_id")
+    check_refused(lake, lake.state(), lake.propose(body, table_id=UNKNOWN), 404, "NoSuchTable", "table_id")
 
 
 def test_i10_a_table_dropped_in_the_middle_takes_no_commit_and_still_knows_its_own(lake: Lake) -> None:
@@ -145,7 +134,7 @@ def test_i10_a_table_dropped_in_the_middle_takes_no_commit_and_still_knows_its_o
     lake.set(state="dropped")
     before = lake.state()
     for answer in (lake.append(4, "t4"), lake.append(None, "t5", base=3)):
-        error = check(lake, before, answer, 409, "TableNotActive", None)
+        error = check_refused(lake, before, answer, 409, "TableNotActive", None)
         assert error["state"] == "dropped"
     assert lake.inline(3, content).json["outcome"] == "replayed"
 
@@ -154,7 +143,7 @@ def test_i10_a_table_dropped_in_the_middle_takes_no_commit_and_still_knows_its_o
 def test_a_table_that_is_not_active_says_its_state_and_what_to_do(lake: Lake, state: str) -> None:
     lake.set(state=state, reason="because")
     before = lake.state()
-    error = check(lake, before, lake.append(3, "t3"), 409, "TableNotActive", None)
+    error = check_refused(lake, before, lake.append(3, "t3"), 409, "TableNotActive", None)
     assert (error["state"], error["latest"]) == (state, 2)
     assert "because" in error["message"]
 
@@ -179,9 +168,9 @@ def test_a_full_row_asks_for_patience_and_takes_the_same_proposal_after_publicat
 def test_a_text_that_no_store_could_hold_is_no_crash(lake: Lake) -> None:
     before = lake.state()
     answer = lake.propose(None, body='{"version": 3, "etag": "\\ud800", "inline": {"content": ""}}')
-    check(lake, before, answer, 400, "InvalidRequest", "body")
+    check_refused(lake, before, answer, 400, "InvalidRequest", "body")
     made = lake.propose(None, body='{"version": 3, "inline": {"content": "\ud800"}}')
-    check(lake, before, made, 400, "InvalidRequest", "body")
+    check_refused(lake, before, made, 400, "InvalidRequest", "body")
 
 
 def test_nothing_of_a_refused_table_is_written_to_storage(lake: Lake) -> None:

@@ -10,85 +10,16 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, function, load_function
-from tests.support.openapi import Operation, check, operations
+from tests.support.http import Answer, Http, load_function
+from tests.support.openapi import operations
+from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
 from turnstile.coordination.tasks import Tasks
 from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 
-NOBODY = "99999999-9999-4999-8999-999999999999"
 PARENT = "/v1/catalogs/main/namespaces/sales"
 
-
-class Site:
-    """Both functions on one world, with a table ``main.sales.orders`` that has commits of every kind."""
-
-    def __init__(self) -> None:
-        self.world: FakeWorld = fake_world()
-        self.http = {}
-        for name in ("commit", "catalog"):
-            app = function(name)
-            app.use_world(self.world)
-            self.http[name] = Http(app.app)
-        self.ask("createCatalog", {"name": "main"})
-        self.ask("createNamespace", {"name": "sales"})
-        self.table = self.stage()
-        self.register("orders", self.table)
-        self.append(1, "t1")
-        self.ask("publish")
-        self.append(2, "t2")
-        self.append(None, "t3", base=2)
-        self.ask("createSnapshot", {"name": "named"})
-        self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
-
-    def now(self) -> int:
-        return self.world.clock.now_ms()
-
-    def path(self, operation: Operation) -> str:
-        path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
-        path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
-        path = path.replace("{name}", "app").replace("{snapshot}", "named")
-        return path.replace("{table_id}", getattr(self, "table", NOBODY))
-
-    def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
-        """Send an operation's request, to ``main.sales.orders`` unless ``path`` says otherwise."""
-        one = operations()[id]
-        http = options.pop("http", None) or self.http[one.function]
-        answer: Answer = http.call(one.method, path or self.path(one), json_body=json_body, **options)
-        check(one, answer)
-        return answer
-
-    def stage(self, name: str = "orders") -> str:
-        made = self.ask("stageTable", {"name": name}).json
-        content = delta.version_zero("zero", self.now(), **made["required_properties"])
-        self.world.storages.open(made["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
-        return str(made["table_id"])
-
-    def register(self, name: str, table_id: str) -> Answer:
-        return self.ask("registerTable", {"name": name, "table_id": table_id})
-
-    def append(self, version: int | None, txn: str, **more: Any) -> Answer:
-        content = delta.append(txn, self.now()).decode()
-        return self.ask("commit", {"version": version, "inline": {"content": content}, **more})
-
-    def set(self, **attributes: Any) -> None:
-        self.world.refs.rows[self.world.space.table(self.table)].update(attributes)
-
-    def loose_table(self, name: str) -> str:
-        """A table of the file system, ready to be imported."""
-        location = f"file:///elsewhere/{name}"
-        zero = delta.lines(*PLAIN)
-        self.world.storages.open(location).put_if_absent("_delta_log/00000000000000000000.json", zero)
-        return location
-
-
-PLAIN: list[dict[str, Any]] = [
-    {"commitInfo": {"timestamp": 1, "operation": "CREATE TABLE"}},
-    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
-    {"metaData": {**delta.metadata()["metaData"], "configuration": {}}},
-]
 
 GOOD: dict[str, Callable[[Site], Any]] = {
     "commit": lambda site: {"version": 4, "inline": {"content": delta.append("t4", site.now()).decode()}},
@@ -219,7 +150,7 @@ def recovering(site: Site, id: str) -> Answer:
 def with_no_room(site: Site) -> Answer:
     """As if its schema took megabytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnstile.store.core.answer_size.MOST", 1_000)
+        patch.setattr("turnstile.store.page_budget.RESPONSE_BYTES_MAX", 1_000)
         return good(site, "loadTable")
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
-from tests.functional.v1.test_document_answers import Site
 from tests.support.examples import examples
 from tests.support.http import event
 from tests.support.openapi import check, document, operations
+from tests.support.v1 import Site
 
 QUIET = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -6,137 +6,135 @@ import json
 
 import pytest
 
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, refused, stack
 from tests.support.catalog import complete
 from tests.support.cli import run, service
 from tests.support.http import Http, function
-
-__all__ = ["stack"]
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 
 LOG, SNAPSHOTS, RESET = (f"/v1/catalogs/main/{what}" for what in ("log", "snapshots", "reset"))
 
 
-def tables(stack: Stack) -> list[str]:
-    return [one["name"] for one in stack.http.get(DEFAULT + "/tables").json["tables"]]
+def tables(api: CatalogApi) -> list[str]:
+    return [one["name"] for one in api.http.get(DEFAULT + "/tables").json["tables"]]
 
 
-def test_the_log_tells_what_changed_page_by_page_both_ways(stack: Stack) -> None:
+def test_the_log_tells_what_changed_page_by_page_both_ways(api: CatalogApi) -> None:
     for n in range(5):
-        assert stack.http.post(NAMESPACES, {"name": f"n{n}"}).status == 201
-    first = stack.http.get(LOG, max_results=4).json
-    rest = stack.http.get(LOG, max_results=100, start=first["next"]).json
+        assert api.http.post(NAMESPACES, {"name": f"n{n}"}).status == 201
+    first = api.http.get(LOG, max_results=4).json
+    rest = api.http.get(LOG, max_results=100, start=first["next"]).json
     down = first["commits"] + rest["commits"]
     assert "next" not in rest
     assert [one["message"] for one in down][:5] == [f"create namespace n{n}" for n in (4, 3, 2, 1, 0)]
     assert [one["seq"] for one in down] == list(range(len(down)))[::-1]
-    assert stack.http.get(LOG, oldest_first="true").json["commits"] == down[::-1]
-    refused(stack.http.get(LOG, start=99), 404, "NoSuchCatalogCommit", "start")
-    refused(stack.http.get("/v1/catalogs/nothing/log"), 404, "NoSuchCatalog")
-    refused(stack.http.get(LOG, start="x"), 400, "InvalidRequest", "start")
+    assert api.http.get(LOG, oldest_first="true").json["commits"] == down[::-1]
+    refused(api.http.get(LOG, start=99), 404, "NoSuchCatalogCommit", "start")
+    refused(api.http.get("/v1/catalogs/nothing/log"), 404, "NoSuchCatalog")
+    refused(api.http.get(LOG, start="x"), 400, "InvalidRequest", "start")
 
 
-def test_snapshots_are_made_listed_gone_back_to_and_dropped(stack: Stack) -> None:
-    id = stack.create("t")["table_id"]
-    made = stack.http.post(SNAPSHOTS, {"name": "before", "comment": "c"})
+def test_snapshots_are_made_listed_gone_back_to_and_dropped(api: CatalogApi) -> None:
+    id = api.create("t")["table_id"]
+    made = api.http.post(SNAPSHOTS, {"name": "before", "comment": "c"})
     assert made.status == 201, made.text
     assert (made.json["name"], made.json["comment"], made.json["versions"]) == ("before", "c", {id: 0})
-    assert stack.http.get(SNAPSHOTS + "/BEFORE").json == made.json
+    assert api.http.get(SNAPSHOTS + "/BEFORE").json == made.json
     listed = {name: value for name, value in made.json.items() if name != "versions"} | {"tables": 1}
-    assert stack.http.get(SNAPSHOTS).json == {"snapshots": [listed]}
-    refused(stack.http.post(SNAPSHOTS, {"name": "BEFORE"}), 409, "AlreadyExists", "name")
-    assert stack.http.delete(DEFAULT + "/tables/t").status == 204
-    stack.create("u")
-    answer = stack.http.post(RESET, {"to": {"snapshot": "before"}})
+    assert api.http.get(SNAPSHOTS).json == {"snapshots": [listed]}
+    refused(api.http.post(SNAPSHOTS, {"name": "BEFORE"}), 409, "AlreadyExists", "name")
+    assert api.http.delete(DEFAULT + "/tables/t").status == 204
+    api.create("u")
+    answer = api.http.post(RESET, {"to": {"snapshot": "before"}})
     assert answer.status == 200, answer.text
     assert (answer.json["restored"], answer.json["dropped"]) == (["main.default.t"], ["main.default.u"])
     assert answer.json["to"] == made.json["head"]
-    assert tables(stack) == ["t"]
-    assert stack.http.delete(SNAPSHOTS + "/before").status == 204
-    refused(stack.http.delete(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
-    refused(stack.http.get(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
-    refused(stack.http.post(RESET, {"to": {"snapshot": "before"}}), 404, "NoSuchSnapshot", "to.snapshot")
-    complete(stack.world)
+    assert tables(api) == ["t"]
+    assert api.http.delete(SNAPSHOTS + "/before").status == 204
+    refused(api.http.delete(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
+    refused(api.http.get(SNAPSHOTS + "/before"), 404, "NoSuchSnapshot", "snapshot")
+    refused(api.http.post(RESET, {"to": {"snapshot": "before"}}), 404, "NoSuchSnapshot", "to.snapshot")
+    complete(api.world)
 
 
-def test_i6_snapshots_are_listed_page_by_page_from_one_head(stack: Stack) -> None:
+def test_i6_snapshots_are_listed_page_by_page_from_one_head(api: CatalogApi) -> None:
     for n in range(5):
-        assert stack.http.post(SNAPSHOTS, {"name": f"s{n}"}).status == 201
-    first = stack.http.get(SNAPSHOTS, max_results=2).json
-    assert stack.http.delete(SNAPSHOTS + "/s3").status == 204
-    assert stack.http.post(SNAPSHOTS, {"name": "s2a"}).status == 201
-    second = stack.http.get(SNAPSHOTS, max_results=100, page_token=first["next_page_token"]).json
+        assert api.http.post(SNAPSHOTS, {"name": f"s{n}"}).status == 201
+    first = api.http.get(SNAPSHOTS, max_results=2).json
+    assert api.http.delete(SNAPSHOTS + "/s3").status == 204
+    assert api.http.post(SNAPSHOTS, {"name": "s2a"}).status == 201
+    second = api.http.get(SNAPSHOTS, max_results=100, page_token=first["next_page_token"]).json
     assert [one["name"] for one in (*first["snapshots"], *second["snapshots"])] == [f"s{n}" for n in range(5)]
     assert "next_page_token" not in second
-    assert [one["name"] for one in stack.http.get(SNAPSHOTS).json["snapshots"]] == ["s0", "s1", "s2", "s2a", "s4"]
-    refused(stack.http.get(NAMESPACES, page_token=first["next_page_token"]), 400, "InvalidRequest", "page_token")
-    refused(stack.http.get(SNAPSHOTS, max_results=-1), 400, "InvalidRequest", "max_results")
-    refused(stack.http.get("/v1/catalogs/nothing/snapshots"), 404, "NoSuchCatalog")
+    assert [one["name"] for one in api.http.get(SNAPSHOTS).json["snapshots"]] == ["s0", "s1", "s2", "s2a", "s4"]
+    refused(api.http.get(NAMESPACES, page_token=first["next_page_token"]), 400, "InvalidRequest", "page_token")
+    refused(api.http.get(SNAPSHOTS, max_results=-1), 400, "InvalidRequest", "max_results")
+    refused(api.http.get("/v1/catalogs/nothing/snapshots"), 404, "NoSuchCatalog")
 
 
-def test_snapshots_take_a_hundred_a_page_and_two_requests_whatever_is_asked_for(stack: Stack) -> None:
+def test_snapshots_take_a_hundred_a_page_and_two_requests_whatever_is_asked_for(api: CatalogApi) -> None:
     for n in range(103):
-        assert stack.http.post(SNAPSHOTS, {"name": f"s{n:03d}"}).status == 201
-    function("catalog").use_world(stack.world)  # another sandbox, without the caches
-    del stack.world.objs.requests[:]
-    page = stack.http.get(SNAPSHOTS, max_results=1000).json
+        assert api.http.post(SNAPSHOTS, {"name": f"s{n:03d}"}).status == 201
+    function("catalog").use_world(api.world)  # another sandbox, without the caches
+    del api.world.objs.requests[:]
+    page = api.http.get(SNAPSHOTS, max_results=1000).json
     assert len(page["snapshots"]) == 100
-    assert stack.world.objs.requests.count("get_many") == 1
-    del stack.world.objs.requests[:]
-    rest = stack.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
+    assert api.world.objs.requests.count("get_many") == 1
+    del api.world.objs.requests[:]
+    rest = api.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
     assert [one["name"] for one in rest["snapshots"]] == ["s100", "s101", "s102"]
-    assert stack.world.objs.requests == ["get_many"]
+    assert api.world.objs.requests == ["get_many"]
 
 
-def test_comments_of_snapshots_have_a_limit_and_end_pages(stack: Stack) -> None:
-    refused(stack.http.post(SNAPSHOTS, {"name": "s", "comment": "x" * 32_769}), 413, "TooLarge", "comment")
+def test_comments_of_snapshots_have_a_limit_and_end_pages(api: CatalogApi) -> None:
+    refused(api.http.post(SNAPSHOTS, {"name": "s", "comment": "x" * 32_769}), 413, "TooLarge", "comment")
     for n in range(25):
-        assert stack.http.post(SNAPSHOTS, {"name": f"s{n:02d}", "comment": "\x01" * 32_768}).status == 201
-    page = stack.http.get(SNAPSHOTS).json
+        assert api.http.post(SNAPSHOTS, {"name": f"s{n:02d}", "comment": "\x01" * 32_768}).status == 201
+    page = api.http.get(SNAPSHOTS).json
     assert 15 < len(page["snapshots"]) < 25
-    rest = stack.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
+    rest = api.http.get(SNAPSHOTS, page_token=page["next_page_token"]).json
     assert len(page["snapshots"]) + len(rest["snapshots"]) == 25
 
 
-def test_every_way_to_name_a_moment_leads_to_the_same_head(stack: Stack) -> None:
-    stack.create("t")
-    newest = stack.http.get(LOG).json["commits"][0]
-    stack.world.clock.now += 1000
-    assert stack.http.delete(DEFAULT + "/tables/t").status == 204
+def test_every_way_to_name_a_moment_leads_to_the_same_head(api: CatalogApi) -> None:
+    api.create("t")
+    newest = api.http.get(LOG).json["commits"][0]
+    api.world.clock.now += 1000
+    assert api.http.delete(DEFAULT + "/tables/t").status == 204
     moments = {"head": newest["head"], "seq": newest["seq"], "time": newest["at"] // 1000 + 500}
     for number, (kind, value) in enumerate(moments.items()):
-        made = stack.http.post(SNAPSHOTS, {"name": f"s{number}", "of": {kind: value}})
+        made = api.http.post(SNAPSHOTS, {"name": f"s{number}", "of": {kind: value}})
         assert made.status == 201, made.text
         assert made.json["head"] == newest["head"]
 
 
 @pytest.mark.parametrize("to", [{}, {"seq": 1, "time": 1}, {"seq": "1"}, {"when": 1}, 5, None])
-def test_a_moment_that_is_unclear_is_refused(stack: Stack, to: object) -> None:
-    before = dict(stack.world.refs.rows)
-    refused(stack.http.post(RESET, {"to": to}), 400, "InvalidRequest")
-    refused(stack.http.post(RESET, {}), 400, "InvalidRequest")
-    assert stack.world.refs.rows == before
+def test_a_moment_that_is_unclear_is_refused(api: CatalogApi, to: object) -> None:
+    before = dict(api.world.refs.rows)
+    refused(api.http.post(RESET, {"to": to}), 400, "InvalidRequest")
+    refused(api.http.post(RESET, {}), 400, "InvalidRequest")
+    assert api.world.refs.rows == before
 
 
-def test_a_lost_head_is_told_with_those_that_may_be_whole(stack: Stack) -> None:
-    stack.http.post(NAMESPACES, {"name": "n"})
-    recent = stack.world.refs.rows["test/catalog/main"]["recent"]
-    stack.world.objs.delete("test/main", recent[0])
-    function("catalog").use_world(stack.world)  # another sandbox, without the caches
-    app = Stack(Http(function("catalog").app), stack.world)
+def test_a_lost_head_is_told_with_those_that_may_be_whole(api: CatalogApi) -> None:
+    api.http.post(NAMESPACES, {"name": "n"})
+    recent = api.world.refs.rows["test/catalog/main"]["recent"]
+    api.world.objs.delete("test/main", recent[0])
+    function("catalog").use_world(api.world)  # another sandbox, without the caches
+    app = CatalogApi(Http(function("catalog").app), api.world)
     error = refused(app.http.post(RESET, {"to": {"seq": 1}}), 409, "CannotReset", "to")
     assert error["recent"] == recent
     assert app.http.post(RESET, {"to": {"head": recent[1]}}).status == 200
     assert [one["name"] for one in app.http.get(NAMESPACES).json["namespaces"]] == ["default"]
 
 
-def test_counters_of_a_namespace_are_merged_where_they_are(stack: Stack) -> None:
+def test_counters_of_a_namespace_are_merged_where_they_are(api: CatalogApi) -> None:
     for value in (5, 7):
-        answer = stack.http.patch(DEFAULT, {"merge": {"rows": {"op": "add", "value": value}}})
+        answer = api.http.patch(DEFAULT, {"merge": {"rows": {"op": "add", "value": value}}})
         assert answer.status == 200, answer.text
     assert answer.json["properties"] == {"rows": "12"}
-    refused(stack.http.patch(DEFAULT, {"merge": {"rows": {"op": "div", "value": 2}}}), 400, "InvalidRequest")
+    refused(api.http.patch(DEFAULT, {"merge": {"rows": {"op": "div", "value": 2}}}), 400, "InvalidRequest")
     both = {"set": {"rows": "1"}, "merge": {"rows": {"op": "add", "value": 1}}}
-    refused(stack.http.patch(DEFAULT, both), 400, "InvalidRequest", "merge")
+    refused(api.http.patch(DEFAULT, both), 400, "InvalidRequest", "merge")
 
 
 # -- the command --------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.functional.catalog.test_backends import backend
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
 from tests.support.fakes.world import FakeWorld, fake_world
@@ -20,8 +19,6 @@ from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.ports import World
-
-__all__ = ["backend"]
 
 REF = "/v1/refs/my.app"
 

@@ -8,16 +8,14 @@ from typing import Any, Final
 
 import pytest
 
-from tests.functional.v1.test_catalog import DEFAULT, NAMESPACES, Stack, stack
 from tests.support.http import Http
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, Iceberg
 from tests.support.unity import B
-from turnstile.api.http.errors import MOST, brief, render
+from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi
+from turnstile.api.http.responses import MOST, brief, render
+from turnstile.api.iceberg.errors import render as render_iceberg
 from turnstile.api.unity.errors import render as render_unity
-from turnstile.iceberg.core.errors import render as render_iceberg
 from turnstile.store.core.errors import InvalidRequest, StateConflict
-
-__all__ = ["stack"]
 
 BIG: Final = "\x7f" * 1_000_000
 """Python writes each as four characters, JSON the backslash as two, and Lambda as four."""
@@ -57,12 +55,12 @@ def short(http: Http, method: str, path: str, body: Any, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("asked", BODIES)
 def test_what_was_sent_is_quoted_at_the_beginning_only(
-    stack: Stack, asked: str, capsys: pytest.CaptureFixture[str]
+    api: CatalogApi, asked: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     method, path, body = BODIES[asked]
-    before = dict(stack.world.refs.rows)
-    short(stack.http, method, path, body, capsys)
-    assert stack.world.refs.rows == before
+    before = dict(api.world.refs.rows)
+    short(api.http, method, path, body, capsys)
+    assert api.world.refs.rows == before
 
 
 @pytest.mark.parametrize(

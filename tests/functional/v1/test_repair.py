@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.functional.v1.test_document_answers import NOBODY, Site
 from tests.support.fakes import delta
 from tests.support.fakes.refs import clone
 from tests.support.http import Answer
 from tests.support.openapi import check, operations
+from tests.support.v1 import NOBODY, Site
 from turnstile.store.core.locations import published_path
 
 

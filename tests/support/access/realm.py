@@ -178,3 +178,12 @@ class Realm:
     def state(self) -> Any:
         """Everything that is stored but the content of a staged commit, to show that nothing changed."""
         return copy.deepcopy((self.world.refs.rows, self.world.objs.rows, self.world.storages.files))
+
+
+Change = tuple[str, str, Any]
+
+
+def ask(user: str, change: Change, **headers: str) -> Answer:
+    """A request of one of the realm's users."""
+    method, path, body = change
+    return Http(functions()["catalog"].app, user).call(method, path, json_body=body, headers=headers)

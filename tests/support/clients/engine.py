@@ -158,3 +158,6 @@ class Engine:
             files = [str(self.files.root / unquote(path)) for path in held]
             found = db.execute("SELECT id FROM read_parquet(?)", [files]).fetchall() if files else []
         return sorted(row[0] for row in found)
+
+
+READER_TOKEN = "another token for tests"

@@ -6,9 +6,13 @@ import functools
 from types import ModuleType
 from typing import Any
 
+import pytest
+
 from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.gc import days
 from tests.support.http import Answer, Http, function, load_function
 from tests.support.openapi import Document
+from turnstile.catalog.core.rows import RECENT
 from turnstile.store.ports import Vendor
 
 DOCUMENT = Document("iceberg.yaml")
@@ -144,3 +148,34 @@ def refused(answer: Answer, status: int, type: str) -> str:
     assert set(answer.json) == {"error"} and set(answer.json["error"]) == {"message", "type", "code"}
     assert (answer.json["error"]["code"], answer.json["error"]["type"]) == (status, type), answer.text
     return str(answer.json["error"]["message"])
+
+
+def creation(said: Any) -> list[Any]:
+    return [
+        {"action": "assign-uuid", "uuid": said["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": said["format-version"]},
+        {"action": "add-schema", "schema": said["schemas"][0], "last-column-id": said["last-column-id"]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": said["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": said["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": said["location"]},
+        set_properties(**said["properties"]),
+        add_snapshot(5),
+        set_ref(5),
+    ]
+
+
+@pytest.fixture
+def client() -> Iceberg:
+    made = Iceberg()
+    made.create("t1")
+    return made
+
+
+def others(client: Iceberg, each: float = 0.4) -> None:
+    """Other changes: what was current before is no longer among the HEADs that the catalog's row remembers."""
+    for _ in range(RECENT):
+        client.services.open_catalog.namespaces.update("main", ("sales",), set={"n": str(client.world.clock.now_ms())})
+        days(client.world, each)

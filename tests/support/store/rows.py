@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+from tests.support.store.backends import REALM
 from turnstile.delta.core.head import new_head_row
 from turnstile.store.core.writes import Action, Change, Clause, Insert, Row, Test, new_row
 from turnstile.store.ports import Accepted, Refs
@@ -39,3 +41,10 @@ def stored(refs: Refs, row: Row) -> Row:
     """Write ``row`` as a new one and return it."""
     assert isinstance(refs.write(Insert(row, (new_row("I2"),))), Accepted)
     return row
+
+
+_NAMES = itertools.count()
+
+
+def fresh_key(kind: str = "table") -> str:
+    return f"{REALM}/{kind}/{next(_NAMES):06d}"

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import pytest
 
 from tests.support.downloads import Missing, alone, cache
+from tests.support.store import backends
+from tests.support.store.backends import FAKE, Backend
 from tests.support.store.processes import free_port, serving
 
 
@@ -41,6 +44,9 @@ class Release(msgspec.Struct, frozen=True):
     main: str
     bom: str = ""
 
+
+NOT_CHECKED: Final[set[str]] = set()
+"""Why tests were skipped for want of a server."""
 
 LOCAL_2: Final = Release("com.amazonaws", "2.6.1", "com.amazonaws.services.dynamodbv2.local.main.ServerRunner")
 LOCAL_3: Final = Release(
@@ -107,3 +113,43 @@ def dynamodb_local(release: Release, folder: Path) -> Iterator[str]:
                 raise Missing(f"DynamoDB Local {release.version} needs Java 17") from None
             raise
         yield url
+
+
+class Servers:
+    """Starts servers when they are asked for and keeps them until ``stack`` closes.
+
+    Args:
+        stack: what ends the servers.
+        folder: where they keep their state.
+    """
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        self._stack, self._folder = stack, folder
+        self._backends: dict[str, Backend] = {}
+
+    def get(self, name: str) -> Backend:
+        """The backend of that name; skips the test, with the reason, where it cannot be had."""
+        if name not in self._backends:
+            try:
+                self._backends[name] = self._start(name)
+            except Missing as missing:
+                NOT_CHECKED.add(str(missing))
+                pytest.skip(str(missing))
+        return self._backends[name]
+
+    def _start(self, name: str) -> Backend:
+        if name == FAKE:
+            return Backend(name)
+        for variable, value in (
+            ("ACCESS_KEY_ID", "test"),
+            ("SECRET_ACCESS_KEY", "test"),
+            ("DEFAULT_REGION", "us-east-1"),
+        ):
+            os.environ.setdefault(f"AWS_{variable}", value)
+        folder = self._folder / name
+        folder.mkdir(exist_ok=True)
+        releases = {backends.LOCAL_2: LOCAL_2, backends.LOCAL_3: LOCAL_3}
+        server = dynamodb_local(releases[name], folder) if name in releases else ministack(folder)
+        backend = Backend(name, self._stack.enter_context(server))
+        backend.make_tables()
+        return backend

@@ -2,62 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, staged
-from turnstile.catalog.change import Edit
-from turnstile.catalog.core.entities import Entity, Table
-from turnstile.catalog.core.paths import Path
-from turnstile.catalog.services import CatalogServices
-from turnstile.delta.core.head import new_head_row
-from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.store.core.writes import Insert, new_row
+from tests.support.catalog import MAIN, complete, counted, create, fakes, filled, fresh, head_of, staged
 
-MAIN = ("main", ("default",))
 SIZES = (0, 10, 1000, pytest.param(3000, marks=pytest.mark.slow))
-
-
-def filled(size: int) -> CatalogServices:
-    """A catalog with ``size`` tables, made in one change."""
-    services = fresh()
-    world = fakes(services)
-    tables: dict[Path, Entity] = {}
-    for n in range(size):
-        id = f"22222222-2222-4222-8222-{n:012d}"
-        location = f"file:///lake/main/default/{id}"
-        tables["default", f"filler_table_{n:05d}"] = Table(f"filler_table_{n:05d}", id, location, 1)
-    services.committer.commit("main", lambda view: Edit("fill", put=tables))
-    for path, table in tables.items():
-        assert isinstance(table, Table)
-        metadata = services.snapshots.put("main", table.table_id, DeltaMetadata(0, {}, {}, {}), 1)
-        head = new_head_row(
-            key=world.space.table(table.table_id),
-            table_id=table.table_id,
-            catalog="main",
-            name=".".join(("main", *path)),
-            location=table.location,
-            metadata=metadata,
-            version=0,
-            ict=1,
-            row_hwm=None,
-            created=1,
-            managed=True,
-        )
-        world.refs.write(Insert(head, (new_row("I2"),)))
-        owner = {"kind": "location", "table_id": table.table_id, "catalog": "main", "created": 1, "below": 0}
-        world.refs.write(Insert({"key": world.space.location(table.location), **owner}, ()))
-    return services
-
-
-def counted(services: CatalogServices, call: Callable[[], object]) -> list[str]:
-    """The requests that ``call`` makes, refs and objs alike, in no particular order."""
-    world = fakes(services)
-    world.refs.requests.clear()
-    world.objs.requests.clear()
-    call()
-    return sorted([f"refs.{one}" for one in world.refs.requests] + [f"objs.{one}" for one in world.objs.requests])
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names, staged
+from tests.support.catalog import LAKE, MAIN, complete, create, fakes, fresh, head_of, names, staged
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown
-
-MAIN = ("main", ("default",))
 
 
 @dataclass(frozen=True)

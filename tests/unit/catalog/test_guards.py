@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import complete, fakes, fresh, head_of, names
+from tests.support.catalog import MAIN, complete, fakes, fresh, head_of, names
 from tests.support.faults import Crash, Faulty
 from tests.support.legacy import PLACE, Legacy
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import StateConflict
 from turnstile.transfer.imports import Importer
-
-MAIN = ("main", ("default",))
 
 
 def before_the_first(services: CatalogServices, port: str, name: str, act: Callable[[], object]) -> None:

@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.catalog import create, fakes, fresh, names
-from turnstile.catalog.change import Edit
+from tests.support.catalog import MAIN, create, fakes, fresh, names
+from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.paging import SKEW_MS, TOKEN_MS
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
-
-MAIN = ("main", ("default",))
 
 
 def pages(services: CatalogServices, size: int) -> list[list[str]]:

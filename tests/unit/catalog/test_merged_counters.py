@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.catalog import LAKE, complete, fakes, fresh
-from tests.unit.catalog.test_races import at_once
-from turnstile.catalog.core.merging import Merge, merged
+from tests.support.threads import at_once
+from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.services import build
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
@@ -27,7 +27,7 @@ def test_merges_of_one_kind_give_the_same_in_any_order(start: int, steps: list[t
             order.shuffle(mine)  # type: ignore[attr-defined]
             properties = {"n": str(start)}
             for one in mine:
-                properties = merged(properties, {"n": one})
+                properties = apply_merges(properties, {"n": one})
             found.append(properties)
         values = [one.value for one in mine]
         expected = {"add": start + sum(values), "min": min([start, *values]), "max": max([start, *values])}[op]
@@ -35,7 +35,7 @@ def test_merges_of_one_kind_give_the_same_in_any_order(start: int, steps: list[t
 
 
 def test_what_is_not_there_begins_with_the_value_and_the_rest_stays() -> None:
-    after = merged({"k": "v"}, {"rows": Merge("add", 5), "low": Merge("min", 3), "high": Merge("max", -1)})
+    after = apply_merges({"k": "v"}, {"rows": Merge("add", 5), "low": Merge("min", 3), "high": Merge("max", -1)})
     assert after == {"k": "v", "rows": "5", "low": "3", "high": "-1"}
 
 
@@ -45,14 +45,14 @@ def test_what_is_not_there_begins_with_the_value_and_the_rest_stays() -> None:
 )  # fmt: skip
 def test_what_is_no_number_or_too_large_is_refused_and_named(stored: str, value: int) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        merged({"n": stored}, {"n": Merge("add", value)})
+        apply_merges({"n": stored}, {"n": Merge("add", value)})
     assert refused.value.field == "merge.n"
     assert refused.value.remedy
 
 
 def test_a_whole_number_may_have_a_sign() -> None:
     for stored, after in (("+5", "6"), ("-5", "-4"), ("007", "8")):
-        assert merged({"n": stored}, {"n": Merge("add", 1)}) == {"n": after}
+        assert apply_merges({"n": stored}, {"n": Merge("add", 1)}) == {"n": after}
 
 
 def test_counters_changed_by_many_at_once_lose_nothing() -> None:

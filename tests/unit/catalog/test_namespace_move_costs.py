@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.catalog import create, fresh
+from tests.support.catalog import EVENTS, counted, create, fresh, put, sales
 from tests.support.meter import filled
-from tests.unit.catalog.test_costs import counted
-from tests.unit.catalog.test_namespace_move import EVENTS, put, sales
 from turnstile.catalog.core.entities import Entity
 from turnstile.catalog.core.paths import Path
 

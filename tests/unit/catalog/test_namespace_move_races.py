@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, names, staged
-from tests.unit.catalog.test_races import at_once, sandbox, widen
+from tests.support.catalog import complete, create, fakes, fresh, head_of, names, sandbox, staged, widen
+from tests.support.threads import at_once
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, NotFound, TurnstileError

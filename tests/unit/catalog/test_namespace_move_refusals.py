@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.catalog import create, fresh, head_of, refused, set_state
-from tests.unit.catalog.test_namespace_move import EVENTS, put, sales
+from tests.support.catalog import EVENTS, create, fresh, head_of, put, refused, sales, set_state
 from turnstile.catalog.core.entities import External
-from turnstile.catalog.namespaces import MAX_LEVELS
+from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.rename import AT_ONCE
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError

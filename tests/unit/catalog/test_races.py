@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
-from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names, staged
+from tests.support.catalog import LAKE, MAIN, complete, create, fakes, fresh, head_of, names, sandbox, staged, widen
 from tests.support.fakes.world import fake_world
+from tests.support.threads import at_once
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.tree import decode_commit
 from turnstile.catalog.create import Registered
-from turnstile.catalog.services import CatalogServices, build
-from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 
 THREADS = 8
-MAIN = ("main", ("default",))
-
-
-def sandbox(services: CatalogServices) -> CatalogServices:
-    """Another sandbox on the same world, which waits in earnest between attempts."""
-    return build(services.world, lake_root=services.lake_root, pause=time.sleep)
-
-
-def at_once(calls: list[Callable[[], object]]) -> list[object]:
-    """Results or refusals, in order; everything starts together."""
-    barrier = threading.Barrier(len(calls))
-
-    def one(call: Callable[[], object]) -> object:
-        barrier.wait()
-        try:
-            return call()
-        except TurnstileError as refusal:
-            return refusal
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(one, calls))
-
-
-def widen(services: CatalogServices) -> None:
-    """Make every swap race: a little waiting between objs and swap."""
-    objs = fakes(services).objs
-    original = objs.put_many
-
-    def slowly(batch: object) -> None:
-        original(batch)  # type: ignore[arg-type]
-        time.sleep(random.uniform(0, 0.003))
-
-    objs.put_many = slowly  # type: ignore[method-assign,assignment]
 
 
 def test_different_tables_created_at_once_all_succeed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, names, refused
+from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names, refused
 from tests.support.clones import check_shown, clone
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
@@ -24,7 +24,6 @@ from turnstile.store.core.locations import staged_path
 from turnstile.store.core.writes import Change, Set
 from turnstile.transfer.exports import Exporter
 
-MAIN = ("main", ("default",))
 STAGED = "00000000000000000003.aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa.json"
 
 
@@ -145,7 +144,7 @@ def test_i10_a_clone_shows_what_a_table_had_published_before_it_was_dropped_stuc
     services = fresh()
     (id, _), world = stuck(services), fakes(services)
     published, lost = head_of(world, id).last_ict - 1, world.clock.now
-    services.named.create("main", "lost")
+    services.named_snapshots.create("main", "lost")
     services.dropper.drop(*MAIN, "t")
     (made,) = clone(services, "default.t", "default.copy", time=published).tables
     check_shown(world, made.table_id, 2)

@@ -8,17 +8,16 @@ from functools import partial
 
 import pytest
 
-from tests.support.catalog import complete, fakes, fresh
+from tests.support.catalog import complete, fakes, fresh, widen
 from tests.support.fakes.storage import FakeClock, FakeIds
 from tests.support.fakes.world import FakeWorld
-from tests.unit.catalog.test_races import at_once, widen
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from tests.support.threads import at_once
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
-from turnstile.catalog.core.rows import CatalogHead, take_turn
+from turnstile.catalog.core.rows import CatalogHead, claim_priority
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.retry import HOLD_MS, Backoff, Line
+from turnstile.catalog.retry import HOLD_MS, Backoff, LocalQueue
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.ports import Accepted, Rejected
 
@@ -65,7 +64,7 @@ def test_others_hold_back_while_it_is_somebodys_turn_and_no_longer() -> None:
     services = fresh()
     world = fakes(services)
     until = world.clock.now + HOLD_MS
-    world.refs.write(take_turn(KEY, "somebody", until, world.clock.now))
+    world.refs.write(claim_priority(KEY, "somebody", until, world.clock.now))
 
     def pause(seconds: float) -> None:
         world.clock.now += int(seconds * 1000) + 1
@@ -78,7 +77,7 @@ def test_others_hold_back_while_it_is_somebodys_turn_and_no_longer() -> None:
 def test_who_holds_back_gives_up_at_its_deadline_having_written_nothing() -> None:
     services = fresh()
     world = fakes(services)
-    world.refs.write(take_turn(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
+    world.refs.write(claim_priority(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
     before = dict(world.objs.rows)
     with pytest.raises(StateConflict, match="every attempt"):
         Committer(world, services.reader, deadline_ms=100).commit("main", lambda _: namespace("n"))
@@ -88,9 +87,9 @@ def test_who_holds_back_gives_up_at_its_deadline_having_written_nothing() -> Non
 def test_i11_one_asks_at_a_time_and_a_turn_ends_by_itself() -> None:
     services = fresh()
     world = fakes(services)
-    assert isinstance(world.refs.write(take_turn(KEY, "a", 2_000, 1_000)), Accepted)
-    assert isinstance(world.refs.write(take_turn(KEY, "b", 2_900, 1_900)), Rejected)
-    assert isinstance(world.refs.write(take_turn(KEY, "b", 3_000, 2_000)), Accepted)
+    assert isinstance(world.refs.write(claim_priority(KEY, "a", 2_000, 1_000)), Accepted)
+    assert isinstance(world.refs.write(claim_priority(KEY, "b", 2_900, 1_900)), Rejected)
+    assert isinstance(world.refs.write(claim_priority(KEY, "b", 3_000, 2_000)), Accepted)
     assert row_of(world).turn == "b"
 
 
@@ -100,20 +99,20 @@ def test_i11_a_turn_of_a_clock_that_is_ahead_holds_nobody_back_and_is_taken_over
     world = fakes(services)
     now = world.clock.now
     ahead = now + 5 * 60_000
-    assert isinstance(world.refs.write(take_turn(KEY, "ahead", ahead + HOLD_MS, ahead)), Accepted)
+    assert isinstance(world.refs.write(claim_priority(KEY, "ahead", ahead + HOLD_MS, ahead)), Accepted)
     pauses: list[float] = []
     Committer(world, services.reader, pause=pauses.append).commit("main", lambda _: namespace("n"))
     assert pauses == [] and world.clock.now < now + 100
     assert row_of(world).turn == "ahead", "nobody took it away from whoever it may help"
-    assert isinstance(world.refs.write(take_turn(KEY, "b", now + HOLD_MS, now)), Accepted)
-    assert isinstance(world.refs.write(take_turn(KEY, "c", now + HOLD_MS + 1, now + 1)), Rejected)
+    assert isinstance(world.refs.write(claim_priority(KEY, "b", now + HOLD_MS, now)), Accepted)
+    assert isinstance(world.refs.write(claim_priority(KEY, "c", now + HOLD_MS + 1, now + 1)), Rejected)
     complete(world)
 
 
 def test_i9_asking_for_a_turn_makes_no_catalog() -> None:
     services = fresh()
     world = fakes(services)
-    assert world.refs.write(take_turn("test/catalog/nothing", "a", 2, 1)) == Rejected(None)
+    assert world.refs.write(claim_priority("test/catalog/nothing", "a", 2, 1)) == Rejected(None)
     assert "test/catalog/nothing" not in world.refs.rows
 
 
@@ -122,7 +121,7 @@ def test_a_swap_that_looks_at_no_turn_does_no_harm_and_leaves_it_standing() -> N
     world = fakes(services)
     services.reader.current("main")
     seen = dict(world.refs.rows[KEY])
-    world.refs.write(take_turn(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
+    world.refs.write(claim_priority(KEY, "somebody", world.clock.now + HOLD_MS, world.clock.now))
     Committer(world, services.reader).commit("main", lambda _: namespace("n"), row=seen)
     assert row_of(world).turn == "somebody"
     complete(world)
@@ -156,8 +155,8 @@ def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
     """Every request has services of its own, which judge for whom it is; none of their attempts is in vain."""
 
     class Anybody:
-        def judge(self, tree: Tree) -> None: ...
-        def judge_missing(self, catalog: str) -> None: ...
+        def authorize(self, tree: Tree) -> None: ...
+        def authorize_missing(self, catalog: str) -> None: ...
         def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
             return [True for _ in entities]
 
@@ -168,7 +167,7 @@ def test_requests_of_one_process_stand_in_the_same_line_whoever_asks() -> None:
 
     def ten(thread: int) -> None:
         for n in range(10):
-            services.watched(Anybody()).namespaces.create("main", (f"t{thread}_{n}",))
+            services.authorized_by(Anybody()).namespaces.create("main", (f"t{thread}_{n}",))
 
     assert at_once([partial(ten, thread) for thread in range(8)]) == [None] * 8
     assert world.objs.requests.count("put_many") == 80
@@ -203,7 +202,7 @@ def test_a_pause_that_lasts_beyond_the_deadline_is_the_last() -> None:
 
 
 def test_a_line_that_does_not_move_is_left() -> None:
-    line = Line()
+    line = LocalQueue()
     with line.stand("main", 1_000), line.stand("main", 10):
         pass
     with line.stand("main", 0):

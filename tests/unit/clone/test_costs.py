@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from tests.support.catalog import create, fakes, fresh
+from tests.support.catalog import counted, create, fakes, filled, fresh
 from tests.support.clones import clone, commit, iceberg_table
-from tests.unit.catalog.test_costs import counted, filled
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes import delta
 from tests.support.fakes.heads import floored
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import Table
+from tests.support.publishing import Table, inline_request
 from tests.support.store.scripted import Scripted, error
 from turnstile.adapters.dynamo.calls import Patience
 from turnstile.adapters.dynamo.models import TableRow, to_item
@@ -17,24 +16,19 @@ from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.publish import Publisher
-from turnstile.delta.ratify import CommitRequest, Ratifier
+from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 
 DAY = 86_400_000
-
-
-@pytest.fixture
-def table() -> Table:
-    return Table(fake_world())
 
 
 def world(table: Table) -> FakeWorld:
     return table.world
 
 
-def inline(table: Table, version: int | None, txn: str, ict: int | None = None, **more: Any) -> CommitRequest:
-    stamp = ict or max(table.world.clock.now_ms(), table.head.last_ict + 1)
-    return CommitRequest(table.id, version, content=delta.append(txn, stamp), **more)
+@pytest.fixture
+def table() -> Table:
+    return Table(fake_world())
 
 
 def publish(table: Table) -> None:
@@ -78,7 +72,7 @@ def ratifier(table: Table, refs: Disturbed) -> Ratifier:
 def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_nothing_is_read_again(table: Table) -> None:
     table.inline()
     table.world.refs.requests.clear()
-    answer = table.ratifier.commit(inline(table, 1, "mine"))
+    answer = table.ratifier.commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Conflict) and answer.latest == 1
     assert table.world.refs.requests == ["write"]
 
@@ -87,7 +81,7 @@ def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_nothing_is_read_again
 @pytest.mark.parametrize("how", ["answer lost", "sent twice by the transport"])
 def test_i3_a_write_that_landed_and_is_repeated_is_not_a_conflict(table: Table, how: str, version: int | None) -> None:
     refs = Disturbed(table, how)
-    service, request = ratifier(table, refs), inline(table, version, "mine", base=0)
+    service, request = ratifier(table, refs), inline_request(table, version, "mine", base=0)
     if how == "answer lost":
         with pytest.raises(OutcomeUnknown):
             service.commit(request)
@@ -97,7 +91,7 @@ def test_i3_a_write_that_landed_and_is_repeated_is_not_a_conflict(table: Table, 
 
 def test_i3_a_throttle_is_neither_an_acceptance_nor_a_conflict(table: Table) -> None:
     with pytest.raises(Throttled):
-        ratifier(table, Disturbed(table, "throttle")).commit(inline(table, 1, "mine"))
+        ratifier(table, Disturbed(table, "throttle")).commit(inline_request(table, 1, "mine"))
     assert table.head.latest == 0 and Outcomes(table.world).of(table.id, txn="mine", version=1).outcome == "open"
 
 
@@ -106,7 +100,7 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
     table: Table, code: str
 ) -> None:
     """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
-    request = inline(table, 1, "mine")
+    request = inline_request(table, 1, "mine")
     assert isinstance(Ratifier(table.world).commit(request), Ratified)
     row = to_item(TableRow, table.row)
     patience = Patience(deadline=0.1, first=0.001, longest=0.002)
@@ -128,7 +122,7 @@ def test_i3_a_write_that_lands_after_its_proposal_was_sent_again_changes_nothing
     table: Table, version: int | None
 ) -> None:
     refs = Disturbed(table, "lands later")
-    service, request = ratifier(table, refs), inline(table, version, "mine", base=0)
+    service, request = ratifier(table, refs), inline_request(table, version, "mine", base=0)
     with pytest.raises(OutcomeUnknown):
         service.commit(request)
     assert Outcomes(table.world).of(table.id, txn="mine", version=version).outcome == "open"
@@ -146,7 +140,7 @@ def test_i3_a_write_that_lands_after_its_proposal_was_sent_again_changes_nothing
 @pytest.mark.parametrize("version", [1, 2])
 def test_i3_a_write_that_lands_after_a_final_refusal_is_refused_too(table: Table, version: int) -> None:
     refs = Disturbed(table, "lands later")
-    service, request = ratifier(table, refs), inline(table, 1, "mine")
+    service, request = ratifier(table, refs), inline_request(table, 1, "mine")
     with pytest.raises(OutcomeUnknown):
         service.commit(request)
     for _ in range(version):

@@ -15,7 +15,7 @@ import pytest
 from tests.support.fakes import delta
 from tests.support.fakes.heads import floored
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import Table, inline
+from tests.support.publishing import Table, inline_request
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -105,7 +105,7 @@ def test_i3_a_refusal_that_may_pass_leaves_a_lost_attempt_unknown(
 ) -> None:
     refs = Late(table, happens)
     with pytest.raises(OutcomeUnknown, match="answer"):
-        ratifier(table, refs).commit(inline(table, version, "mine", base=0, etag="m"))
+        ratifier(table, refs).commit(inline_request(table, version, "mine", base=0, etag="m"))
     _active_again(table)
     refs.lands()
     assert table.head.latest == 1 and "mine" in table.head.ids, "or the test shows nothing"
@@ -114,7 +114,7 @@ def test_i3_a_refusal_that_may_pass_leaves_a_lost_attempt_unknown(
 @pytest.mark.parametrize("happens", [_stuck, _leaving, _dropped])
 def test_i3_the_same_refusal_is_told_when_nothing_was_lost(table: Table, happens: Happens) -> None:
     happens(table)
-    answer = table.ratifier.commit(inline(table, 1, "mine"))
+    answer = table.ratifier.commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Refused) and answer.kind == "TableNotActive"
 
 
@@ -122,14 +122,14 @@ def test_i3_the_same_refusal_is_told_when_nothing_was_lost(table: Table, happens
 def test_i3_a_lost_attempt_is_not_forgotten_when_its_spilled_form_fails(table: Table, then: Exception) -> None:
     refs = Late(table, _full, then)
     with pytest.raises(OutcomeUnknown):
-        ratifier(table, refs).commit(inline(table, 1, "mine"))
+        ratifier(table, refs).commit(inline_request(table, 1, "mine"))
     _active_again(table)
     refs.lands()
     assert table.head.latest == 1
 
 
 def test_i3_a_full_row_says_nothing_of_a_lost_attempt(table: Table) -> None:
-    request = inline(table, 1, "mine")
+    request = inline_request(table, 1, "mine")
     refs = Late(table, _full)
     with pytest.raises(OutcomeUnknown):
         ratifier(table, refs).commit(request)
@@ -138,7 +138,7 @@ def test_i3_a_full_row_says_nothing_of_a_lost_attempt(table: Table) -> None:
 def test_i3_a_gap_says_nothing_of_a_lost_attempt_for_the_versions_between_may_come_first(table: Table) -> None:
     refs = Late(table, lambda _: None)
     with pytest.raises(OutcomeUnknown):
-        ratifier(table, refs).commit(inline(table, 2, "mine", ict=table.head.last_ict + 60_000))
+        ratifier(table, refs).commit(inline_request(table, 2, "mine", ict=table.head.last_ict + 60_000))
     table.inline()
     refs.lands()
     assert table.head.latest == 2
@@ -151,7 +151,7 @@ def test_i3_a_conflict_is_final_whatever_was_lost(table: Table, version: int | N
         table.row["epoch"] = 1  # as if it had changed metadata: tickets from before it lose
 
     refs = Late(table, happens)
-    answer = ratifier(table, refs).commit(inline(table, version, "mine", base=0))
+    answer = ratifier(table, refs).commit(inline_request(table, version, "mine", base=0))
     assert isinstance(answer, Conflict)
     refs.lands()
     assert "mine" not in table.head.ids
@@ -159,7 +159,7 @@ def test_i3_a_conflict_is_final_whatever_was_lost(table: Table, version: int | N
 
 def test_i3_a_timestamp_that_came_too_late_is_final_whatever_was_lost(table: Table) -> None:
     refs = Late(table, lambda one: one.row.update(last_ict=one.row["last_ict"] + 60_000))
-    answer = ratifier(table, refs).commit(inline(table, 1, "mine"))
+    answer = ratifier(table, refs).commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Refused) and answer.kind == "TimestampNotIncreasing"
     refs.lands()
     assert table.head.latest == 0
@@ -187,14 +187,14 @@ def test_i3_row_ids_that_others_have_are_final_whatever_was_lost(table: Table) -
 @pytest.mark.parametrize("version", [1, None])
 def test_i3_an_attempt_that_landed_before_its_answer_was_lost_is_a_replay(table: Table, version: int | None) -> None:
     refs = Late(table, lambda one: refs.lands())
-    answer = ratifier(table, refs).commit(inline(table, version, "mine", base=0))
+    answer = ratifier(table, refs).commit(inline_request(table, version, "mine", base=0))
     assert isinstance(answer, Ratified) and answer.replayed and answer.version == 1
 
 
 @pytest.mark.parametrize("fault", [Throttled("later"), StorageFault("away")])
 def test_i3_what_the_identity_index_cannot_tell_is_unknown_and_not_refused(table: Table, fault: Exception) -> None:
     """The proposal is its own replay; "nothing was applied" would be a lie."""
-    request = inline(table, 1, "mine")
+    request = inline_request(table, 1, "mine")
     assert isinstance(table.ratifier.commit(request), Ratified)
     for _ in range(5):
         table.inline()
@@ -212,7 +212,7 @@ def test_i3_what_the_identity_index_cannot_tell_is_unknown_and_not_refused(table
 def test_i3_a_dropped_table_may_come_back_so_what_was_lost_stays_open(table: Table) -> None:
     refs = Late(table, _dropped)
     with pytest.raises(OutcomeUnknown):
-        ratifier(table, refs).commit(inline(table, 1, "mine"))
+        ratifier(table, refs).commit(inline_request(table, 1, "mine"))
     found = Outcomes(table.world)
     assert found.of(table.id, txn="mine", version=1).outcome == "open"
     table.world.refs.write(restore_head(table.key, "main.default.t", 9))

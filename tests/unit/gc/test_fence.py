@@ -7,8 +7,7 @@ import pytest
 from tests.support.catalog import LAKE, fakes, fresh
 from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
-from tests.support.gc import DAY, days
-from tests.unit.gc.test_history import GRACE, collect, put, whole
+from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
 from turnstile.catalog.core.rows import begin_sweep
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices, build
@@ -19,7 +18,7 @@ from turnstile.store.core.limits import Limits
 KEY = "test/catalog/main"
 
 
-def server(world: FakeWorld, history: int = GRACE.history) -> CatalogServices:
+def server(world: FakeWorld, history: int = HISTORY_GRACE.history_ms) -> CatalogServices:
     """With cold caches, and the past kept for as long as gc keeps it; for longer, as if it had looked at the clock before."""
     return build(world, lake_root=LAKE, limits=Limits(history_ms=history))
 
@@ -27,21 +26,21 @@ def server(world: FakeWorld, history: int = GRACE.history) -> CatalogServices:
 def churn(services: CatalogServices, name: str) -> None:
     """More changes than the row remembers."""
     for number in range(25):
-        put(services, f"{name}{number}")
+        put_namespaces(services, f"{name}{number}")
 
 
 def bring_back(services: CatalogServices, what: str, to: AsOf) -> None:
     if what == "reset":
         services.resetter.reset("main", to)
     else:
-        services.named.create("main", "t", of=to)
+        services.named_snapshots.create("main", "t", of=to)
 
 
 def all_is_whole(world: FakeWorld) -> None:
     """What the present HEAD leads to is there, and gc can look at all that has a name."""
-    assert whole(world, world.refs.rows[KEY]["head"])
+    assert names_at(world, world.refs.rows[KEY]["head"])
     days(world, 5)
-    assert collect(world).problems == ()
+    assert collect_history(world).problems == ()
 
 
 @pytest.mark.parametrize("what", ["reset", "name"])
@@ -51,17 +50,17 @@ def test_i9_what_only_a_name_kept_does_not_come_back_after_it(what: str, how: st
     the name is dropped and gc runs."""
     world = fakes(fresh())
     services, other = server(world), server(world)
-    put(services, "old")
-    kept = services.named.create("main", "s")
+    put_namespaces(services, "old")
+    kept = services.named_snapshots.create("main", "s")
     services.namespace_dropper.drop("main", ("old",))
     churn(services, "n")
     days(world, 30)
-    put(services, "later")
+    put_namespaces(services, "later")
     churn(services, "m")
 
     def meanwhile() -> None:
-        other.named.drop("main", "s")
-        assert collect(world).deleted > 0
+        other.named_snapshots.drop("main", "s")
+        assert collect_history(world).deleted > 0
 
     before_next_write(world, meanwhile)
     to = {
@@ -81,17 +80,17 @@ def test_i9_what_gc_took_while_a_sandbox_stood_still_does_not_come_back(what: st
     """The HEAD was replaced within the kept history when it was looked at. Nothing else changes the catalog meanwhile."""
     world = fakes(fresh())
     services = server(world)
-    put(services, "old")
+    put_namespaces(services, "old")
     past = services.reader.current("main").head
     days(world, 5)
     services.namespace_dropper.drop("main", ("old",))
     churn(services, "n")
-    world.clock.now += GRACE.history - 60_000
+    world.clock.now += HISTORY_GRACE.history_ms - 60_000
     took: list[int] = []
 
     def frozen() -> None:
         world.clock.now += int(hours * HOUR_MS)
-        took.append(collect(world).deleted)
+        took.append(collect_history(world).deleted)
 
     before_next_write(world, frozen)
     if hours * HOUR_MS < SETTLED_MS:
@@ -108,17 +107,17 @@ def test_i10_gc_that_stood_still_takes_nothing_that_came_back_meanwhile(what: st
     """Its marks were made before; the next run's are better."""
     world = fakes(fresh())
     services = server(world)
-    put(services, "old")
+    put_namespaces(services, "old")
     past = services.reader.current("main").head
     services.namespace_dropper.drop("main", ("old",))
     churn(services, "n")
     days(world, 2.2)
-    put(services, "later")  # the present tree is young, and so is its edge
-    before_next_write(world, lambda: bring_back(server(world, GRACE.history + DAY), what, AsOf(head=past)))
-    report = collect(world)
+    put_namespaces(services, "later")  # the present tree is young, and so is its edge
+    before_next_write(world, lambda: bring_back(server(world, HISTORY_GRACE.history_ms + DAY), what, AsOf(head=past)))
+    report = collect_history(world)
     assert report.deleted == 0 and "come back meanwhile" in report.problems[0].message
     all_is_whole(world)
-    put(services, "after")
+    put_namespaces(services, "after")
 
 
 @pytest.fixture
@@ -126,21 +125,21 @@ def old() -> FakeWorld:
     """With something that no HEAD of the kept history leads to."""
     world = fakes(fresh())
     services = server(world)
-    put(services, "old")
+    put_namespaces(services, "old")
     services.namespace_dropper.drop("main", ("old",))
     churn(services, "n")
     days(world, 5)
-    put(services, "later")
+    put_namespaces(services, "later")
     return world
 
 
 def test_i10_a_run_that_was_overtaken_by_a_later_one_takes_nothing(old: FakeWorld) -> None:
     created = old.refs.rows[KEY]["created"]
     before_next_write(old, lambda: old.refs.write(begin_sweep(KEY, created, old.clock.now)))
-    report = collect(old)
+    report = collect_history(old)
     assert report.deleted == 0 and "a later run has begun" in report.problems[0].message
 
 
 def test_a_dry_run_bars_nothing(old: FakeWorld) -> None:
-    assert collect(old, dry_run=True).items and "swept" not in old.refs.rows[KEY]
-    assert collect(old).deleted and old.refs.rows[KEY]["swept"] < old.clock.now - GRACE.history
+    assert collect_history(old, dry_run=True).items and "swept" not in old.refs.rows[KEY]
+    assert collect_history(old).deleted and old.refs.rows[KEY]["swept"] < old.clock.now - HISTORY_GRACE.history_ms

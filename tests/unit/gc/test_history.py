@@ -9,46 +9,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.support.catalog import RowSegments, create, fakes, fresh
+from tests.support.catalog import MAIN, create, fakes, fresh
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import Crash, Faulty
-from tests.support.gc import DAY, days, everything
+from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, everything, names_at, put_namespaces
 from turnstile.catalog.commit import Edit
-from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
-from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
-from turnstile.gc.collector import Collector, Report
+from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS, BloomFilter, Grace
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import SpillLimits
-from turnstile.store.ports import AllAccepted, Rejected, World
+from turnstile.store.ports import AllAccepted, Rejected
 
-GRACE = Grace(history_ms=2 * DAY)
 TIGHT = SpillLimits(embedded=150, segment=300)
-MAIN = ("main", ("default",))
-
-
-def collect(world: World, **more: object) -> Report:
-    return Collector(world, GRACE, workers=1).collect(("history", "catalogs"), **{"dry_run": False, **more})  # type: ignore[arg-type]
-
-
-def whole(world: FakeWorld, head: str, catalog: str = "main") -> list[str]:
-    """Names at ``head``; fails where anything that it leads to is missing."""
-    space = world.space.objs(catalog)
-    commit = decode_commit(world.objs.stored(space, head).payload)
-    tree = Tree.of(catalog, head, commit, RowSegments(world, space))
-    found = list(tree.subtree(()))
-    for _, entry in found:
-        decode(world.objs.stored(space, entry.obj).payload)
-    return [key for key, _ in found]
-
-
-def put(services: CatalogServices, *wanted: str, comment: str = "") -> str:
-    edit = Edit("put", put={(name,): Namespace(name, name, 1, comment or None) for name in wanted})
-    return services.committer.commit("main", lambda _: edit).head
 
 
 def commits(world: FakeWorld) -> set[str]:
@@ -59,35 +35,35 @@ def test_old_commits_and_what_only_they_led_to_go_and_the_recent_heads_stay_whol
     services = fresh(spill=TIGHT)
     world = fakes(services)
     for number in range(60):
-        put(services, "same", f"n{number:02d}", comment=str(number))
+        put_namespaces(services, "same", f"n{number:02d}", comment=str(number))
         days(world, 0.3)
     heads = world.refs.rows["test/catalog/main"]["recent"]
     days(world, 30)
     before = len(world.objs.rows)
-    report = collect(world)
+    report = collect_history(world)
     assert report.complete and report.deleted == len(report.items) > 60
     assert len(world.objs.rows) == before - report.deleted
     assert commits(world) == set(heads)
     for head in heads:
-        whole(world, head)
-    assert whole(world, heads[0]) == ["default", *(f"n{number:02d}" for number in range(60)), "same"]
+        names_at(world, head)
+    assert names_at(world, heads[0]) == ["default", *(f"n{number:02d}" for number in range(60)), "same"]
     entities = [id for space, id in world.objs.rows if id.startswith("entity/") and space == "test/main"]
     assert len(entities) <= 62 + RECENT + 10, "and what lies outside the ranges of shared segments"
-    assert collect(world).items == ()
+    assert collect_history(world).items == ()
 
 
 def test_i10_age_counts_from_when_a_thing_was_replaced_not_from_its_creation() -> None:
     services = fresh()
     world = fakes(services)
-    old = put(services, "n", comment="old")
+    old = put_namespaces(services, "n", comment="old")
     days(world, 100)
     for number in range(RECENT + 1):
-        put(services, "n", comment=str(number))
+        put_namespaces(services, "n", comment=str(number))
     days(world, 1.9)
-    assert f"main/{old}" not in {item.id for item in collect(world).items}
-    assert whole(world, old) == ["default", "n"]
+    assert f"main/{old}" not in {item.id for item in collect_history(world).items}
+    assert names_at(world, old) == ["default", "n"]
     days(world, 0.5)
-    report = collect(world)
+    report = collect_history(world)
     assert f"main/{old}" in {item.id for item in report.items}
     assert all(item.age_ms >= 2 * DAY for item in report.items)
 
@@ -95,31 +71,31 @@ def test_i10_age_counts_from_when_a_thing_was_replaced_not_from_its_creation() -
 def test_i10_a_head_of_the_kept_history_is_whole_however_long_it_was_the_head() -> None:
     services = fresh(spill=TIGHT)
     world = fakes(services)
-    put(services, *(f"n{number:02d}" for number in range(30)))
+    put_namespaces(services, *(f"n{number:02d}" for number in range(30)))
     days(world, 50)
-    long = put(services, "n05", comment="was the HEAD for long")
+    long = put_namespaces(services, "n05", comment="was the HEAD for long")
     days(world, 50)
     for number in range(RECENT + 5):
-        put(services, f"n{number:02d}", comment="again")
+        put_namespaces(services, f"n{number:02d}", comment="again")
     days(world, 1)
-    collect(world)
+    collect_history(world)
     then = fresh(world).history.tree("main", AsOf(time=world.clock.now - 40 * DAY))
     assert then.head == long
-    whole(world, long)
+    names_at(world, long)
 
 
 def test_what_lost_attempts_left_behind_goes() -> None:
     services = fresh(spill=TIGHT)
     world = fakes(services)
-    put(services, *(f"n{number:02d}" for number in range(20)))
+    put_namespaces(services, *(f"n{number:02d}" for number in range(20)))
     with pytest.raises(Crash):
-        put(fresh(Faulty(world, 1, "after").world), "lost")
+        put_namespaces(fresh(Faulty(world, 1, "after").world), "lost")
     lost = commits(world) - {one.head for one in services.history.log("main").commits}
     assert len(lost) == 1
     days(world, 1)
-    put(services, "later")
+    put_namespaces(services, "later")
     days(world, 3)
-    report = collect(world)
+    report = collect_history(world)
     assert {item.id for item in report.items if "commit/" in item.id} == {f"main/{id}" for id in lost}
     assert len([item for item in report.items if "entity/" in item.id]) == 1
 
@@ -129,18 +105,18 @@ def test_i10_gc_in_the_middle_of_a_change_takes_nothing_of_it() -> None:
     services = fresh(spill=TIGHT)
     world = fakes(services)
     for number in range(25):
-        put(services, f"n{number:02d}")
+        put_namespaces(services, f"n{number:02d}")
         days(world, 1)
     original = world.objs.put_many
 
     def collecting(objs: object) -> None:
-        collect(world)
+        collect_history(world)
         original(objs)  # type: ignore[arg-type]
-        collect(world)
+        collect_history(world)
 
     world.objs.put_many = collecting  # type: ignore[method-assign]
-    head = put(services, "mine", "n03", comment="new")
-    assert len(whole(world, head)) == 27
+    head = put_namespaces(services, "mine", "n03", comment="new")
+    assert len(names_at(world, head)) == 27
 
 
 def test_i10_a_page_token_outlives_any_collection() -> None:
@@ -163,12 +139,12 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_does() -> None:
     services = fresh()
     world = fakes(services)
     for number in range(40):
-        put(services, f"n{number}")
+        put_namespaces(services, f"n{number}")
     days(world, 10)
     before = everything(world)
-    said = collect(world, dry_run=True)
+    said = collect_history(world, dry_run=True)
     assert everything(world) == before
-    assert [item.id for item in collect(world).items] == [item.id for item in said.items] != []
+    assert [item.id for item in collect_history(world).items] == [item.id for item in said.items] != []
 
 
 def test_short_runs_end_where_a_long_one_does() -> None:
@@ -177,9 +153,9 @@ def test_short_runs_end_where_a_long_one_does() -> None:
         services = fresh(spill=TIGHT)
         world = fakes(services)
         for number in range(50):
-            put(services, f"n{number % 7}", comment=str(number))
+            put_namespaces(services, f"n{number % 7}", comment=str(number))
         days(world, 10)
-        while not collect(world, most=most).complete:
+        while not collect_history(world, most=most).complete:
             pass
         worlds.append(set(world.objs.rows))
     assert worlds[0] == worlds[1]
@@ -189,25 +165,25 @@ def test_i9_a_crash_at_any_step_leaves_every_head_whole_or_gone_and_the_next_run
     def made() -> tuple[FakeWorld, list[str]]:
         services = fresh(spill=TIGHT)
         world = fakes(services)
-        heads = [put(services, f"n{number % 9}", comment=str(number)) for number in range(45)]
+        heads = [put_namespaces(services, f"n{number % 9}", comment=str(number)) for number in range(45)]
         days(world, 10)
         return world, heads
 
     world, _ = made()
     faulty = Faulty(world)
-    collect(faulty.world)
+    collect_history(faulty.world)
     end, steps = set(world.objs.rows), len(faulty.writes)
     assert steps > 30
     for at in range(1, steps + 1, 3):
         world, heads = made()
         with suppress(Crash):
-            collect(Faulty(world, at, "after" if at % 2 else "before").world)
+            collect_history(Faulty(world, at, "after" if at % 2 else "before").world)
         there = [head in commits(world) for head in heads]
         assert there == sorted(there), "the oldest go first"
         for head, is_there in zip(heads, there, strict=True):
             if is_there:
-                whole(world, head)
-        collect(world)
+                names_at(world, head)
+        collect_history(world)
         assert set(world.objs.rows) == end
 
 
@@ -219,13 +195,13 @@ def test_a_dropped_catalogs_objs_go_after_its_grace_and_those_of_its_tables_with
     create(services, "t", catalog="other")
     services.catalogs.drop("other", force=True)
     days(world, 1.9)
-    assert [item for item in collect(world).items if item.kind == "catalogs"] == []
+    assert [item for item in collect_history(world).items if item.kind == "catalogs"] == []
     days(world, 0.3)
-    report = collect(world)
+    report = collect_history(world)
     assert {item.kind for item in report.items} == {"catalogs"}
     assert {id.split("/")[0] for space, id in world.objs.rows if space == "test/other"} == {"metadata"}
     assert not [key for key in world.refs.rows if "/gone/" in key]
-    assert collect(world).items == ()
+    assert collect_history(world).items == ()
 
 
 def test_i10_a_catalog_that_was_created_again_keeps_what_is_its_own() -> None:
@@ -238,9 +214,9 @@ def test_i10_a_catalog_that_was_created_again_keeps_what_is_its_own() -> None:
     services.catalogs.create("OTHER")
     services.namespaces.create("other", ("new",))
     days(world, 3)
-    collect(world)
+    collect_history(world)
     head = world.refs.rows["test/catalog/other"]["head"]
-    assert whole(world, head, "other") == ["new"]
+    assert names_at(world, head, "other") == ["new"]
     assert not [key for key in world.refs.rows if "/gone/" in key]
     left = {id for space, id in world.objs.rows if space == "test/other"}
     assert len(left) == 3, "two commits and a namespace"
@@ -260,8 +236,8 @@ def test_i10_a_catalog_created_between_look_and_removal_keeps_its_objs() -> None
         return original(space, prefix)
 
     world.objs.list = creating  # type: ignore[method-assign]
-    collect(world)
-    assert whole(world, world.refs.rows["test/catalog/other"]["head"], "other") == []
+    collect_history(world)
+    assert names_at(world, world.refs.rows["test/catalog/other"]["head"], "other") == []
 
 
 def test_i10_a_name_has_one_note_of_its_last_drop_and_it_goes_only_as_it_was_looked_at() -> None:
@@ -295,10 +271,10 @@ def test_i10_the_grace_of_a_catalog_dropped_twice_counts_from_the_second_time() 
     services = fresh()
     world = fakes(services)
     head = dropped_twice(services)
-    collect(world)
-    assert whole(world, head, "other") == ["n"]
+    collect_history(world)
+    assert names_at(world, head, "other") == ["n"]
     days(world, 3)
-    assert collect(world).items
+    assert collect_history(world).items
     assert not [id for space, id in world.objs.rows if space == "test/other"]
 
 
@@ -316,8 +292,8 @@ def test_i10_a_catalog_dropped_again_since_its_note_was_found_keeps_its_grace() 
         return iter([{"key": "test/gone/other", "kind": "gone", "name": "other", "created": 1}])
 
     world.refs.scan = slow  # type: ignore[method-assign,assignment]
-    collect(world)
-    assert whole(world, heads[0], "other") == ["n"]
+    collect_history(world)
+    assert names_at(world, heads[0], "other") == ["n"]
 
 
 def test_a_history_that_would_not_protect_listings_is_refused() -> None:
@@ -355,7 +331,7 @@ class HistoryMachine(RuleBasedStateMachine):
     @rule(name=st.integers(0, 30), comment=st.integers(0, 3))
     def write(self, name: int, comment: int) -> None:
         self.model.add(f"n{name:02d}")
-        self._changed(put(self.services, f"n{name:02d}", comment=str(comment)))
+        self._changed(put_namespaces(self.services, f"n{name:02d}", comment=str(comment)))
 
     @rule(low=st.integers(0, 30), width=st.integers(1, 10))
     def remove(self, low: int, width: int) -> None:
@@ -370,22 +346,22 @@ class HistoryMachine(RuleBasedStateMachine):
         self.world.clock.now += hours * HOUR_MS
 
     @rule(cold=st.booleans())
-    def collect(self, cold: bool) -> None:
+    def collect_history(self, cold: bool) -> None:
         if cold:
             self.services = fresh(self.world, spill=TIGHT)
-        collect(self.world)
+        collect_history(self.world)
 
     @rule(at=st.integers(1, 12))
     def collect_and_crash(self, at: int) -> None:
         with suppress(Crash):
-            collect(Faulty(self.world, at, "before").world)
+            collect_history(Faulty(self.world, at, "before").world)
 
     @invariant()
     def what_is_kept_is_whole(self) -> None:
         cold = fresh(self.world)
         for head, until, there in self.past:
-            if until > self.world.clock.now - GRACE.history_ms:
-                assert whole(self.world, head) == there
+            if until > self.world.clock.now - HISTORY_GRACE.history_ms:
+                assert names_at(self.world, head) == there
                 assert cold.history.tree("main", AsOf(head=head)).head == head
             else:
                 with suppress(NotFound):

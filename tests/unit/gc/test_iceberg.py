@@ -9,20 +9,13 @@ import pytest
 
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days, everything
-from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, set_properties
-from turnstile.catalog.core.rows import RECENT
+from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, others, set_properties
 from turnstile.catalog.history.log import AsOf
 from turnstile.gc.collector import Collector, Report
-from turnstile.gc.core import HOUR_MS, Grace, Kind
+from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.store.core.obj_types import Kind
 
-GRACE = Grace(history=2 * DAY, staging=DAY)
-
-
-@pytest.fixture
-def client() -> Iceberg:
-    made = Iceberg()
-    made.create("t1")
-    return made
+GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY)
 
 
 def collect(client: Iceberg, *kinds: Kind, dry_run: bool = False, **more: Any) -> Report:
@@ -46,13 +39,6 @@ def crash(client: Iceberg, value: str = "lost", path: str = T1) -> str:
     client.services = client.app.use_world(client.world)
     (orphan,) = client.files() - before
     return orphan
-
-
-def others(client: Iceberg, each: float = 0.4) -> None:
-    """Other changes: what was current before is no longer among the HEADs that the catalog's row remembers."""
-    for _ in range(RECENT):
-        client.services.open_catalog.namespaces.update("main", ("sales",), set={"n": str(client.world.clock.now_ms())})
-        days(client.world, each)
 
 
 def aged(client: Iceberg) -> str:
@@ -81,11 +67,11 @@ def test_what_a_dead_writer_left_goes_and_a_dry_run_says_its_bytes(client: Icebe
 def test_i10_age_counts_from_the_writing_and_two_margins_cover_clocks_and_writes_under_way(client: Iceberg) -> None:
     days(client.world, 1)
     orphan = crash(client)
-    client.world.clock.now += GRACE.history + 2 * HOUR_MS - 1_000
+    client.world.clock.now += GRACE.history_ms + 2 * HOUR_MS - 1_000
     assert collect(client).items == ()
     client.world.clock.now += 2_000
     (item,) = collect(client).items
-    assert item.id == orphan and 0 <= item.age_ms - GRACE.history - 2 * HOUR_MS < 2_000
+    assert item.id == orphan and 0 <= item.age_ms - GRACE.history_ms - 2 * HOUR_MS < 2_000
 
 
 def test_i10_predecessors_in_the_log_stay_and_what_the_log_forgot_goes(client: Iceberg) -> None:
@@ -144,13 +130,13 @@ def test_i10_what_was_current_when_the_history_began_stays(client: Iceberg) -> N
 
 def test_i10_what_a_reset_brought_back_stays_as_long_as_that_is_history(client: Iceberg) -> None:
     old, catalog = forgetful(client), client.services.open_catalog
-    catalog.named.create("main", "kept")
+    catalog.named_snapshots.create("main", "kept")
     leave_behind(client)
     days(client.world, 9)
     catalog.resetter.reset("main", AsOf(snapshot="kept"))
     seq = catalog.reader.current("main").commit.seq
     assert client.load()["metadata-location"] == old
-    catalog.named.drop("main", "kept")
+    catalog.named_snapshots.drop("main", "kept")
     leave_behind(client)
     collect(client)
     assert catalog.history.tree("main", AsOf(seq=seq)).find(("sales", "t1")) is not None and old in client.files()
@@ -163,13 +149,13 @@ def test_i10_what_a_named_snapshot_leads_to_stays(client: Iceberg) -> None:
     days(client.world, 1)
     assert client.commit(set_properties(**{"write.metadata.previous-versions-max": "1"})).status == 200
     old = change(client, "1")
-    client.services.open_catalog.named.create("main", "kept")
+    client.services.open_catalog.named_snapshots.create("main", "kept")
     for number in range(3):
         change(client, str(number))
     others(client)
     orphans = collect(client).items
     assert orphans and old not in {item.id for item in orphans} and old in client.files()
-    client.services.open_catalog.named.drop("main", "kept")
+    client.services.open_catalog.named_snapshots.drop("main", "kept")
     others(client)
     assert old in {item.id for item in collect(client).items}
 

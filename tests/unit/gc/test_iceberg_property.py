@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.faults import Crash, Faulty
-from tests.support.gc import days
-from tests.support.iceberg.client import MAIN, SALES, Iceberg, set_properties
-from tests.unit.gc.test_iceberg import GRACE, others
-from turnstile.catalog.core.entities import KINDS as ICEBERG
+from tests.support.gc import DAY, days
+from tests.support.iceberg.client import MAIN, SALES, Iceberg, others, set_properties
+from turnstile.catalog.core.entities import ICEBERG_KINDS as ICEBERG
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.history.log import AsOf
 from turnstile.gc.collector import Collector
-from turnstile.gc.core import KINDS
+from turnstile.gc.core import KINDS, Grace
 from turnstile.store.core.errors import TurnstileError
 
+GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY)
 Named = dict[str, str]
 """Metadata files by table."""
 
@@ -98,7 +98,7 @@ class Histories(RuleBasedStateMachine):
         catalog = self.client.services.open_catalog
         with suppress(TurnstileError):
             seq = max(1, catalog.reader.current("main").commit.seq - back)  # the first commit makes the namespace
-            since = self.client.world.clock.now_ms() - GRACE.history
+            since = self.client.world.clock.now_ms() - GRACE.history_ms
             catalog.history.kept(catalog.reader.current("main"), AsOf(seq=seq), since)
             catalog.resetter.reset("main", AsOf(seq=seq))
         self.look()
@@ -106,7 +106,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def name_the_present(self) -> None:
         self.count += 1
-        self.client.services.open_catalog.named.create("main", f"s{self.count}")
+        self.client.services.open_catalog.named_snapshots.create("main", f"s{self.count}")
         self.named[f"s{self.count}"] = self.heads[-1][1]
         self.look()
 
@@ -114,7 +114,7 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def forget_a_name(self) -> None:
         name = next(iter(self.named))
-        self.client.services.open_catalog.named.drop("main", name)
+        self.client.services.open_catalog.named_snapshots.drop("main", name)
         del self.named[name]
         self.look()
 
@@ -137,7 +137,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def every_head_of_the_kept_history_loads(self) -> None:
-        since = self.client.world.clock.now_ms() - GRACE.history
+        since = self.client.world.clock.now_ms() - GRACE.history_ms
         replaced = [at for at, _ in self.heads[1:]] + [since]
         kept = [named for (_, named), end in zip(self.heads, replaced, strict=True) if end >= since]
         files = self.client.world.storages.files

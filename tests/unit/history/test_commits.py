@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.catalog import counted, create, fakes, fresh, names
+from tests.support.catalog import MAIN, counted, create, fakes, fresh, names
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.tree import Tree, ancestors, parents_after
@@ -14,8 +14,6 @@ from turnstile.catalog.history.log import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import SpillLimits
-
-MAIN = ("main", ("default",))
 
 
 def listed(tree: Tree) -> list[str]:

@@ -10,11 +10,10 @@ import pytest
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
-from tests.support.gc import DAY, days
-from tests.unit.gc.test_history import GRACE, collect, put, whole
+from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
 from turnstile.catalog.commit import OUTLIVED_MS, Edit, View
 from turnstile.catalog.core.entities import Namespace
-from turnstile.catalog.core.request_rows import KEPT_S
+from turnstile.catalog.core.request_rows import REQUEST_KEPT_S
 from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.gc.collector import Collector
@@ -22,13 +21,13 @@ from turnstile.gc.core import HOUR_MS, SETTLED_MS, Grace
 from turnstile.store.core.errors import StateConflict, Throttled
 from turnstile.store.core.limits import Limits
 
-LIMITS = Limits(history_ms=GRACE.history_ms)
+LIMITS = Limits(history_ms=HISTORY_GRACE.history_ms)
 KEY = "test/request/main/k"
 
 
 def overtaken(world: FakeWorld, other: CatalogServices) -> None:
     """Another change is faster than the next one."""
-    before_next_write(world, lambda: put(other, "faster"))
+    before_next_write(world, lambda: put_namespaces(other, "faster"))
 
 
 def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() -> None:
@@ -40,20 +39,20 @@ def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() 
         world.clock.now += 3 * HOUR_MS
 
     slow, quick = (build(world, lake_root=LAKE, limits=LIMITS, pause=pause) for pause in (frozen, lambda _: None))
-    put(quick, "a")
+    put_namespaces(quick, "a")
     days(world, 10)
     overtaken(world, quick)
     before = world.clock.now
     with pytest.raises(StateConflict, match="every attempt"):
-        put(slow, "x")
-    head = put(slow, "x", comment="kept")
-    world.clock.now = before + GRACE.history_ms + 2 * SETTLED_MS - 60_000
-    put(quick, "x", comment="another")
+        put_namespaces(slow, "x")
+    head = put_namespaces(slow, "x", comment="kept")
+    world.clock.now = before + HISTORY_GRACE.history_ms + 2 * SETTLED_MS - 60_000
+    put_namespaces(quick, "x", comment="another")
     for number in range(25):  # more than the row remembers
-        put(quick, f"n{number}")
+        put_namespaces(quick, f"n{number}")
     world.clock.now += 2 * 60_000
-    assert collect(world).problems == ()
-    assert "x" in whole(world, head)
+    assert collect_history(world).problems == ()
+    assert "x" in names_at(world, head)
 
 
 @pytest.mark.parametrize("attempt", [1, 2])
@@ -80,25 +79,25 @@ def test_i9_a_swap_that_was_frozen_with_its_objs_written_leads_to_what_gc_leaves
     """The time of a commit is from before its objs, so gc's edge lies at it and not after it."""
     services = fresh()
     world = fakes(services)
-    put(services, "a")
+    put_namespaces(services, "a")
     days(world, 10)
     before_next_write(world, lambda: days(world, 3 / 24))
-    head = put(services, "slow")
+    head = put_namespaces(services, "slow")
     landed = world.clock.now
-    world.clock.now = landed + GRACE.history_ms - 2 * HOUR_MS
+    world.clock.now = landed + HISTORY_GRACE.history_ms - 2 * HOUR_MS
     fresh(world).namespace_dropper.drop("main", ("slow",))
     for number in range(25):
-        put(services, f"n{number}")
-    world.clock.now = landed + GRACE.history_ms
-    collect(world)
-    assert "slow" in whole(world, head)
+        put_namespaces(services, f"n{number}")
+    world.clock.now = landed + HISTORY_GRACE.history_ms
+    collect_history(world)
+    assert "slow" in names_at(world, head)
 
 
 def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> None:
     """Nothing else changes the catalog meanwhile, and no more is kept than there must be."""
     services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
-    put(services, "a")
+    put_namespaces(services, "a")
     days(world, 10)
 
     def frozen() -> None:
@@ -107,9 +106,9 @@ def test_i9_a_swap_that_was_frozen_until_gc_has_taken_its_objs_is_refused() -> N
 
     before_next_write(world, frozen)
     with pytest.raises(StateConflict, match="every attempt"):
-        put(services, "slow")
-    assert "slow" not in whole(world, world.refs.rows["test/catalog/main"]["head"])
-    put(services, "slow")
+        put_namespaces(services, "slow")
+    assert "slow" not in names_at(world, world.refs.rows["test/catalog/main"]["head"])
+    put_namespaces(services, "slow")
     complete(world, past=False)
 
 
@@ -117,7 +116,7 @@ def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_ke
     """They are as old as what gc is about to take, and no marks are on them."""
     services, least = fresh(), Grace(history_ms=3 * HOUR_MS)
     world = fakes(services)
-    put(services, "a")
+    put_namespaces(services, "a")
     days(world, 10)
     write, landed, places = world.refs.write, [], []
 
@@ -135,7 +134,7 @@ def test_i10_a_swap_that_was_frozen_and_lands_between_gcs_marks_and_its_fence_ke
         return landed[0]
 
     world.refs.write = frozen  # type: ignore[method-assign]
-    assert "slow" in whole(world, put(services, "slow"))
+    assert "slow" in names_at(world, put_namespaces(services, "slow"))
     complete(world, past=False)
 
 
@@ -157,7 +156,7 @@ def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept
     def thawed() -> None:
         again.run(drop(again), lambda _: None)
         second.append(create(services, "t"))
-        world.clock.now += (KEPT_S + 1) * 1000
+        world.clock.now += (REQUEST_KEPT_S + 1) * 1000
         row = world.refs.rows.pop(KEY)
         assert row["expires"] * 1000 < world.clock.now
         drop(frozen)()
@@ -169,4 +168,4 @@ def test_i3_a_request_with_a_key_that_was_frozen_for_longer_than_the_key_is_kept
 
 
 def test_i3_a_key_is_kept_for_much_longer_than_a_request_may_take() -> None:
-    assert DAY <= KEPT_S * 1000 and OUTLIVED_MS * 10 < DAY
+    assert DAY <= REQUEST_KEPT_S * 1000 and OUTLIVED_MS * 10 < DAY

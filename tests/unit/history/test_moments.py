@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.catalog import LAKE, counted, create, fakes, fresh
+from tests.support.catalog import LAKE, MAIN, counted, create, fakes, fresh
 from tests.support.gc import DAY, days
 from tests.support.queries import Thing, finder, made
 from turnstile.catalog.commit import Edit
@@ -19,7 +19,6 @@ from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
 
-MAIN = ("main", ("default",))
 GRACE = Grace(history_ms=2 * DAY)
 LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history_ms)
 
@@ -65,14 +64,14 @@ def test_a_time_that_is_to_come_is_the_present_and_its_pages_stay_where_they_beg
 def test_a_snapshot_tells_the_versions_of_its_delta_tables_and_nothing_else_does() -> None:
     services = fresh()
     ids = [create(services, f"t{number}") for number in range(2)]
-    services.named.create("main", "s")
+    services.named_snapshots.create("main", "s")
     key = services.world.space.table(ids[1])
     fakes(services).refs.rows[key]["latest"] = 41
-    services.named.create("main", "later")
+    services.named_snapshots.create("main", "later")
     for as_of, wanted in (
         (AsOf(snapshot="s"), {ids[0]: 0, ids[1]: 0}),
         (AsOf(snapshot="later"), {ids[0]: 0, ids[1]: 41}),
-        (AsOf(seq=services.named.get("main", "s").seq), {}),
+        (AsOf(seq=services.named_snapshots.get("main", "s").seq), {}),
         (None, {}),
     ):
         page: Page[Table] = services.listings.tables(*MAIN, as_of=as_of, max_results=1)
@@ -194,7 +193,7 @@ def test_a_page_of_a_moment_that_follows_asks_for_no_head() -> None:
     as_of = AsOf(head=heads[10])
     token = services.listings.namespaces("main", as_of=as_of, max_results=3).next_token
     assert counted(services, lambda: services.listings.namespaces("main", as_of=as_of, page_token=token)) == []
-    services.named.create("main", "s")
+    services.named_snapshots.create("main", "s")
     token = services.listings.namespaces("main", as_of=AsOf(snapshot="s"), max_results=3).next_token
     following = counted(
         services, lambda: services.listings.namespaces("main", as_of=AsOf(snapshot="s"), page_token=token)
@@ -207,6 +206,6 @@ def test_an_entry_of_the_present_costs_what_a_look_up_does() -> None:
     create(services, "t")
     services.entries.table(*MAIN, "t", None)
     assert counted(services, lambda: services.entries.table(*MAIN, "t", None)) == ["refs.read"]
-    services.named.create("main", "s")
+    services.named_snapshots.create("main", "s")
     services.entries.table(*MAIN, "t", AsOf(snapshot="s"))
     assert counted(services, lambda: services.entries.table(*MAIN, "t", AsOf(snapshot="s"))) == ["refs.read"]

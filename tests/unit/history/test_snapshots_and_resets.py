@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.catalog import complete, create, fakes, fresh, head_of, names
+from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
@@ -29,7 +29,6 @@ from turnstile.store.core.errors import (
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.ports import Accepted, Rejected
 
-MAIN = ("main", ("default",))
 GRACE = Grace(history_ms=7 * DAY, dropped_ms=7 * DAY)
 
 
@@ -54,7 +53,7 @@ def test_i10_a_snapshot_keeps_its_tree_for_as_long_as_it_has_a_name() -> None:
     services = fresh(spill=SpillLimits(embedded=150, segment=300))
     world = fakes(services)
     ids = [create(services, f"t{n}") for n in range(5)]
-    made = services.named.create("main", "before", comment="c")
+    made = services.named_snapshots.create("main", "before", comment="c")
     head = made.head
     services.renamer.rename(*MAIN, "t0", "zero")
     services.dropper.drop(*MAIN, "t1")
@@ -68,7 +67,7 @@ def test_i10_a_snapshot_keeps_its_tree_for_as_long_as_it_has_a_name() -> None:
     assert [then.table(("default",), f"t{n}").table_id for n in range(5)] == ids
     assert [cold.reader.store.entity("main", entry.obj) for _, entry in then.subtree(())]
     assert cold.listings.snapshots("main").items == (made,) and made.versions == dict.fromkeys(ids, 0)
-    services.named.drop("main", "before")
+    services.named_snapshots.drop("main", "before")
     days(world, 40)
     churn(services)
     collect(services)
@@ -90,7 +89,7 @@ def test_a_snapshot_of_the_past_names_a_head_that_will_stay() -> None:
     create(services, "t")
     old = now(services)
     churn(services)
-    made = services.named.create("main", "old", of=AsOf(head=old))
+    made = services.named_snapshots.create("main", "old", of=AsOf(head=old))
     assert (made.head, made.versions) == (old, {})
     days(world, 2)
     churn(services)
@@ -110,16 +109,16 @@ def now_minus(services: CatalogServices, back: int) -> str:
 
 def test_snapshots_have_names_of_their_own_and_hide_from_every_listing() -> None:
     services = fresh()
-    services.named.create("main", "default")
-    services.named.create("main", "a")
+    services.named_snapshots.create("main", "default")
+    services.named_snapshots.create("main", "a")
     with pytest.raises(AlreadyExists):
-        services.named.create("main", "A")
+        services.named_snapshots.create("main", "A")
     with pytest.raises(InvalidRequest):
-        services.named.create("main", "no name")
+        services.named_snapshots.create("main", "no name")
     with pytest.raises(NotFound):
-        services.named.drop("main", "b")
+        services.named_snapshots.drop("main", "b")
     with pytest.raises(NotFound):
-        services.named.create("nothing", "a")
+        services.named_snapshots.create("nothing", "a")
     assert [one.name for one in services.listings.snapshots("main").items] == ["a", "default"]
     assert [one.name for one in services.listings.namespaces("main").items] == [("default",)]
     services.namespace_dropper.drop("main", ("default",))
@@ -132,7 +131,7 @@ def test_a_snapshot_of_more_tables_than_fit_is_refused_with_a_remedy(monkeypatch
     create(services, "t")
     monkeypatch.setattr("turnstile.catalog.history.snapshots.MAX_BYTES", 100)
     with pytest.raises(TooLarge) as refused:
-        services.named.create("main", "a")
+        services.named_snapshots.create("main", "a")
     assert refused.value.remedy
     assert services.listings.snapshots("main").items == ()
 
@@ -269,7 +268,7 @@ def test_i10_what_a_reset_brought_in_stays_though_it_is_older_than_the_history()
     world = fakes(services)
     for n in range(20):
         services.namespaces.create("main", (f"n{n:02d}",))
-    services.named.create("main", "old")
+    services.named_snapshots.create("main", "old")
     for n in range(20):
         services.namespace_dropper.drop("main", (f"n{n:02d}",))
     days(world, 100)
@@ -279,7 +278,7 @@ def test_i10_what_a_reset_brought_in_stays_though_it_is_older_than_the_history()
     days(world, 1)
     for n in range(20):
         services.namespace_dropper.drop("main", (f"n{n:02d}",))
-    services.named.drop("main", "old")
+    services.named_snapshots.drop("main", "old")
     churn(services)
     days(world, 3)
     collect(services)

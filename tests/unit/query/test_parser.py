@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.catalog.query.core.parser import KEYWORDS, MAX_CHARACTERS, MAX_DEPTH, MAX_STEPS, MAX_VALUES, parse
+from tests.support.queries import predicates
+from turnstile.catalog.query.core.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_STEPS, MAX_VALUES, parse
 from turnstile.catalog.query.core.query import (
-    TYPES,
     All,
     Compare,
     Exists,
@@ -28,34 +28,6 @@ from turnstile.store.core.errors import InvalidRequest
 # -- queries at random --------------------------------------------------------------------------------------------
 
 names = st.from_regex(r"[A-Za-z0-9_@-]{1,8}", fullmatch=True)
-texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
-words = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.\-]{0,8}", fullmatch=True).filter(
-    lambda word: word.lower() not in KEYWORDS and word not in TYPES
-)
-properties = words.map(Field) | texts.map(lambda text: Field(text, quoted=True))
-attributes = st.sampled_from([Field(name) for name, type_ in TYPES.items() if type_ is str])
-decimals = st.tuples(st.integers(-(10**6), 10**6), st.integers(0, 999)).map(lambda two: float(f"{two[0]}.{two[1]:03d}"))
-literals = texts | st.integers(-(10**18) + 1, 10**18 - 1) | st.booleans() | decimals
-operators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
-comparisons: st.SearchStrategy[Predicate] = st.one_of(
-    st.builds(Compare, properties, operators, literals),
-    st.builds(Compare, attributes, operators, texts),
-    st.builds(Compare, st.just(Field("created")), operators, st.integers(0, 10**13)),
-    st.builds(Compare, st.just(Field("managed")), operators, st.booleans()),
-    st.builds(In, properties, st.lists(literals, min_size=1, max_size=3).map(tuple)),
-    st.builds(Like, properties | attributes, texts),
-    st.builds(Prefix, properties | attributes, texts),
-    st.builds(Exists, properties | attributes),
-)
-predicates: st.SearchStrategy[Predicate] = st.recursive(
-    comparisons,
-    lambda inner: st.one_of(
-        inner.map(Not),
-        st.lists(inner, min_size=2, max_size=3).map(lambda parts: All(tuple(parts))),
-        st.lists(inner, min_size=2, max_size=3).map(lambda parts: Some(tuple(parts))),
-    ),
-    max_leaves=6,
-)
 steps = st.builds(Step, st.none() | names, st.none() | predicates)
 queries = st.builds(Query, names, st.lists(steps, min_size=1, max_size=4).map(tuple))
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.query.test_parser import predicates
+from tests.support.queries import predicates
 from turnstile.catalog.query.core.like import fixed_start, like
 from turnstile.catalog.query.core.parser import parse
-from turnstile.catalog.query.core.query import Predicate, Step, Subject, holds
+from turnstile.catalog.query.core.query import Candidate, Predicate, Step, holds
 from turnstile.catalog.query.core.reach import reach_of
 
 TABLE = {"name": "Orders", "id": "ab-1", "kind": "table", "format": "delta", "created": 1_000, "managed": True}
-KNOWN = Subject("table", TABLE, whole=True, properties={"region": "eu", "days": "30", "ratio": "0.5", "on": "TRUE"})
+KNOWN = Candidate("table", TABLE, whole=True, properties={"region": "eu", "days": "30", "ratio": "0.5", "on": "TRUE"})
 
 
 def predicate(text: str) -> Predicate:
@@ -55,7 +55,7 @@ def test_a_predicate_that_does_not_hold(text: str) -> None:
 
 
 def test_an_attribute_of_another_kind_is_a_property() -> None:
-    namespace = Subject("namespace", {"name": "n", "kind": "namespace"}, whole=True, properties={"format": "delta"})
+    namespace = Candidate("namespace", {"name": "n", "kind": "namespace"}, whole=True, properties={"format": "delta"})
     assert holds(predicate('format = "delta"'), namespace) is True
     assert holds(predicate('name = "delta"'), namespace) is False
 
@@ -64,7 +64,7 @@ def test_an_attribute_of_another_kind_is_a_property() -> None:
 def test_what_is_decided_before_everything_is_known_stays_decided(where: Predicate, whole: bool, has: bool) -> None:
     """Early pruning is sound: knowing more never changes an answer, and knowing everything always gives one."""
     attributes = TABLE if whole else {"name": "Orders", "kind": "table"}
-    early = holds(where, Subject("table", attributes, whole=whole, properties=KNOWN.properties if has else None))
+    early = holds(where, Candidate("table", attributes, whole=whole, properties=KNOWN.properties if has else None))
     late = holds(where, KNOWN)
     assert late is not None
     assert early in (None, late)
@@ -77,7 +77,7 @@ short = st.text(alphabet="ab_%\\-", max_size=6)
 
 @given(predicates, st.sampled_from(["orders", "a", "", "b-1", "zz", "@"]) | st.text("ab-_1", max_size=4))
 def test_every_name_for_which_a_predicate_may_hold_is_in_reach(where: Predicate, name: str) -> None:
-    held = holds(where, Subject("table", {**TABLE, "name": name}, whole=True, properties={}))
+    held = holds(where, Candidate("table", {**TABLE, "name": name}, whole=True, properties={}))
     assert not held or name in reach_of(Step(None, where))
 
 

@@ -1,0 +1,43 @@
+"""Calls that start at the same moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TypeVar
+
+from turnstile.store.core.errors import TurnstileError
+
+T = TypeVar("T")
+
+
+WRITERS = 8
+
+
+def together(work: Callable[[int], T]) -> list[T]:
+    """``work(0..7)`` in threads that start at the same moment."""
+    barrier = Barrier(WRITERS)
+
+    def one(writer: int) -> T:
+        barrier.wait()
+        return work(writer)
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        return list(pool.map(one, range(WRITERS)))
+
+
+def at_once(calls: list[Callable[[], object]]) -> list[object]:
+    """Results or refusals, in order; everything starts together."""
+    barrier = threading.Barrier(len(calls))
+
+    def one(call: Callable[[], object]) -> object:
+        barrier.wait()
+        try:
+            return call()
+        except TurnstileError as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(one, calls))

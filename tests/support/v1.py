@@ -1,0 +1,120 @@
+"""Requests of our own API, to the real handlers on a world of fakes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.fakes import delta
+from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.http import Answer, Http, function
+from tests.support.openapi import Operation, check, operations
+from turnstile.store.core.locations import published_path
+
+NAMESPACES = "/v1/catalogs/main/namespaces"
+
+
+DEFAULT = NAMESPACES + "/default"
+
+
+@dataclass
+class CatalogApi:
+    """The catalog function on a world with the catalog ``main``."""
+
+    http: Http
+    world: FakeWorld
+
+    def stage(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
+        """A staging table with version 0 written."""
+        answer = self.http.post(f"{NAMESPACES}/{namespace}/staging-tables", {"name": name})
+        assert answer.status == 201, answer.text
+        content = delta.version_zero("create", self.world.clock.now_ms())
+        self.world.storages.open(answer.json["location"]).put_if_absent(published_path(0), content)
+        return dict(answer.json)
+
+    def create(self, name: str = "t", namespace: str = "default") -> dict[str, Any]:
+        staged = self.stage(name, namespace)
+        answer = self.http.post(f"{NAMESPACES}/{namespace}/tables", {"name": name, "table_id": staged["table_id"]})
+        assert answer.status == 201, answer.text
+        return dict(answer.json)
+
+
+def refused(answer: Answer, status: int, type: str, field: str | None = None) -> dict[str, Any]:
+    assert answer.status == status, answer.text
+    error = answer.error
+    assert error["type"] == type, error
+    if field:
+        assert error["field"] == field, error
+    return error
+
+
+NOBODY = "99999999-9999-4999-8999-999999999999"
+
+
+class Site:
+    """Both functions on one world, with a table ``main.sales.orders`` that has commits of every kind."""
+
+    def __init__(self) -> None:
+        self.world: FakeWorld = fake_world()
+        self.http = {}
+        for name in ("commit", "catalog"):
+            app = function(name)
+            app.use_world(self.world)
+            self.http[name] = Http(app.app)
+        self.ask("createCatalog", {"name": "main"})
+        self.ask("createNamespace", {"name": "sales"})
+        self.table = self.stage()
+        self.register("orders", self.table)
+        self.append(1, "t1")
+        self.ask("publish")
+        self.append(2, "t2")
+        self.append(None, "t3", base=2)
+        self.ask("createSnapshot", {"name": "named"})
+        self.token = self.ask("createRef", {"name": "app", "value": "a"}).json["token"]
+
+    def now(self) -> int:
+        return self.world.clock.now_ms()
+
+    def path(self, operation: Operation) -> str:
+        path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
+        path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
+        path = path.replace("{name}", "app").replace("{snapshot}", "named")
+        return path.replace("{table_id}", getattr(self, "table", NOBODY))
+
+    def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
+        """Send an operation's request, to ``main.sales.orders`` unless ``path`` says otherwise."""
+        one = operations()[id]
+        http = options.pop("http", None) or self.http[one.function]
+        answer: Answer = http.call(one.method, path or self.path(one), json_body=json_body, **options)
+        check(one, answer)
+        return answer
+
+    def stage(self, name: str = "orders") -> str:
+        made = self.ask("stageTable", {"name": name}).json
+        content = delta.version_zero("zero", self.now(), **made["required_properties"])
+        self.world.storages.open(made["location"]).put_if_absent("_delta_log/00000000000000000000.json", content)
+        return str(made["table_id"])
+
+    def register(self, name: str, table_id: str) -> Answer:
+        return self.ask("registerTable", {"name": name, "table_id": table_id})
+
+    def append(self, version: int | None, txn: str, **more: Any) -> Answer:
+        content = delta.append(txn, self.now()).decode()
+        return self.ask("commit", {"version": version, "inline": {"content": content}, **more})
+
+    def set(self, **attributes: Any) -> None:
+        self.world.refs.rows[self.world.space.table(self.table)].update(attributes)
+
+    def loose_table(self, name: str) -> str:
+        """A table of the file system, ready to be imported."""
+        location = f"file:///elsewhere/{name}"
+        zero = delta.lines(*PLAIN)
+        self.world.storages.open(location).put_if_absent("_delta_log/00000000000000000000.json", zero)
+        return location
+
+
+PLAIN: list[dict[str, Any]] = [
+    {"commitInfo": {"timestamp": 1, "operation": "CREATE TABLE"}},
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {"metaData": {**delta.metadata()["metaData"], "configuration": {}}},
+]
