@@ -1,4 +1,4 @@
-"""Grants and owners: shown, changed, handed over (I12). A change is one swap of the HEAD of the catalog it is in."""
+"""Shows and changes grants and owners (I12). A change is one swap of the HEAD of the catalog that it is in."""
 
 from __future__ import annotations
 
@@ -6,69 +6,69 @@ from collections.abc import Sequence
 
 import msgspec
 
-from turnstile.access.authorizer import METASTORE, TABLES, AccessControl, Target, access_of, allowed
+from turnstile.access.authorizer import METASTORE, TABLES, Authorizer, Target, access_of
 from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Securable, changed
-from turnstile.access.core.rules import Rule, edit_catalog, edit_schema, edit_table, nobody, permitted
-from turnstile.catalog.change import Edit, View
+from turnstile.access.core.rules import Rule, admin_only, allowed, edit_catalog, edit_schema, edit_table, permitted
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Catalog
-from turnstile.catalog.history.core import Snapshot
+from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
 EDIT: dict[Securable, Rule] = {
-    Securable.METASTORE: nobody,
+    Securable.METASTORE: admin_only,
     Securable.CATALOG: edit_catalog,
     Securable.SCHEMA: edit_schema,
     Securable.TABLE: edit_table,
 }
-"""Who may change the rights of what, and see all of them."""
+"""What it takes to change the rights of a securable, and to see all of them."""
 
 
 class Grants:
     """Shows and changes the rights of securables.
 
     Args:
-        services: of the request: they judge a change by the rights that it replaces.
-        access: finds rights without judging.
+        services: of the request: they authorize a change by the rights that it replaces.
+        authorizer: reads rights without checking them.
     """
 
-    def __init__(self, services: CatalogServices, access: AccessControl) -> None:
-        self._services, self._access = services, access
+    def __init__(self, services: CatalogServices, authorizer: Authorizer) -> None:
+        self._services, self._authorizer = services, authorizer
 
     def show(self, securable: Securable, target: Target, principal: Principal) -> Access:
-        """The rights of ``target``: all of them for those who may change them, else the asker's own.
+        """Returns the rights of ``target``: all of them if ``principal`` may change them, else only its own.
 
-        What does not exist looks like something without rights for whoever may not know. Not watched: this is the one
-        thing that everybody may ask, about themselves.
+        To a principal that may not know, what does not exist looks like something without rights. Everybody may ask for
+        their own rights, so the request's guard is not used.
 
         Raises:
-            NotFound: for those who would see all, or may create what is missing.
+            NotFound: it does not exist, and the principal would see all, or may create it.
         """
         if target == METASTORE:
-            chain = self._access.metastore()
-            found = chain.catalog
+            chain = self._authorizer.metastore()
+            access = chain.catalog
         else:
-            tree = self._access.current(target.catalog)
+            tree = self._authorizer.current(target.catalog)
             if tree is None:
                 if principal.admin:
                     raise NotFound("catalog", target.catalog, field="full_name")
                 return Access()
-            chain = self._access.chain(tree, target)
-            found = chain.levels[-1]
+            chain = self._authorizer.chain(tree, target)
+            access = chain.levels[-1]
         if chain.missing is not None and target != METASTORE and allowed(EDIT[securable], principal, chain):
             raise NotFound("table" if target.table else "namespace", str(target), field="full_name")
         if permitted(EDIT[securable], principal, chain):
-            return found
-        mine = tuple(grant for grant in found.grants if grant.principal in principal.names)
-        return Access(found.owner if found.owner in principal.names else "", mine)
+            return access
+        own = tuple(grant for grant in access.grants if grant.principal in principal.names)
+        return Access(access.owner if access.owner in principal.names else "", own)
 
     def change(self, target: Target, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
-        """The rights of ``target`` after ``changes``, and with another ``owner`` if one is given (empty: admins only).
+        """Change the rights of ``target``; returns them afterwards. ``owner``: None keeps it, empty is for admins only.
 
         Raises:
             NotFound: no such securable.
             InvalidRequest: an owner for the metastore, which has none.
-            PermissionDenied: as the request's watch has it.
+            PermissionDenied: the request's guard refuses it.
             TooLarge: too many principals.
         """
         if target == METASTORE and owner is not None:
@@ -85,7 +85,7 @@ class Grants:
 
 
 def of_principals(access: Access, names: Sequence[str]) -> list[Grant]:
-    """The grants of these principals, as far as they have any."""
+    """Returns the grants of these principals, as far as they have any."""
     return [grant for grant in access.grants if grant.principal in names]
 
 
@@ -96,11 +96,11 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
         new = changed(old, changes, owner)
         return None if new == old else Edit(message, access=new)
     entry = view.tree.find(target.path)
-    if entry is None or (entry.kind in TABLES) != bool(target.table):  # says which level is missing
+    if entry is None or (entry.kind in TABLES) != bool(target.table):  # raises, naming the level that is missing
         entry = view.tree.table(target.namespace, target.table) if target.table else view.tree.namespace(target.path)
     entity = view.entity(entry.obj)
-    assert not isinstance(entity, Catalog | Snapshot)
+    assert not isinstance(entity, Catalog | NamedSnapshot)
     new = changed(entity.access, changes, owner)
-    return (
-        None if new == entity.access else Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})
-    )
+    if new == entity.access:
+        return None
+    return Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.access.authorizer import allowed
 from turnstile.access.core import rules
 from turnstile.access.core.grants import (
     GRANTABLE,
     MAX_PRINCIPALS,
-    NOBODY,
+    NO_ACCESS,
     OPERATOR,
     Access,
     Grant,
@@ -27,7 +26,7 @@ from turnstile.access.core.grants import (
     check_privileges,
     owner_for,
 )
-from turnstile.access.core.rules import Chain, Rule, may_know_missing, padded, permitted
+from turnstile.access.core.rules import Chain, Rule, allowed, may_know_missing, padded, permitted
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ANN = Principal("ann", frozenset({"team"}))
@@ -54,7 +53,7 @@ CHAINS = st.builds(Chain, SOME, st.lists(SOME, min_size=1, max_size=3).map(tuple
 
 @pytest.mark.parametrize("rule", TABLE_RULES + LEVEL_RULES + METASTORE_RULES)
 def test_i12_nothing_is_permitted_without_any_right(rule: Rule) -> None:
-    assert not permitted(rule, ANN, Chain(NOBODY, (NOBODY, NOBODY), NOBODY))
+    assert not permitted(rule, ANN, Chain(NO_ACCESS, (NO_ACCESS, NO_ACCESS), NO_ACCESS))
 
 
 @given(
@@ -106,10 +105,10 @@ def test_i12_without_use_of_a_level_nothing_below_it_can_be_read_or_written(chai
 def test_i12_nested_namespaces_count_as_parents() -> None:
     catalog, table = granted(Privilege.USE_CATALOG), granted(Privilege.SELECT)
     inner = granted(Privilege.USE_SCHEMA)
-    assert not permitted(rules.read_table, ANN, Chain(catalog, (NOBODY, inner), table))
-    assert permitted(rules.read_table, ANN, Chain(catalog, (inner, NOBODY), table))
+    assert not permitted(rules.read_table, ANN, Chain(catalog, (NO_ACCESS, inner), table))
+    assert permitted(rules.read_table, ANN, Chain(catalog, (inner, NO_ACCESS), table))
     assert permitted(rules.edit_table, ANN, Chain(catalog, (Access("ann"), Access("bob")), Access("bob")))
-    assert not permitted(rules.edit_table, ANN, Chain(catalog, (NOBODY, Access("ann")), NOBODY))
+    assert not permitted(rules.edit_table, ANN, Chain(catalog, (NO_ACCESS, Access("ann")), NO_ACCESS))
 
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
@@ -134,28 +133,30 @@ def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Cha
 def test_creating_a_namespace_is_judged_where_it_would_be_made() -> None:
     catalog = granted(Privilege.USE_CATALOG, Privilege.CREATE_SCHEMA)
     assert allowed(rules.create_schema, ANN, padded([catalog], 1, table=False))
-    assert allowed(rules.create_schema, ANN, padded([catalog, NOBODY], 1, table=False))  # told that it exists
-    assert not allowed(rules.create_schema, ANN, padded([catalog, NOBODY], 2, table=False))  # no USE of the level above
+    assert allowed(rules.create_schema, ANN, padded([catalog, NO_ACCESS], 1, table=False))  # told that it exists
+    assert not allowed(
+        rules.create_schema, ANN, padded([catalog, NO_ACCESS], 2, table=False)
+    )  # no USE of the level above
     assert allowed(rules.create_schema, ANN, padded([catalog, Access("ann")], 2, table=False))
     assert not allowed(rules.create_schema, ANN, padded([], 1, table=False))
 
 
 def test_changes_add_then_remove_and_equal_rights_are_equal_values() -> None:
     one = changed(
-        NOBODY, [GrantChange("b", (Privilege.SELECT,)), GrantChange("a", (Privilege.MODIFY, Privilege.SELECT))]
+        NO_ACCESS, [GrantChange("b", (Privilege.SELECT,)), GrantChange("a", (Privilege.MODIFY, Privilege.SELECT))]
     )
     other = changed(
-        NOBODY, [GrantChange("a", (Privilege.SELECT, Privilege.MODIFY)), GrantChange("b", (Privilege.SELECT,))]
+        NO_ACCESS, [GrantChange("a", (Privilege.SELECT, Privilege.MODIFY)), GrantChange("b", (Privilege.SELECT,))]
     )
     assert one == other
     both = changed(one, [GrantChange("a", (Privilege.CREATE_TABLE,), (Privilege.CREATE_TABLE, Privilege.SELECT))])
     assert both.held_by(frozenset({"a"})) == {Privilege.MODIFY}
-    assert changed(one, [GrantChange("a", (), tuple(Privilege)), GrantChange("b", (), tuple(Privilege))]) == NOBODY
+    assert changed(one, [GrantChange("a", (), tuple(Privilege)), GrantChange("b", (), tuple(Privilege))]) == NO_ACCESS
     assert changed(one, [], "ann").owner == "ann" and changed(one, [], "").owner == ""
 
 
 def test_a_securable_has_room_for_so_many_principals_and_can_always_shrink() -> None:
-    full = changed(NOBODY, [GrantChange(f"p{n}", (Privilege.SELECT,)) for n in range(MAX_PRINCIPALS)])
+    full = changed(NO_ACCESS, [GrantChange(f"p{n}", (Privilege.SELECT,)) for n in range(MAX_PRINCIPALS)])
     with pytest.raises(TooLarge):
         changed(full, [GrantChange("one more", (Privilege.SELECT,))])
     changed(full, [GrantChange("p1", (Privilege.MODIFY,))])

@@ -2,7 +2,7 @@
 
     client     {key, kind, client_id, name, roles?, admin, secret, former?, former_until?, creator, created, changed_at}
 
-``secret`` and ``former`` are hashes (``services/hashing.py``); the secrets themselves are nowhere.
+``secret`` and ``former`` are hashes (``access.clients``); the secrets themselves are not stored.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Client(msgspec.Struct, frozen=True):
 
     Attributes:
         client_id: name of its principal.
-        name: what people call it; grants do not see it.
+        name: for people; grants do not use it.
         former: hash of the secret before the last rotation, which counts until ``former_until`` (ms).
         creator: who registered it; times in ms.
     """
@@ -54,18 +54,18 @@ class Client(msgspec.Struct, frozen=True):
 
     @property
     def principal(self) -> Principal:
-        """Who it is once it has shown its secret."""
+        """The principal of requests that it makes."""
         return Principal(self.client_id, self.roles, self.admin)
 
-    def hashes(self, now: int) -> tuple[str, ...]:
-        """Hashes of the secrets that count at ``now`` (ms)."""
-        return (self.secret, self.former) if self.former and now < self.former_until else (self.secret,)
+    def hashes(self, now_ms: int) -> tuple[str, ...]:
+        """Returns the hashes of the secrets that count at ``now_ms``."""
+        return (self.secret, self.former) if self.former and now_ms < self.former_until else (self.secret,)
 
 
 def new_client(
     *, key: str, client_id: str, name: str, roles: frozenset[str], admin: bool, secret: str, creator: str, now: int
 ) -> Insert:
-    """The first write of a client; its id has never been another's."""
+    """Returns the first write of a client. Its id has never been another's."""
     row: Row = {
         "key": key,
         "kind": "client",
@@ -83,9 +83,9 @@ def new_client(
 
 
 def rotate_secret(client: Client, secret: str, *, keep_until: int, now: int) -> Change:
-    """Another secret. The present one counts until ``keep_until`` (ms) besides; the one before it no more.
+    """Replace the secret. The present one counts until ``keep_until`` (ms) as well; the one before it no more.
 
-    Two rotations at once would each hand out a secret, of which only one counts: the later is refused.
+    Two rotations at once would each hand out a secret of which only one counts, so the later one is refused.
     """
     keep: tuple[Set | Drop, ...] = (
         (Set(("former",), client.secret), Set(("former_until",), keep_until))
@@ -94,11 +94,11 @@ def rotate_secret(client: Client, secret: str, *, keep_until: int, now: int) -> 
     )
     return Change(
         client.key,
-        (Clause("same secret", "I12", "nobody rotated or deleted it meanwhile", Equals(("secret",), client.secret)),),
+        (Clause("same secret", "I12", "it was not rotated or deleted meanwhile", Equals(("secret",), client.secret)),),
         (Set(("secret",), secret), *keep, Set(("changed_at",), now)),
     )
 
 
 def delete_client(key: str) -> Erase:
-    """No such client any more: it gets no further tokens."""
+    """Delete the client: it gets no further tokens."""
     return Erase(key, (Clause("registered", "I12", "there is such a client", Present(("key",))),))

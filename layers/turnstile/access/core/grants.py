@@ -1,4 +1,12 @@
-"""Who asks. Authentication makes one per request; access control (I12) judges it; neither knows the other."""
+"""Principals, privileges, owners and grants: who may be granted what, and where it is kept (I12).
+
+Every securable carries an ``Access``: its owner and the grants on it. That of a table or a namespace is a member of its
+entity, that of a catalog a member of the commit obj that the catalog's HEAD names, that of the metastore (the realm) one
+of the realm's own tree. So a change of rights is one swap of one HEAD, and reading a tree reads its rights as well.
+
+Privileges and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a privilege: it cannot
+be granted, it is handed over.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +21,7 @@ from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A user or a service.
+    """A user or a service that makes a request. Made by authentication.
 
     Attributes:
         name: what grants and ownership name: an OIDC subject or e-mail, or a client's id.
@@ -27,15 +35,15 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name under which something may have been granted."""
+        """Every name that a grant to this principal may have."""
         return self.roles | {self.name}
 
 
 OPERATOR: Final = Principal("operator", admin=True)
-"""Whoever holds the static token, and everybody on a stack that is open because only this machine reaches it."""
+"""The holder of the static token; everybody on a stack that is open because only this machine reaches it."""
 
 ANONYMOUS: Final = Principal("anonymous")
-"""Whoever asks for a token and has none yet. Nothing is granted to it."""
+"""A client that asks for its first token. Nothing is granted to it."""
 
 CLIENT_PREFIX: Final = "client-"
 """What ids of registered clients begin with."""
@@ -44,17 +52,6 @@ CLIENT_PREFIX: Final = "client-"
 def reserved(name: str) -> bool:
     """Whether only Turnstile itself gives this name; an issuer that gave it would make one principal another (I12)."""
     return name in (OPERATOR.name, ANONYMOUS.name) or name.startswith(CLIENT_PREFIX)
-
-
-# -- access -----------------------------------------------------------------------------------------------------------
-# What may be granted, to whom, and where it is kept (I12).
-#
-# Every securable carries an ``Access``: its owner and the grants on it. That of a table or a namespace is a member of its
-# entity, that of a catalog a member of the commit obj that the catalog's HEAD names, that of the metastore (the realm) one
-# of the realm's own tree. So a change of rights is one swap of one HEAD, and whoever reads a tree has its rights with it.
-#
-# Names and their meaning are Unity Catalog's (``Privilege`` in its open API). Ownership is not a privilege: nobody can
-# grant it, it is handed over.
 
 
 class Privilege(StrEnum):
@@ -97,11 +94,11 @@ GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
     Securable.SCHEMA: _SCHEMA,
     Securable.TABLE: _TABLE,
 }
-"""What has a meaning where: on the securable itself or on what can lie below it. Nothing is inherited from the
-metastore. Files outside the lake root are the metastore's, as long as external locations are no securables."""
+"""The privileges that have a meaning on a securable or on what can lie below it. Nothing is inherited from the metastore.
+Files outside the lake root are the metastore's, as long as external locations are no securables."""
 
 MAX_PRINCIPALS: Final = 200
-"""Principals with grants on one securable; a role is one, whoever is in it."""
+"""Principals with grants on one securable. A role counts as one."""
 
 _PRINCIPAL: Final = re.compile(r"(?!\s)[^\x00-\x1f\x7f]{1,255}(?<!\s)")
 
@@ -114,29 +111,28 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Owner (empty: nobody but admins) and grants of one securable, by principal. Immutable and in one form only, so
-    that equal rights are equal values."""
+    """Owner (empty: only admins) and grants of one securable, sorted by principal, so that equal rights are equal values."""
 
     owner: str = ""
     grants: tuple[Grant, ...] = ()
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
-        """What was granted here to any of ``names``: a principal's own and its roles'."""
+        """Returns what was granted here to any of ``names``: a principal's own name and its roles."""
         return frozenset(
             privilege for grant in self.grants if grant.principal in names for privilege in grant.privileges
         )
 
     def owned_by(self, names: frozenset[str]) -> bool:
-        """Whether the owner is among ``names``. What has no owner is nobody's."""
+        """Whether there is an owner and it is among ``names``."""
         return bool(self.owner) and self.owner in names
 
 
-NOBODY: Final = Access()
-"""The rights of what has none of its own, and of what does not exist."""
+NO_ACCESS: Final = Access()
+"""No owner and no grants: the rights of what has none of its own, and of what does not exist."""
 
 
 class GrantChange(msgspec.Struct, frozen=True):
-    """Privileges to add to and then to remove from what ``principal`` was granted."""
+    """Privileges to add to, and then to remove from, what ``principal`` was granted."""
 
     principal: str
     add: tuple[Privilege, ...] = ()
@@ -144,7 +140,7 @@ class GrantChange(msgspec.Struct, frozen=True):
 
 
 def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
-    """``access`` after ``changes`` in their order, and with ``owner`` if one is given.
+    """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is None.
 
     Raises:
         TooLarge: more than ``MAX_PRINCIPALS`` principals.
@@ -165,13 +161,13 @@ def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = 
 
 
 def owner_for(principal: Principal) -> str:
-    """Who owns what ``principal`` creates: itself, or nobody but admins when it is the nameless operator of a stack
-    without users. So no user who happens to have that name owns it later."""
+    """Returns the owner of what ``principal`` creates: itself; empty (only admins) for the operator of a stack without
+    users, so that no later user of that name owns it."""
     return "" if principal == OPERATOR else principal.name
 
 
 def check_principal(name: str, field: str) -> str:
-    """``name`` if it can name a user, a service or a role; raises InvalidRequest otherwise."""
+    """Returns ``name`` if it can name a user, a service or a role. Raises InvalidRequest otherwise."""
     if not _PRINCIPAL.fullmatch(name):
         raise InvalidRequest(
             f"{field} is not the name of a principal",
@@ -182,11 +178,13 @@ def check_principal(name: str, field: str) -> str:
 
 
 def check_privileges(securable: Securable, names: Iterable[str], field: str) -> tuple[Privilege, ...]:
-    """The privileges of these names, each one that has a meaning on ``securable``; raises InvalidRequest otherwise."""
-    fitting = {str(privilege): privilege for privilege in GRANTABLE[securable]}
+    """Returns the privileges of these names. Raises InvalidRequest for one that has no meaning on ``securable``."""
+    grantable = {str(privilege): privilege for privilege in GRANTABLE[securable]}
     for name in names:
-        if name not in fitting:
+        if name not in grantable:
             raise InvalidRequest(
-                f"{name[:60]!r} cannot be granted on a {securable}", field=field, remedy=f"one of {', '.join(fitting)}"
+                f"{name[:60]!r} cannot be granted on a {securable}",
+                field=field,
+                remedy=f"one of {', '.join(grantable)}",
             )
-    return tuple(fitting[name] for name in names)
+    return tuple(grantable[name] for name in names)

@@ -1,12 +1,12 @@
-"""Who may do what: the whole matrix, as functions of who asks and of the rights along one path (I12).
+"""Who may do what: the whole matrix, as functions of a principal and of the rights along one path (I12).
 
 Source: the authorization expressions and the policy model of Unity Catalog's server (0.7). In short:
 
 * A privilege that was granted on a securable holds on everything below it. Ownership does not: an owner of something
   above may see, drop and grant what is below, and has to grant itself more to read or to write data.
 * Nothing below a catalog or a namespace is reached without USE (or ownership) of every level above it.
-* What does not exist is judged as if it did, with nobody as its owner and no grants of its own. So the answer "not
-  permitted" says nothing about existence; "does not exist" is for those who would have been let in, or may create it.
+* What does not exist is authorized as if it did, without an owner and without grants of its own. So the answer "not
+  permitted" says nothing about existence; "does not exist" is for principals that would have been let in, or may create it.
 
 docs/access-control.md has the matrix as a table; where it is stricter than the source, it says so.
 """
@@ -17,15 +17,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from turnstile.access.core.grants import NOBODY, Access, Principal, Privilege
+from turnstile.access.core.grants import NO_ACCESS, Access, Principal, Privilege
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
     """Rights along a full name: the catalog's, those of the namespaces from the outermost in, the table's.
 
-    ``missing`` is the position of the first level that does not exist, counted as the catalog 0, the outermost
-    namespace 1 and so on; None when all do. Missing levels have the rights of ``NOBODY``.
+    ``missing`` is the position of the first level that does not exist: the catalog is 0, the outermost namespace 1 and so
+    on; None when all exist. Missing levels have ``NO_ACCESS``.
     """
 
     catalog: Access
@@ -35,17 +35,25 @@ class Chain:
 
     @property
     def levels(self) -> tuple[Access, ...]:
-        """All of them, the catalog first."""
+        """All levels, the catalog first."""
         return (self.catalog, *self.schemas) if self.table is None else (self.catalog, *self.schemas, self.table)
 
     def upto(self, level: int) -> Chain:
-        """The first ``level`` levels, the catalog included, as a chain that ends with a namespace or the catalog."""
+        """Returns the first ``level`` levels, the catalog included, as a chain that ends with a namespace or the catalog."""
         return Chain(self.catalog, self.schemas[: level - 1])
 
 
+def padded(levels: Sequence[Access], schemas: int, *, table: bool) -> Chain:
+    """Returns the chain of a name with ``schemas`` namespaces (and a table), of which only ``levels`` exist."""
+    count = 1 + schemas + table
+    full = (*levels, *(NO_ACCESS,) * (count - len(levels)))
+    missing = len(levels) if len(levels) < count else None
+    return Chain(full[0], full[1 : 1 + schemas], full[-1] if table else None, missing)
+
+
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a principal stands along a chain."""
+class Subject:
+    """A principal, by its names, with the rights along one chain."""
 
     names: frozenset[str]
     chain: Chain
@@ -65,8 +73,8 @@ class Standing:
         return all(self._uses(above) for above in range(min(level, 1 + len(self.chain.schemas))))
 
     def _uses(self, level: int) -> bool:
-        wanted = Privilege.USE_SCHEMA if level else Privilege.USE_CATALOG
-        return self.owns(level) or self.holds(wanted, level=level)
+        privilege = Privilege.USE_SCHEMA if level else Privilege.USE_CATALOG
+        return self.owns(level) or self.holds(privilege, level=level)
 
     @property
     def inside(self) -> bool:
@@ -89,97 +97,98 @@ class Standing:
         return self.chain.table is not None and self.chain.table.owned_by(self.names)
 
 
-Rule = Callable[[Standing], bool]
-"""What has to hold for an operation. Rules of a table want a chain with a table, the others one without."""
+Rule = Callable[[Subject], bool]
+"""What has to hold for an operation. Rules of a table need a chain with a table, the others one without."""
 
 
-def use_catalog(at: Standing) -> bool:
-    """See the catalog and learn what is spoken in it."""
-    return at.uses(1)
+def use_catalog(subject: Subject) -> bool:
+    """See the catalog, and which APIs it is served by."""
+    return subject.uses(1)
 
 
-def edit_catalog(at: Standing) -> bool:
+def edit_catalog(subject: Subject) -> bool:
     """Change, drop or grant the catalog."""
-    return at.owns(0)
+    return subject.owns(0)
 
 
-def create_schema(at: Standing) -> bool:
+def create_schema(subject: Subject) -> bool:
     """Create a namespace in the chain's last level."""
-    return at.owns_around or (at.inside and at.holds(Privilege.CREATE_SCHEMA))
+    return subject.owns_around or (subject.inside and subject.holds(Privilege.CREATE_SCHEMA))
 
 
-def see_schema(at: Standing) -> bool:
+def see_schema(subject: Subject) -> bool:
     """See the namespace, and find it in listings."""
-    return at.owns_around or at.inside
+    return subject.owns_around or subject.inside
 
 
-def read_schema(at: Standing) -> bool:
-    """Read all that is below, or will be: what a clone of the namespace (or the catalog) shows. No look at what is below
-    is needed, so the refusal says nothing about it."""
-    return at.inside and at.holds(Privilege.USE_SCHEMA, Privilege.SELECT)
+def read_schema(subject: Subject) -> bool:
+    """Read all that is below, or will be: what a clone of the namespace (or the catalog) shows. What is below is not
+    looked at, so the refusal says nothing about it."""
+    return subject.inside and subject.holds(Privilege.USE_SCHEMA, Privilege.SELECT)
 
 
-def edit_schema(at: Standing) -> bool:
+def edit_schema(subject: Subject) -> bool:
     """Change, drop or grant the namespace, whatever is in it."""
-    return at.owns_around
+    return subject.owns_around
 
 
-def create_table(at: Standing) -> bool:
-    """Create a table in the namespace. The catalog's owner alone may not: it owns no namespace by that."""
-    return at.uses(1) and (at.owns_schema or (at.inside and at.holds(Privilege.CREATE_TABLE)))
+def create_table(subject: Subject) -> bool:
+    """Create a table in the namespace. The catalog's owner alone may not: that does not make it the namespace's owner."""
+    return subject.uses(1) and (subject.owns_schema or (subject.inside and subject.holds(Privilege.CREATE_TABLE)))
 
 
-def see_table(at: Standing) -> bool:
+def see_table(subject: Subject) -> bool:
     """See the table's metadata and versions, and find it in listings."""
-    return at.owns_around or (at.inside and (at.owns_table or at.holds(Privilege.SELECT) or at.holds(Privilege.MODIFY)))
+    privileged = subject.owns_table or subject.holds(Privilege.SELECT) or subject.holds(Privilege.MODIFY)
+    return subject.owns_around or (subject.inside and privileged)
 
 
-def read_table(at: Standing) -> bool:
-    """Read content: what commits hold, and files by keys that cannot write."""
-    return at.inside and (at.owns_table or at.holds(Privilege.SELECT))
+def read_table(subject: Subject) -> bool:
+    """Read content: what commits hold, and files with credentials that cannot write."""
+    return subject.inside and (subject.owns_table or subject.holds(Privilege.SELECT))
 
 
-def modify_table(at: Standing) -> bool:
+def modify_table(subject: Subject) -> bool:
     """Commit, and change metadata."""
-    return at.inside and (at.owns_table or at.holds(Privilege.MODIFY))
+    return subject.inside and (subject.owns_table or subject.holds(Privilege.MODIFY))
 
 
-def write_files(at: Standing) -> bool:
-    """Get keys that read and write the table's files."""
-    return at.inside and (at.owns_table or at.holds(Privilege.SELECT, Privilege.MODIFY))
+def write_files(subject: Subject) -> bool:
+    """Get credentials that read and write the table's files."""
+    return subject.inside and (subject.owns_table or subject.holds(Privilege.SELECT, Privilege.MODIFY))
 
 
-def edit_table(at: Standing) -> bool:
+def edit_table(subject: Subject) -> bool:
     """Drop, export or grant the table."""
-    return at.owns_around or (at.inside and at.owns_table)
+    return subject.owns_around or (subject.inside and subject.owns_table)
 
 
-def create_catalog(at: Standing) -> bool:
+def create_catalog(subject: Subject) -> bool:
     """Create a catalog; the chain is the metastore alone."""
-    return at.holds(Privilege.CREATE_CATALOG)
+    return subject.holds(Privilege.CREATE_CATALOG)
 
 
-def read_paths(at: Standing) -> bool:
-    """Get keys that read files which belong to no table."""
-    return at.holds(Privilege.READ_FILES)
+def read_paths(subject: Subject) -> bool:
+    """Get credentials that read files which belong to no table."""
+    return subject.holds(Privilege.READ_FILES)
 
 
-def write_paths(at: Standing) -> bool:
-    """Get keys that read and write files which belong to no table."""
-    return at.holds(Privilege.READ_FILES, Privilege.WRITE_FILES)
+def write_paths(subject: Subject) -> bool:
+    """Get credentials that read and write files which belong to no table."""
+    return subject.holds(Privilege.READ_FILES, Privilege.WRITE_FILES)
 
 
-def create_external(at: Standing) -> bool:
+def create_external(subject: Subject) -> bool:
     """Register tables where files belong to none, and write them there first."""
-    return at.holds(Privilege.CREATE_EXTERNAL_TABLE)
+    return subject.holds(Privilege.CREATE_EXTERNAL_TABLE)
 
 
-def create_reference(at: Standing) -> bool:
-    """Create a reference for another system; who may do what with it then is in its own row (``core/ref_rights.py``)."""
-    return at.holds(Privilege.CREATE_REFERENCE)
+def create_reference(subject: Subject) -> bool:
+    """Create a reference for another system. Rights on it are in its own row (``coordination.core.ref_rights``)."""
+    return subject.holds(Privilege.CREATE_REFERENCE)
 
 
-def nobody(_at: Standing) -> bool:
+def admin_only(_subject: Subject) -> bool:
     """For admins only."""
     return False
 
@@ -189,23 +198,29 @@ METASTORE_RULES: Final = (create_catalog, read_paths, write_paths, create_extern
 
 
 def permitted(rule: Rule, principal: Principal, chain: Chain) -> bool:
-    """Whether ``principal`` passes ``rule`` on what the chain leads to, be it there or not."""
-    return principal.admin or rule(Standing(principal.names, chain))
+    """Whether ``principal`` passes ``rule`` on what the chain leads to, whether or not that exists."""
+    return principal.admin or rule(Subject(principal.names, chain))
+
+
+def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
+    """Whether an operation may go on: it is permitted, or it may answer that what it is about does not exist.
+
+    ``create_schema`` is about the namespace to create; it has to be permitted on the last level above it that exists.
+    What is for admins only stays so, whether or not it exists.
+    """
+    if rule is create_schema:
+        level = len(chain.levels) - 1 if chain.missing is None else chain.missing
+        return level > 0 and permitted(create_schema, principal, chain.upto(level))
+    return permitted(rule, principal, chain) or (
+        chain.missing is not None and rule not in (*METASTORE_RULES, admin_only) and may_know_missing(principal, chain)
+    )
 
 
 def may_know_missing(principal: Principal, chain: Chain) -> bool:
-    """Whether it may be told that the chain's first missing level does not exist, since it may create it there."""
+    """Whether it may learn that the chain's first missing level does not exist, since it may create it there."""
     if principal.admin or chain.missing is None:
         return True
     if chain.missing == 0:
         return False
     rule: Rule = create_table if chain.missing == len(chain.levels) - 1 and chain.table is not None else create_schema
     return permitted(rule, principal, chain.upto(chain.missing))
-
-
-def padded(found: Sequence[Access], schemas: int, *, table: bool) -> Chain:
-    """The chain of a name of which only the levels ``found`` exist."""
-    wanted = 1 + schemas + table
-    levels = (*found, *(NOBODY,) * (wanted - len(found)))
-    missing = len(found) if len(found) < wanted else None
-    return Chain(levels[0], levels[1 : 1 + schemas], levels[-1] if table else None, missing)
