@@ -23,7 +23,7 @@ from botocore.exceptions import (
 from tests.support.store.rows import change, head_row
 from tests.support.store.scripted import Scripted, cancelled, error, timeout
 from turnstile.adapters.dynamo.calls import Fault, Patience, fault_of
-from turnstile.adapters.dynamo.models import TableRow, to_item
+from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.system import SystemClock
@@ -33,7 +33,7 @@ from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeReje
 
 KEY = "contract/table/t"
 ROW = head_row(KEY)
-ITEM = to_item(TableRow, ROW)
+ITEM = to_item(KINDS["table"], ROW)
 WRITE = change(KEY, Set(("latest",), 6), when=(Equals(("latest",), 5),))
 DONE = {"Attributes": ITEM}
 REFUSED = error("ConditionalCheckFailedException", Item=ITEM)

@@ -10,9 +10,9 @@ import pytest
 
 import turnstile
 from tests.support.store.rows import change, head_row
-from turnstile.adapters.dynamo.models import KINDS, TableRow, from_item, model_of, to_item
+from turnstile.adapters.dynamo.models import KINDS, from_item, model_of, to_item
 from turnstile.adapters.dynamo.refs import request
-from turnstile.catalog.core.request_rows import remember
+from turnstile.catalog.core.request_rows import request_row
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Append, Equals, Include, Insert, Set
@@ -42,7 +42,7 @@ def test_i9_every_kind_of_row_that_a_key_is_made_for_has_a_model(kind: str) -> N
 
 def test_i3_what_a_request_was_refused_with_is_kept_as_it_was_told() -> None:
     error = StateConflict("CannotReset", "it cannot", field="to.seq", remedy="do not", limit=5, what="table")
-    row = remember(Space("contract").request("main", "ann", "k"), "asked", 1, status=409, error=error).row
+    row = request_row(Space("contract").request("main", "ann", "k"), "asked", 1, status=409, error=error).row
     assert {"type", "message", "field", "remedy", "details"} <= set(row)
     model = model_of(row["key"])
     assert from_item(model, to_item(model, row)) == row
@@ -69,7 +69,7 @@ def test_i2_what_no_model_declares_is_refused_before_anything_is_sent(write: obj
 
 
 def test_i6_an_attribute_that_a_newer_release_wrote_does_not_break_an_older_reader() -> None:
-    item = to_item(TableRow, head_row(KEY))
+    item = to_item(KINDS["table"], head_row(KEY))
     assert from_item(model_of(KEY), item | {"future": {"S": "x"}}) == head_row(KEY)
 
 

@@ -17,7 +17,7 @@ from tests.support.store.places import BUCKET, s3_place
 from tests.support.store.wire import weight, wiretap
 from tests.support.threads import together
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
-from turnstile.adapters.dynamo.models import TableRow, to_item
+from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.opening import s3
@@ -104,7 +104,7 @@ class Table:
     def bytes(self) -> int:
         row = self.world.refs.read(self.world.space.table(self.id))
         assert row is not None
-        return weight(to_item(TableRow, row))
+        return weight(to_item(KINDS["table"], row))
 
 
 @pytest.fixture

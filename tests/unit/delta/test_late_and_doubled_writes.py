@@ -11,7 +11,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.publishing import Table, inline_request
 from tests.support.store.scripted import Scripted, error
 from turnstile.adapters.dynamo.calls import Patience
-from turnstile.adapters.dynamo.models import TableRow, to_item
+from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.identity import Outcomes
@@ -102,7 +102,7 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
     """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
     request = inline_request(table, 1, "mine")
     assert isinstance(Ratifier(table.world).commit(request), Ratified)
-    row = to_item(TableRow, table.row)
+    row = to_item(KINDS["table"], table.row)
     patience = Patience(deadline=0.1, first=0.001, longest=0.002)
     for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
         client = Scripted(*outcomes)

@@ -1,4 +1,5 @@
-"""What the two tables hold, as PynamoDB models. Every attribute of every row is declared here; writing another fails.
+"""What the two tables hold, as PynamoDB models. Every attribute of every row is
+declared here, or by a struct that the model is made from (``store.core.rows``); writing another fails.
 
 The models serialise and name things; they never talk to DynamoDB themselves, since PynamoDB's single writes cannot ask
 for the old item when a condition fails (``refs.py`` does).
@@ -6,6 +7,7 @@ for the old item when a condition fails (``refs.py`` does).
 
 from __future__ import annotations
 
+from types import new_class
 from typing import Any, Final
 
 from pynamodb.attributes import (
@@ -20,6 +22,10 @@ from pynamodb.attributes import (
 from pynamodb.constants import MAP
 from pynamodb.models import Model
 
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.rows import Attribute as RowAttribute
+from turnstile.store.core.rows import StoredAs, StoredRow, attributes
 from turnstile.store.core.writes import Path, Row
 
 
@@ -49,48 +55,31 @@ class RefRow(Model):
     kind = UnicodeAttribute()
 
 
-class TableRow(RefRow):
-    """HEAD of a Delta table (``core/head.py``)."""
-
-    table_id = UnicodeAttribute()
-    catalog = UnicodeAttribute()
-    name = UnicodeAttribute()
-    location = UnicodeAttribute()
-    state = UnicodeAttribute()
-    reason = UnicodeAttribute(null=True)
-    latest = NumberAttribute()
-    floor = NumberAttribute()
-    tail_from = NumberAttribute()
-    tail = ListAttribute(of=BinaryAttribute)
-    tail_ict = NumberAttribute()
-    tail_hwm = NumberAttribute(null=True)
-    ids = Names(null=True)
-    apps = Counts()
-    epoch = NumberAttribute()
-    last_ict = NumberAttribute()
-    row_hwm = NumberAttribute(null=True)
-    bytes = NumberAttribute()
-    metadata = UnicodeAttribute()
-    pending = NumberAttribute(null=True)
-    created = NumberAttribute()
-    changed_at = NumberAttribute()
-    managed = BooleanAttribute()
-    source = UnicodeAttribute(null=True)
+def _attribute(attribute: RowAttribute) -> Attribute[Any]:
+    null = attribute.optional
+    match attribute.stored_as:
+        case StoredAs.TEXT:
+            return UnicodeAttribute(null=null)
+        case StoredAs.NUMBER:
+            return NumberAttribute(null=null)
+        case StoredAs.FLAG:
+            return BooleanAttribute(null=null)
+        case StoredAs.BINARY:
+            return BinaryAttribute(legacy_encoding=False, null=null)
+        case StoredAs.TEXT_SET:
+            return Names(null=null)
+        case StoredAs.TEXT_LIST:
+            return ListAttribute(of=UnicodeAttribute, null=null)
+        case StoredAs.BINARY_LIST:
+            return ListAttribute(of=BinaryAttribute, null=null)
+        case StoredAs.COUNTS:
+            return Counts(null=null)
 
 
-class CatalogRow(RefRow):
-    """HEAD of a catalog: id of the current commit obj, and a bounded list of recent ones."""
-
-    name = UnicodeAttribute()
-    head = UnicodeAttribute()
-    recent = ListAttribute(of=UnicodeAttribute)
-    seq = NumberAttribute()
-    created = NumberAttribute()
-    changed_at = NumberAttribute()
-    spilled = BinaryAttribute(legacy_encoding=False, null=True)
-    turn = UnicodeAttribute(null=True)
-    turn_until = NumberAttribute(null=True)
-    swept = NumberAttribute(null=True)
+def _declared_by(row: type[StoredRow]) -> type[RefRow]:
+    """The model of rows that a struct declares."""
+    members = {name: _attribute(attribute) for name, attribute in attributes(row).items() if name != "key"}
+    return new_class(f"{row.__name__}Row", (RefRow,), exec_body=lambda body: body.update(members))
 
 
 class GoneRow(RefRow):
@@ -215,8 +204,7 @@ class ObjRow(Model):
 
 
 KINDS: Final[dict[str, type[RefRow]]] = {
-    "table": TableRow,
-    "catalog": CatalogRow,
+    **{row.kind: _declared_by(row) for row in (TableHead, CatalogHead)},
     "gone": GoneRow,
     "location": LocationRow,
     "staging": StagingRow,

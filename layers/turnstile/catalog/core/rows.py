@@ -1,19 +1,17 @@
-"""refs rows of the catalog: its HEAD and staging tables, and the conditional writes on them.
+"""Rows of catalogs and of staging tables, and the conditional writes on them.
 
-    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?,
-                swept?}
+    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?, swept?}
     gone       {key, kind, name, created}
     staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
 
-Owners of storage locations are in ``location_rows``; HEADs of Delta tables in ``head`` and ``catalog_heads``.
+The rows of storage locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
 
-import msgspec
-
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import (
     Absent,
     Action,
@@ -34,25 +32,29 @@ from turnstile.store.core.writes import (
 )
 
 RECENT: Final = 20
-"""How many HEADs a catalog's row remembers, the present one included: about 1 kB, for recovery by hand and for writers
-who must learn whether a lost answer was a success."""
+"""How many HEADs a catalog's row remembers, the present one included: about 1 kB. Writers look there whether a commit
+whose outcome is unknown landed, and people for a HEAD to go back to."""
 
 SPILLED_BYTES: Final = 2048
-"""How large a directory of index segments may be to ride in the row, which stays under 4 kB."""
+"""A packed segment directory up to this size is kept in the row too, which stays under 4 kB."""
 
 OPEN: Final = "open"
+COLLECTING: Final = "collecting"
 
 
-class CatalogHead(msgspec.Struct, frozen=True):
-    """A parsed catalog row; ``recent`` newest first, ``recent[0]`` is ``head``; times in ms.
+class CatalogHead(StoredRow, frozen=True):
+    """A parsed catalog row.
 
-    ``spilled`` is the packed directory of the HEAD's index segments, as in its commit obj: whoever looks for a name can
-    ask for commit and segment at once. Empty when there is none, or when it is too large for the row.
-
-    ``turn`` names a change that others let go first until ``turn_until`` (ms), because it has lost for long.
+    Attributes:
+        recent: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``.
+        created, changed_at: ms.
+        spilled: the packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and
+            segment in one request. Empty if there is none, or if it is too large for the row.
+        turn: the priority claim of a change that has lost often: others let it go first until ``turn_until`` (ms).
     """
 
-    key: str
+    kind: ClassVar[str] = "catalog"
+
     name: str
     head: str
     seq: int
@@ -62,80 +64,71 @@ class CatalogHead(msgspec.Struct, frozen=True):
     spilled: bytes = b""
     turn: str = ""
     turn_until: int = 0
-
-    @classmethod
-    def from_row(cls, row: Row) -> CatalogHead:
-        """Parse a refs row of kind ``catalog``."""
-        return cls(
-            key=row["key"],
-            name=row["name"],
-            head=row["head"],
-            seq=row["seq"],
-            recent=tuple(row["recent"]),
-            created=row["created"],
-            changed_at=row["changed_at"],
-            spilled=row.get("spilled", b""),
-            turn=row.get("turn", ""),
-            turn_until=row.get("turn_until", 0),
-        )
+    swept: int | None = None
 
 
 def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
     """The first write of a catalog whose first commit is ``head``."""
-    row: Row = {
-        "key": key,
-        "kind": "catalog",
-        "name": name,
-        "head": head,
-        "seq": 0,
-        "recent": [head],
-        "created": now,
-        "changed_at": now,
-    }
-    return Insert(row, (new_row("I9"),))
+    row = CatalogHead(key, name, head, seq=0, recent=(head,), created=now, changed_at=now)
+    return Insert(row.to_row(), (new_row("I9"),))
 
 
 def swap_head(
     at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "", replaced: int | None = None
 ) -> Change:
-    """Make ``head`` the catalog's HEAD, if it is still ``at``. HEAD ids are never used twice, so once the row has moved
-    on this write can never apply any more.
+    """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. HEAD ids are never used twice, so once the row has
+    moved on this write can never apply any more.
 
     Args:
-        spilled: the packed directory of the new HEAD's segments; left out when it is too large for the row.
-        turn: the change whose turn it was, if it was: it is over then.
-        replaced: when the tree of the past that the new HEAD leads to was replaced (ms), if it leads to one that only
-            the kept history keeps. Of others all is in the present tree, or was written at ``now``: a swap that was
-            frozen on its way for so long that gc took that is refused as well.
+        spilled: the packed segment directory of the new HEAD; not stored if it is too large for the row.
+        turn: this change's priority claim, if it has one: the swap ends it.
+        replaced: when the tree of the past that the new HEAD brings back was replaced (ms), if only the kept history
+            keeps that tree. Everything else a new HEAD leads to is in the present tree or was written at ``now``. So a
+            swap that was delayed until gc removed either is refused.
     """
-    left = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
+    unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
         Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
-        Clause("not swept", "I9", "gc has left alone what was written or replaced by then", left),
+        Clause("not swept", "I9", "gc has left alone what was written or replaced by then", unswept),
     )
-    actions: tuple[Action, ...] = (
+    actions: list[Action] = [
         Set(("head",), head),
         Set(("seq",), at.seq + 1),
         Set(("recent",), [head, *at.recent[: RECENT - 1]]),
         Set(("changed_at",), now),
-    )
+    ]
     if spilled and len(spilled) <= SPILLED_BYTES:
-        actions = (*actions, Set(("spilled",), spilled))
+        actions.append(Set(("spilled",), spilled))
     elif at.spilled:
-        actions = (*actions, Drop(("spilled",)))
+        actions.append(Drop(("spilled",)))
     if turn and turn == at.turn:
-        actions = (*actions, Drop(("turn",)), Drop(("turn_until",)))
-    return Change(at.key, clauses, actions)
+        actions += (Drop(("turn",)), Drop(("turn_until",)))
+    return Change(at.key, clauses, tuple(actions))
+
+
+def claim_priority(key: str, change: str, until: int, now: int) -> Change:
+    """Asks the other changes to let ``change`` go first until ``until`` (ms). This is no lock: a swap needs no claim, so
+    safety does not depend on others seeing it (I9). Only one claim at a time. A stored claim that ends after ``until`` was
+    made by a clock that is ahead; nobody respects it, so it may be replaced."""
+    free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
+    return Change(
+        key,
+        (
+            Clause("catalog", "I9", "there is such a catalog", Present(("head",))),
+            Clause("free turn", "I11", "no other change has a claim that counts", free),
+        ),
+        (Set(("turn",), change), Set(("turn_until",), until)),
+    )
 
 
 def begin_sweep(key: str, created: int, began: int) -> Change:
-    """From now on nothing comes back that was replaced before ``began`` (ms), where the kept history begins for a gc run
-    that is about to remove what nothing since then leads to. However long a reset was held up: its swap is refused (I9)."""
+    """From now on nothing can be brought back that was replaced before ``began`` (ms), where the kept history begins for
+    a gc run that is about to remove what nothing since then leads to. A reset that was delayed is refused (I9)."""
     older = Either((Absent(("swept",)), AtMost(("swept",), began)))
     return Change(
         key,
         (
-            Clause("same catalog", "I10", "it was not dropped and made again meanwhile", Equals(("created",), created)),
+            Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), created)),
             Clause("no later sweep", "I10", "no later run has begun", older),
         ),
         (Set(("swept",), began),),
@@ -143,41 +136,24 @@ def begin_sweep(key: str, created: int, began: int) -> Change:
 
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
-    """The catalog's row goes while ``head`` is its HEAD; a note that its objs are still there takes its place, under
-    the key ``gone``, from which on their grace counts. It takes the place of an older note, too: what an earlier catalog
-    of the name has left lies among the objs of this one, which nothing led to only from now on (I10)."""
+    """Erases the catalog's row while ``head`` is its HEAD, and inserts a note under the key ``gone`` that its objs are
+    still there; their grace counts from then. The note replaces an older one: the objs of an earlier catalog of the same
+    name are among those of this one, and became unreachable only now (I10)."""
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
     note: Row = {"key": gone, "kind": "gone", "name": name, "created": now}
     return Erase(key, (same,)), Insert(note, ())
 
 
 def forget_catalog(row: Row) -> Erase:
-    """The note goes, after the objs."""
-    return Erase(
-        row["key"],
-        (Clause("same note", "I10", "it is the one that was looked at", Equals(("created",), row["created"])),),
-    )
-
-
-def take_turn(key: str, change: str, until: int, now: int) -> Change:
-    """Ask the others to let ``change`` go first until ``until`` (ms). A request and no lock: a swap needs no turn, and
-    who does not look does no harm (I9). One at a time, or nobody would go. A turn that ends after ``until`` was asked for
-    by a clock that is ahead: nobody heeds it, so it is no turn."""
-    free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
-    return Change(
-        key,
-        (
-            Clause("catalog", "I9", "there is such a catalog", Present(("head",))),
-            Clause("free turn", "I11", "nobody else has asked, or the time is not now", free),
-        ),
-        (Set(("turn",), change), Set(("turn_until",), until)),
-    )
+    """Erases the note of a dropped catalog, after its objs are deleted."""
+    same = Clause("same note", "I10", "it is the note that was read", Equals(("created",), row["created"]))
+    return Erase(row["key"], (same,))
 
 
 def new_staging(
     *, key: str, table_id: str, catalog: str, namespace: str, name: str, location: str, creator: str, now: int
 ) -> Insert:
-    """A staging table: a fresh uuid and a place for version 0. The name is not reserved."""
+    """A staging table: a fresh uuid and a location for version 0. The name is not reserved."""
     row: Row = {
         "key": key,
         "kind": "staging",
@@ -194,32 +170,25 @@ def new_staging(
 
 
 def use_staging(key: str) -> Erase:
-    """Consume a staging table: once, and not while gc is removing it (I10)."""
-    return Erase(key, (Clause("open", "I10", "nobody used or collected the staging table", Equals(("state",), OPEN)),))
-
-
-# -- gc rows ----------------------------------------------------------------------------------------------------------
-# gc's conditional writes on staging rows and on HEADs of dropped tables. Every removal is announced in the row first,
-# so that whoever races with it loses or wins cleanly, and a crash in the middle is found by the next run (I10).
-
-
-COLLECTING: Final = "collecting"
+    """Consumes a staging table: once, and not while gc removes it (I10)."""
+    return Erase(key, (Clause("open", "I10", "it was neither used nor collected", Equals(("state",), OPEN)),))
 
 
 def mark_collecting(row: Row) -> Change:
-    """A staging table that can no longer be registered. Again is accepted."""
-    untouched = Either((Equals(("state",), "open"), Equals(("state",), COLLECTING)))
+    """Announces that gc removes a staging table: from now on it cannot be registered, and a crash of gc is found by the
+    next run (I10). May be repeated."""
+    untouched = Either((Equals(("state",), OPEN), Equals(("state",), COLLECTING)))
     return Change(
         row["key"],
         (
-            Clause("not registered", "I10", "nobody registered the staging table", untouched),
-            Clause("same table", "I10", "it is the one that was looked at", Equals(("created",), row["created"])),
+            Clause("not registered", "I10", "the staging table was not registered", untouched),
+            Clause("same table", "I10", "it is the row that was read", Equals(("created",), row["created"])),
         ),
         (Set(("state",), COLLECTING),),
     )
 
 
 def erase_collected(row: Row) -> Erase:
-    """The staging row goes, after its files."""
+    """Erases the row of a staging table, after its files are deleted."""
     announced = Clause("collecting", "I10", "its removal was announced", Equals(("state",), COLLECTING))
     return Erase(row["key"], (announced,))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.store.core.names import MAX_ROW_ID, inline_unique, staged_file
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Row
 
 ACTIVE: Final = "active"
@@ -107,7 +108,6 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Entry)
 _UNDIGESTED: Final = b"\xdc" + (len(Entry.__struct_fields__) - 1).to_bytes(2)
 """How msgpack begins an array of one member less."""
 
@@ -118,12 +118,30 @@ def cost(entry: Entry) -> int:
     return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
 
 
-class TableHead(msgspec.Struct, frozen=True):
-    """A parsed HEAD. ``row_hwm`` is None where row tracking is off; ``apps`` maps a hashed streaming application id
-    to the last version in or before the tail that carried its ``txn``; ``source`` is the uuid of the table whose log a
-    pinned clone shows, empty for every other table."""
+class TableHead(StoredRow, frozen=True):
+    """A parsed HEAD: every attribute of a refs row of kind ``table``. Times in ms.
 
-    key: str
+    Attributes:
+        latest: the newest ratified version.
+        floor: the newest version known to be in ``_delta_log``, with all before it.
+        tail_from: version of the first entry of ``tail``; ``tail_ict`` and ``tail_hwm`` are the in-commit timestamp and
+            the row-id high-water mark before it.
+        ids: transaction ids of the entries in ``tail``.
+        epoch: the newest version that changed metadata.
+        last_ict: in-commit timestamp of ``latest``.
+        bytes: what the tail costs of ``ROW_BUDGET``.
+        metadata: id of the table metadata, an obj.
+        created, changed_at: server clock.
+        managed: whether the table's files are the catalog's to remove.
+        row_hwm: row-id high-water mark; None where row tracking is off.
+        apps: the last version in or before the tail that carried a ``txn`` of a streaming application, by hashed id.
+        pending: there while something may be unpublished.
+        reason: why the table is in its state.
+        source: uuid of the table whose log a pinned clone shows, empty for every other table.
+    """
+
+    kind: ClassVar[str] = "table"
+
     table_id: str
     catalog: str
     name: str
@@ -134,51 +152,25 @@ class TableHead(msgspec.Struct, frozen=True):
     tail_from: int
     tail: tuple[Entry, ...]
     tail_ict: int
-    tail_hwm: int | None
-    ids: frozenset[str]
-    apps: dict[str, int]
     epoch: int
     last_ict: int
-    row_hwm: int | None
     bytes: int
     metadata: str
-    pending: int | None
     created: int
-    managed: bool
     changed_at: int
-    reason: str
+    managed: bool
+    tail_hwm: int | None = None
+    row_hwm: int | None = None
+    ids: frozenset[str] = frozenset()
+    apps: dict[str, int] = msgspec.field(default_factory=dict)
+    pending: int | None = None
+    reason: str = ""
     source: str = ""
 
     @classmethod
     def from_row(cls, row: Row) -> TableHead:
-        """Parse a refs row of kind ``table``."""
-        return cls(
-            key=row["key"],
-            table_id=row["table_id"],
-            catalog=row["catalog"],
-            name=row["name"],
-            location=row["location"],
-            state=row["state"],
-            latest=row["latest"],
-            floor=row["floor"],
-            tail_from=row["tail_from"],
-            tail=tuple(_DECODER.decode(packed) for packed in row["tail"]),
-            tail_ict=row["tail_ict"],
-            tail_hwm=row.get("tail_hwm"),
-            ids=frozenset(row.get("ids", ())),
-            apps=dict(row.get("apps", {})),
-            epoch=row["epoch"],
-            last_ict=row["last_ict"],
-            row_hwm=row.get("row_hwm"),
-            bytes=row["bytes"],
-            metadata=row["metadata"],
-            pending=row.get("pending"),
-            created=row["created"],
-            managed=row["managed"],
-            changed_at=int(row.get("changed_at") or row["created"]),
-            reason=row.get("reason", ""),
-            source=row.get("source", ""),
-        )
+        """Parses a refs row of kind ``table``; one of an early release may lack ``changed_at``."""
+        return super().from_row(row if row.get("changed_at") else {**row, "changed_at": row["created"]})
 
 
 def gone_for_good(head: TableHead) -> bool:
@@ -202,46 +194,42 @@ def new_head_row(
     managed: bool,
 ) -> Row:
     """The row of a table whose versions up to ``version`` are all published (0 for a new one, N for an import)."""
-    row: Row = {
-        "key": key,
-        "kind": "table",
-        "table_id": table_id,
-        "catalog": catalog,
-        "name": name,
-        "location": location,
-        "state": ACTIVE,
-        "latest": version,
-        "floor": version,
-        "tail_from": version + 1,
-        "tail": [],
-        "tail_ict": ict,
-        "apps": {},
-        "epoch": version,
-        "last_ict": ict,
-        "bytes": 0,
-        "metadata": metadata,
-        "created": created,
-        "changed_at": created,
-        "managed": managed,
-    }
-    if row_hwm is not None:
-        row["row_hwm"] = row_hwm
-        row["tail_hwm"] = row_hwm
-    return row
+    return TableHead(
+        key=key,
+        table_id=table_id,
+        catalog=catalog,
+        name=name,
+        location=location,
+        state=ACTIVE,
+        latest=version,
+        floor=version,
+        tail_from=version + 1,
+        tail=(),
+        tail_ict=ict,
+        tail_hwm=row_hwm,
+        epoch=version,
+        last_ict=ict,
+        row_hwm=row_hwm,
+        bytes=0,
+        metadata=metadata,
+        created=created,
+        changed_at=created,
+        managed=managed,
+    ).to_row()
 
 
-# -- positions --------------------------------------------------------------------------------------------------------
-# Where each tail entry stands: version, in-commit timestamp, staged name and row ids.
-#
-# For a named commit they were proposed; for a ticket they follow from its position in the row (design 2.2), so the
-# write that ratified it fixed them, and whoever needs them computes the same.
+# -- the tail's commits at their versions -----------------------------------------------------------------------------
 
 
 class Positioned(msgspec.Struct, frozen=True):
-    """A ratified commit with everything that follows from its place.
+    """A ratified commit with its version, in-commit timestamp, staged name and row ids.
+
+    For a named commit they were proposed; for a ticket they follow from its position in the row (design 2.2), so the write
+    that ratified it fixed them, and everybody computes the same.
 
     ``first_row`` is the base row id of a ticket's first file (None without row tracking); ``modified`` the one
-    stable modification time of the version (ms)."""
+    stable modification time of the version (ms).
+    """
 
     version: int
     ict: int
@@ -285,12 +273,7 @@ def positioned(head: TableHead) -> tuple[Positioned, ...]:
     return tuple(placed)
 
 
-# -- ticket -----------------------------------------------------------------------------------------------------------
-# The final bytes of a ticket: the proposed content with what follows from its position filled in.
-#
-# Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so everybody who computes the
-# bytes gets the same ones.
-
+# -- the final bytes of a ticket --------------------------------------------------------------------------------------
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -308,10 +291,13 @@ def _raw(value: object) -> msgspec.Raw:
 
 
 def final_bytes(place: Positioned, proposed: bytes) -> bytes:
-    """The content of version ``place.version``; for anything but a ticket the proposed bytes themselves (I2).
+    """The content of version ``place.version``: of a ticket the proposed bytes with what follows from its position filled
+    in, else the proposed bytes themselves (I2).
+
+    Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so everybody who computes the
+    bytes gets the same ones.
 
     Args:
-        place: the entry's place in the tail.
         proposed: newline-delimited JSON as the client sent it.
     """
     if not place.entry.ticket:
