@@ -1,1 +1,2 @@
-"""Garbage collection (design 2.6, I10). One module for each kind of garbage; ``core`` decides what may go."""
+"""Garbage collection (design 2.6, I10): ``core`` decides what may go, ``kinds`` has a scanner for each kind of garbage,
+``collector`` runs them."""

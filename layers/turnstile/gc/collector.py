@@ -1,4 +1,8 @@
-"""Garbage collection: find what has been unreachable for long enough, and remove it, or only say what would go."""
+"""Garbage collection: finds what has been unreachable for long enough, and removes it or only reports it.
+
+``Collector`` does one run over the kinds of garbage (``gc/kinds``). ``CollectTask`` makes it a coordinated task, so that
+one run of the realm removes at a time and each goes on where the last one was cut off.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +12,23 @@ from typing import Final
 import msgspec
 
 from turnstile.coordination.tasks import Busy, Running, Tasks
-from turnstile.gc.core import KINDS, Grace, Item, Kind
-from turnstile.gc.dropped import DroppedTables, GoneCatalogs
-from turnstile.gc.iceberg import IcebergFiles
-from turnstile.gc.kinds import Batch, Looker, Means, NotNow, Trouble
-from turnstile.gc.objs import InlineObjs, OldMetadata
-from turnstile.gc.refs import DeletedRefs
-from turnstile.gc.staged import StagedFiles, StagingTables
-from turnstile.gc.trees import HistoryObjs
+from turnstile.gc.core import KINDS, Grace, Item
+from turnstile.gc.kinds import SCANNERS
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.store.batches import rows_between
+from turnstile.store.core.obj_types import Kind
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World
 
-_LOOKERS: Final[dict[Kind, Callable[[Means], Looker]]] = {
-    "staged": StagedFiles,
-    "staging": StagingTables,
-    "dropped": DroppedTables,
-    "objs": InlineObjs,
-    "metadata": OldMetadata,
-    "iceberg": IcebergFiles,
-    "history": HistoryObjs,
-    "catalogs": GoneCatalogs,
-    "refs": DeletedRefs,
-}
+TASK: Final = "collect"
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What was found and what became of it; JSON-friendly.
+    """What a run found and removed; JSON-friendly.
 
-    ``bytes`` sum over ``items``; ``deleted`` how many of them are gone and ``freed`` their bytes (0 in a dry run);
-    ``problems`` what was left alone, and why; ``complete`` False when time or ``most`` ended the run early.
+    ``bytes`` is the sum over ``items``; ``deleted`` is how many of them are gone and ``freed`` their bytes (0 in a dry
+    run); ``problems`` what was left alone, and why; ``complete`` is False when time or ``most`` ended the run early.
     """
 
     dry_run: bool
@@ -46,19 +36,31 @@ class Report(msgspec.Struct, frozen=True):
     bytes: int
     deleted: int
     freed: int
-    problems: tuple[Trouble, ...]
+    problems: tuple[Problem, ...]
     complete: bool
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a run was cut off: behind the row ``after`` of what ``kind`` looks at, or at its first one if that is empty."""
+def totals(report: Report) -> dict[str, int]:
+    """A report in numbers."""
+    return {
+        "items": len(report.items),
+        "bytes": report.bytes,
+        "deleted": report.deleted,
+        "freed": report.freed,
+        "problems": len(report.problems),
+        "incomplete": int(not report.complete),
+    }
+
+
+class Cursor(msgspec.Struct, frozen=True):
+    """Where a run was cut off: behind the row with the key ``after`` of those that ``kind`` scans; empty: at the first."""
 
     kind: Kind
     after: str = ""
 
 
 class Collector:
-    """Removes garbage. Any number may run at once, and any may die at any point: the next one goes on.
+    """Removes garbage. Any number may run at once, and each may die at any point: the next one goes on.
 
     Args:
         grace: how long things stay after they became unreachable.
@@ -84,93 +86,93 @@ class Collector:
 
     def go_on(
         self,
-        place: Place | None,
+        cursor: Cursor | None,
         kinds: Iterable[Kind] = KINDS,
         *,
         dry_run: bool,
         until_ms: int | None = None,
         most: int = 10_000,
         imported: Iterable[str] = (),
-    ) -> tuple[Report, Place | None]:
-        """One run over ``kinds`` that begins at ``place`` and goes round, and the place where it was cut off, if it was.
+    ) -> tuple[Report, Cursor | None]:
+        """One run over ``kinds`` that begins at ``cursor`` and goes round; also returns where it was cut off, if it was.
 
-        Every run that gets at least one row done ends at another place than it began, also if that row is never done in
-        time. So whatever a single run has time for, a number of them looks at everything.
+        Every run that gets at least one row done ends at another place than it began, even if that row never gets done
+        in time. So several runs reach everything, however little time each has.
 
         Args:
-            place: where an earlier run was cut off; of a kind that is not among ``kinds`` it means nothing.
-            dry_run: only say what would be removed; nothing is written.
+            cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
+            dry_run: only report what would be removed; nothing is written.
             until_ms: nothing more is begun after that time.
-            most: items a run finds at most.
+            most: maximum number of items.
             imported: ids of imported tables whose files are to be purged like those of managed ones.
         """
         clock = self._world.clock
-        run = _Run(dry_run, most, over=lambda: until_ms is not None and clock.now_ms() >= until_ms)
-        means = Means(self._world, self._grace, self._faults, self._workers, run.over, frozenset(imported))
+        run = _Run(dry_run, most, time_is_up=lambda: until_ms is not None and clock.now_ms() >= until_ms)
+        context = GcContext(self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported))
         done_any = False
-        for kind, after, upto in _turned(list(dict.fromkeys(kinds)), place):
-            looker, done = _LOOKERS[kind](means), after
-            for row in rows_between(self._world.refs, looker.rows, after, upto):
+        for kind, after, upto in _in_order(list(dict.fromkeys(kinds)), cursor):
+            scanner, done = SCANNERS[kind](context), after
+            for row in rows_between(self._world.refs, scanner.row_kind, after, upto):
                 if run.finished():
-                    return run.report(), Place(kind, done)
-                self._look(looker, kind, row, run)
+                    return run.report(), Cursor(kind, done)
+                self._scan(scanner, kind, row, run)
                 if run.finished() and done_any:
-                    return run.report(), Place(kind, done)
+                    return run.report(), Cursor(kind, done)
                 done, done_any = row["key"], True
         return run.report(), None
 
-    def _look(self, looker: Looker, kind: Kind, row: Row, run: _Run) -> None:
+    def _scan(self, scanner: Scanner, kind: Kind, row: Row, run: _Run) -> None:
         try:
-            for found in looker.look(row, self._world.clock.now_ms()):
-                run.take(found)
+            for batch in scanner.scan(row, self._world.clock.now_ms()):
+                run.take(batch)
                 if run.finished():
                     return
         except Exception as error:  # one table's failure must not keep the others' garbage
-            run.problems.append(Trouble(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
+            run.problems.append(Problem(kind, str(row.get("table_id") or row.get("name")), str(error) or repr(error)))
 
 
-def _turned(kinds: list[Kind], place: Place | None) -> list[tuple[Kind, str, str]]:
-    """The kinds in the order of a run that begins at ``place``, with the keys to begin behind and to end at. What is
-    before the place comes last: a kind that takes more than one run must not keep the others from theirs."""
-    if place is None or place.kind not in kinds:
+def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str, str]]:
+    """The kinds in the order of a run that begins at ``cursor``, each with the keys to begin behind and to end at. What
+    is before the cursor comes last: a kind that takes more than one run must not keep the others from theirs."""
+    if cursor is None or cursor.kind not in kinds:
         return [(kind, "", "") for kind in kinds]
-    first = kinds.index(place.kind)
+    first = kinds.index(cursor.kind)
     others = [(kind, "", "") for kind in kinds[first + 1 :] + kinds[:first]]
-    before = [(place.kind, "", place.after)] if place.after else []
-    return [(place.kind, place.after, ""), *others, *before]
+    before = [(cursor.kind, "", cursor.after)] if cursor.after else []
+    return [(cursor.kind, cursor.after, ""), *others, *before]
 
 
 class _Run:
     """What one run has found and removed so far."""
 
-    def __init__(self, dry_run: bool, most: int, *, over: Callable[[], bool]) -> None:  # noqa: FBT001 - private
-        self._dry_run, self._most, self.over = dry_run, most, over
+    def __init__(self, dry_run: bool, most: int, *, time_is_up: Callable[[], bool]) -> None:  # noqa: FBT001 - private
+        self._dry_run, self._most, self.time_is_up = dry_run, most, time_is_up
         self._items: list[Item] = []
-        self.problems: list[Trouble] = []
+        self.problems: list[Problem] = []
         self._deleted = self._freed = 0
         self._complete = True
 
     def finished(self) -> bool:
         """Whether time or the number of items ends the run."""
-        if len(self._items) >= self._most or self.over():
+        if len(self._items) >= self._most or self.time_is_up():
             self._complete = False
         return not self._complete
 
-    def take(self, found: Batch | Trouble) -> None:
-        """Note a trouble, or a batch of items, which is removed unless this is a dry run."""
-        if isinstance(found, Trouble):
-            self.problems.append(found)
+    def take(self, batch: Batch | Problem) -> None:
+        """Note a problem, or a batch of items, which is removed unless this is a dry run."""
+        if isinstance(batch, Problem):
+            self.problems.append(batch)
             return
-        self._items += found.items
+        self._items += batch.items
         if self._dry_run:
             return
         try:
-            found.remove()
+            batch.remove()
         except NotNow as reason:
-            self.problems += [Trouble(item.kind, item.id, str(reason)) for item in found.items]
+            self.problems += [Problem(item.kind, item.id, str(reason)) for item in batch.items]
             return
-        self._deleted += len(found.items)
-        self._freed += sum(item.bytes for item in found.items)
+        self._deleted += len(batch.items)
+        self._freed += sum(item.bytes for item in batch.items)
 
     def report(self) -> Report:
         return Report(
@@ -184,25 +186,19 @@ class _Run:
         )
 
 
-# -- collect task -----------------------------------------------------------------------------------------------------
-# Garbage collection as a coordinated task: one run at a time removes, two would only do the same work twice.
-#
-# A run holds the task for as long as its process may live. When that is over and it left no result, it has died, and the
-# next one takes over. Dry runs wait for nobody, and begin at the beginning. What a run found, in numbers, is the task's
-# result, and the place where time cut it off: there the next one goes on.
+class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of the task's result that the next run needs: where it goes on. The totals are stored beside it."""
 
-
-TASK: Final = "collect"
-
-
-class _Left(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of the task's result, what the next run needs: ``next`` is where it goes on. The figures are beside it."""
-
-    next: Place | None = None
+    next: Cursor | None = None
 
 
 class CollectTask:
-    """Runs a collector, one run of the realm at a time."""
+    """Runs a collector, one run of the realm at a time: two would only do the same work twice.
+
+    A run holds the task for as long as its process may live. If that time is over and it left no result, it has died,
+    and the next one takes over. Dry runs do not wait, and begin at the beginning. The task's result is the totals of the
+    run, and the cursor at which time cut it off: there the next run goes on.
+    """
 
     def __init__(self, world: World, collector: Collector) -> None:
         self._tasks, self._collector = Tasks(world), collector
@@ -217,11 +213,11 @@ class CollectTask:
         most: int = 10_000,
         imported: Iterable[str] = (),
     ) -> Report | Busy:
-        """One run, or who is at it: three requests more than the collector's own, none in a dry run.
+        """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
 
         Args:
             term_ms: how long this process may live; ``until_ms`` is earlier than its end.
-            kinds, dry_run, until_ms, most, imported: as for ``Collector.collect``.
+            kinds, dry_run, until_ms, most, imported: as for ``Collector.go_on``.
         """
         wanted = tuple(kinds)
         if dry_run:
@@ -229,34 +225,22 @@ class CollectTask:
         reports: list[Report] = []
 
         def work(running: Running) -> bytes:
-            place = _left(running.task.result)
-            report, cut = self._collector.go_on(
-                place, wanted, dry_run=False, until_ms=until_ms, most=most, imported=imported
+            cursor = _cursor(running.task.result)
+            report, cut_off = self._collector.go_on(
+                cursor, wanted, dry_run=False, until_ms=until_ms, most=most, imported=imported
             )
             reports.append(report)
-            if cut is None and place is not None and place.kind not in wanted:
-                cut = place  # this run was about something else
-            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(_Left(cut))})
+            if cut_off is None and cursor is not None and cursor.kind not in wanted:
+                cut_off = cursor  # this run was about other kinds
+            return msgspec.json.encode({**totals(report), **msgspec.to_builtins(_Result(cut_off))})
 
         done = self._tasks.run(TASK, term_ms, work)
         return done if isinstance(done, Busy) else reports[0]
 
 
-def _left(result: bytes) -> Place | None:
-    """Where the last run was cut off; None also for results of other versions that say it differently."""
+def _cursor(result: bytes) -> Cursor | None:
+    """Where the last run was cut off; None also for results of other versions that are not understood."""
     try:
-        return msgspec.json.decode(result, type=_Left).next if result else None
+        return msgspec.json.decode(result, type=_Result).next if result else None
     except msgspec.DecodeError:
         return None
-
-
-def totals(report: Report) -> dict[str, int]:
-    """A report in numbers."""
-    return {
-        "items": len(report.items),
-        "bytes": report.bytes,
-        "deleted": report.deleted,
-        "freed": report.freed,
-        "problems": len(report.problems),
-        "incomplete": int(not report.complete),
-    }

@@ -1,66 +1,56 @@
-"""What gc may remove, and since when it has been unreachable (design 2.6, I10). Pure: the services look, this judges.
+"""What gc may remove, and since when it has been unreachable (design 2.6, I10). Pure.
 
-Nothing goes because it is old. A thing goes when it has been unreachable for longer than its grace period, and where
-the moment it became unreachable is not known exactly, a later one is taken.
+An item is removed when it has been unreachable for longer than the grace period of its kind, never because it is old.
+Where the time at which it became unreachable is not known exactly, a later one is taken.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from turnstile.store.core.names import parse_staged_file
 
 Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
-KINDS: Final[tuple[Kind, ...]] = (
-    "staged",
-    "staging",
-    "dropped",
-    "objs",
-    "metadata",
-    "iceberg",
-    "history",
-    "catalogs",
-    "refs",
-)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 HOUR_MS: Final = 3_600_000
 
 SETTLED_MS: Final = HOUR_MS
-"""More than a write can be on its way and clocks can differ: what a catalog's HEAD was so long before the end of its
-history, and what was written by then, is known for good."""
+"""Longer than a write can be in flight plus the difference between clocks. The HEAD that a catalog had this long before
+its kept history begins, and what was written by then, do not change any more."""
 
 
 class Grace(msgspec.Struct, frozen=True):
-    """How long each kind stays after it became unreachable (ms).
+    """How long garbage of each kind stays after it became unreachable.
 
-    ``objs`` must be more than a day: an inline obj is written anew only on another day (``keys.inline_obj``).
-    ``history`` is how long a catalog's past HEADs stay whole: for listings that began there, changes that were computed
-    from there, and whoever wants to go back. Metadata files of Iceberg tables stay as long.
-    ``refs`` is how long a deleted reference tells late repetitions of requests what became of them.
+    ``objs_ms`` must be more than a day: an inline obj is written again only on another day (``keys.inline_obj``).
+    ``history_ms`` is how long a catalog's past HEADs stay complete: for listings that began there, changes that were
+    computed from there, and resets. Metadata files of Iceberg tables stay as long.
+    ``refs_ms`` is how long a deleted reference answers late repetitions of requests.
     """
 
-    staged: int = 24 * HOUR_MS
-    staging: int = 24 * HOUR_MS
-    dropped: int = 168 * HOUR_MS
-    objs: int = 48 * HOUR_MS
-    history: int = 168 * HOUR_MS
-    refs: int = 720 * HOUR_MS
+    staged_ms: int = 24 * HOUR_MS
+    staging_ms: int = 24 * HOUR_MS
+    dropped_ms: int = 168 * HOUR_MS
+    objs_ms: int = 48 * HOUR_MS
+    history_ms: int = 168 * HOUR_MS
+    refs_ms: int = 720 * HOUR_MS
 
     def __post_init__(self) -> None:
-        if self.history < 3 * HOUR_MS:
+        if self.history_ms < 3 * HOUR_MS:
             raise ValueError("history must be 3 hours at least: page tokens live for one, functions for a part of one")
-        if self.objs < 25 * HOUR_MS:
+        if self.objs_ms < 25 * HOUR_MS:
             raise ValueError("objs may only go after more than a day")
-        if self.refs < 24 * HOUR_MS:
+        if self.refs_ms < 24 * HOUR_MS:
             raise ValueError("refs may only go after a day: until then requests are repeated")
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One thing to remove. ``id`` names it within its kind; ``bytes`` what removing it frees; times in ms."""
+    """One thing to remove. ``id`` names it within its kind; ``bytes`` is what its removal frees; times in ms."""
 
     kind: Kind
     id: str
@@ -69,46 +59,55 @@ class Item(msgspec.Struct, frozen=True):
     age_ms: int
 
 
-class Staged(msgspec.Struct, frozen=True):
-    """A file under ``_staged_commits``: name, size in bytes, modification time in ms."""
+def due(kind: Kind, id: str, size: int, *, since: int, now: int, grace: int) -> Item | None:
+    """Returns the item if it has been unreachable for ``grace`` ms, else None."""
+    age = now - since
+    return Item(kind, id, size, since, age) if age >= grace else None
+
+
+# -- staged files -----------------------------------------------------------------------------------------------------
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """A file under ``_staged_commits``."""
 
     name: str
-    size: int
-    modified: int
+    size_bytes: int
+    modified_ms: int
 
 
-def version_of(file: Staged) -> int | None:
+def version_of(file: StagedFile) -> int | None:
     """The version a staged file was proposed for, or None when it is no staged commit."""
     parsed = parse_staged_file(file.name)
     return parsed[0] if parsed else None
 
 
-def staged_candidates(files: Iterable[Staged], floor: int, carried: frozenset[str]) -> list[Staged]:
-    """The files that no HEAD answer names and no proposal can use: at or below the floor, and not in the tail.
+def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozenset[str]) -> list[StagedFile]:
+    """The files that no HEAD names and no proposal can use: at or below the floor, and not in the tail.
 
     Args:
-        floor: every version up to it is in ``_delta_log``. A floor that was read earlier is as good: it never falls.
+        floor: every version up to it is in ``_delta_log``. An older floor is safe as well: it never falls.
         carried: names of the tail's entries.
     """
-    found = []
+    candidates = []
     for file in files:
         version = version_of(file)
         if version is not None and version <= floor and file.name not in carried:
-            found.append(file)
-    return found
+            candidates.append(file)
+    return candidates
 
 
 def decided_at(version: int, published: Mapping[int, int]) -> int | None:
-    """When ``version`` was certainly decided: its published file's time (ms), or that of the next one after it if log
-    cleanup has taken its own. None when that cannot be said, also because the log has a hole there."""
+    """A time (ms) by which ``version`` was certainly decided: that of its published file, or of the next one after it
+    if log cleanup has removed its own. None when that is not known, also because the log has a hole there."""
     later = sorted(other for other in published if other >= version)
     if not later or (later[0] != version and len(later) < len(published)):
         return None
     return published[later[0]]
 
 
-def staged_since(file: Staged, published: Mapping[int, int], left_tail: int | None) -> int | None:
-    """Since when a candidate is unreachable, or None when that cannot be said.
+def staged_since(file: StagedFile, published: Mapping[int, int], left_tail: int | None) -> int | None:
+    """Since when (ms) a candidate is unreachable; None when that is not known.
 
     A loser is unreachable once its version is decided, or since it was written if that was later. The winner is
     reachable for readers until the floor has passed it and it has left the tail (``left_tail``, ms).
@@ -117,30 +116,22 @@ def staged_since(file: Staged, published: Mapping[int, int], left_tail: int | No
     decided = decided_at(version, published) if version is not None else None
     if decided is None:
         return None
-    return max(file.modified, decided, left_tail or 0)
+    return max(file.modified_ms, decided, left_tail or 0)
 
 
-def due(kind: Kind, id: str, size: int, *, since: int, now: int, grace: int) -> Item | None:
-    """The item, if it has been unreachable for ``grace`` ms."""
-    age = now - since
-    return Item(kind, id, size, since, age) if age >= grace else None
-
-
-# -- core bloom -------------------------------------------------------------------------------------------------------
-# A set in bounded memory that never denies a member, and now and then claims one that is none (Bloom, 1970).
-#
-# gc marks with it: what is wrongly taken for reachable stays until the next run, whose seed differs.
-
+# -- marks ------------------------------------------------------------------------------------------------------------
 
 _PROBES: Final = 7
 
 
 class BloomFilter:
-    """Texts, as bits.
+    """A set of texts in bounded memory that never denies a member, and rarely claims a text that is none (Bloom, 1970).
+
+    gc marks reachable objs with it: what is wrongly taken for reachable stays until the next run, whose seed differs.
 
     Args:
-        bits: size; at ten bits a member one in a hundred others is claimed, at twenty one in ten thousand.
-        seed: which others are claimed.
+        bits: size; at ten bits a member one in a hundred other texts is claimed, at twenty one in ten thousand.
+        seed: decides which other texts are claimed.
     """
 
     __slots__ = ("_array", "_bits", "_seed")

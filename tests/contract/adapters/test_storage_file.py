@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fakes.world import fake_world
 from turnstile.adapters import FileStorages
-from turnstile.gc.kinds import empty
+from turnstile.gc.core import Grace
+from turnstile.gc.scanner import GcContext
 from turnstile.store.core.errors import InvalidRequest, StorageFault
 from turnstile.store.faults import no_faults
 
@@ -96,7 +98,8 @@ def test_i10_folders_with_other_tables_stay(tmp_path: Path) -> None:
 
 def test_i10_a_purge_leaves_no_folder_of_a_table_that_never_had_a_file(tmp_path: Path) -> None:
     (tmp_path / MANAGED / "_delta_log" / "_staged_commits").mkdir(parents=True)
-    empty(STORAGES.open(f"file:{tmp_path}/{MANAGED}"), lambda: None, workers=1, faults=no_faults)
+    context = GcContext(fake_world(), Grace(), no_faults, workers=1, time_is_up=lambda: False)
+    context.delete_all_files(STORAGES.open(f"file:{tmp_path}/{MANAGED}"), lambda: None)
     assert os.listdir(tmp_path) == []
 
 

@@ -13,10 +13,10 @@ from tests.simulation.engine.faults import HOUR, MINUTE, SECOND
 from tests.simulation.engine.processes import CATALOG
 from tests.simulation.engine.state import State
 from turnstile.catalog.core.entities import NAMESPACE
-from turnstile.catalog.core.merging import Merge
+from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import path_of
-from turnstile.catalog.history.log import AsOf
-from turnstile.catalog.once import Once
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.idempotency import IdempotentCommitter
 from turnstile.store.core.errors import StateConflict, Throttled
 
 
@@ -47,10 +47,10 @@ class KeyedCounter(PastActor):
         key = self.state.space.request(CATALOG, self.name, str(number))
 
         def question(box: PastSandbox) -> None:
-            once = Once(
+            once = IdempotentCommitter(
                 box.world, box.services.reader, key=key, asked="merge", final=lambda _: 0, pause=box.process.pause
             )
-            by = box.services.changed_by(once)
+            by = box.services.committing_with(once)
             once.run(lambda: by.namespaces.update(CATALOG, COUNTED, merge=merge) and None, lambda _: None)
 
         for _ in range(4):
@@ -87,16 +87,16 @@ class Renamer(SnapshotUser):
             return
         name = self.rng.choice(("autumn", "winter"))
         if self.rng.random() < 0.6:
-            _held_up(self, lambda box: box.services.named.create(CATALOG, name, of=to))
+            _held_up(self, lambda box: box.services.named_snapshots.create(CATALOG, name, of=to))
             self.met("another name")
         else:
-            self.ask(lambda box: box.services.named.drop(CATALOG, name))
+            self.ask(lambda box: box.services.named_snapshots.drop(CATALOG, name))
 
 
 def _past(actor: PastActor) -> AsOf | None:
     """A HEAD that is about to leave the kept history, or one that has a name, by its id or its number."""
     trees, rng = actor.state.trees, actor.rng
-    began = actor.state.scheduler.now - actor.state.grace.history
+    began = actor.state.scheduler.now - actor.state.grace.history_ms
     leaving = [one for one in trees.heads.values() if one.until and began < one.until < began + 90 * MINUTE]
     if leaving and rng.random() < 0.7:
         return AsOf(head=rng.choice([one for one in leaving if one.catalog == CATALOG] or [trees.now[CATALOG]]).id)

@@ -88,7 +88,7 @@ class Gc:
             self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:
                 world = world_of(Process(self._state, self._name))
-                Collector(world, Grace(history=HISTORY), workers=1).collect(dry_run=self._rng.random() < 0.1)
+                Collector(world, Grace(history_ms=HISTORY), workers=1).collect(dry_run=self._rng.random() < 0.1)
             except (Crashed, TurnstileError):
                 continue
 

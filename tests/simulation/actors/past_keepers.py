@@ -10,7 +10,7 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import CATALOG, LIFE, world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.coordination.tasks import Busy
 from turnstile.gc.collector import Collector, CollectTask
 from turnstile.store.core.errors import TurnstileError
@@ -24,7 +24,7 @@ class SnapshotUser(PastActor):
     def act(self) -> None:
         name = self.rng.choice(_NAMES)
         if self.rng.random() < 0.3:
-            self.ask(lambda box: box.services.named.drop(CATALOG, name))
+            self.ask(lambda box: box.services.named_snapshots.drop(CATALOG, name))
             self.met("snapshot dropped")
             return
         to = AsOf(time=self.ago) if self.rng.random() < 0.7 else None
@@ -32,7 +32,7 @@ class SnapshotUser(PastActor):
         self.met("snapshot of the past" if to else "snapshot")
 
     def _create(self, box: PastSandbox, name: str, to: AsOf | None) -> None:
-        box.services.named.create(CATALOG, name, of=to)
+        box.services.named_snapshots.create(CATALOG, name, of=to)
 
 
 class Resets(PastActor):

@@ -176,7 +176,7 @@ class Auditor:
             return
         head = TableHead.from_row(self._state.row(history.table_id))
         if head.state == "dropped":
-            if now - head.changed_at < self._state.grace.dropped - SLACK:
+            if now - head.changed_at < self._state.grace.dropped_ms - SLACK:
                 raise Violation("I10", f"{path} of a table dropped just now was deleted")
             return
         parsed = parse_staged_file(path.removeprefix(STAGED))
@@ -185,7 +185,7 @@ class Auditor:
         version = parsed[0]
         if version > head.floor or any(place.name == path.removeprefix(STAGED) for place in positioned(head)):
             raise Violation("I10", f"{path} was deleted with the floor at {head.floor}")
-        if now - history.published_at[version] < self._state.grace.staged - SLACK:
+        if now - history.published_at[version] < self._state.grace.staged_ms - SLACK:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
 
     @audits

@@ -12,7 +12,7 @@ from tests.simulation.engine.faults import HOUR
 from turnstile.catalog.core.entities import Entity, decode
 from turnstile.catalog.core.index import Index, IndexEntry, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit
-from turnstile.catalog.history.core import ALL, SNAPSHOT, Snapshot
+from turnstile.catalog.history.core import ALL, SNAPSHOT, NamedSnapshot
 from turnstile.delta.core.head import PINNED
 from turnstile.gc.core import SETTLED_MS
 
@@ -121,7 +121,7 @@ class TreeAuditor:
 
     def kept(self) -> Iterator[tuple[SeenHead, str]]:
         """Every HEAD that must be whole now, and why."""
-        began = self._state.scheduler.now - self._state.grace.history
+        began = self._state.scheduler.now - self._state.grace.history_ms
         self._past = [head for head in self._past if head.until is not None and head.until > began]
         yield from ((head, "a HEAD of the kept history") for head in self._past)
         for head in self.now.values():
@@ -129,10 +129,10 @@ class TreeAuditor:
             yield from ((self.heads[id], "a recent HEAD") for id in head.row["recent"][1:])
             yield from ((self.heads[one.head], f"snapshot {one.name},") for one in self.snapshots(head))
 
-    def snapshots(self, head: SeenHead) -> list[Snapshot]:
+    def snapshots(self, head: SeenHead) -> list[NamedSnapshot]:
         """What has a name at that HEAD."""
         found = [self.entity(head, entry.obj) for entry in head.entries.values() if entry.kind == SNAPSHOT]
-        return [one for one in found if isinstance(one, Snapshot)]
+        return [one for one in found if isinstance(one, NamedSnapshot)]
 
     def entity(self, head: SeenHead, id: str) -> Entity:
         """What a HEAD leads to; entities never change, so one that is gone by now is told as it was."""

@@ -41,7 +41,7 @@ class State:
 
     def __init__(self, scheduler: Scheduler, faults: Faults, grace: Grace | None = None) -> None:
         self.scheduler, self.faults = scheduler, faults
-        self.grace = grace or Grace(history=HISTORY)
+        self.grace = grace or Grace(history_ms=HISTORY)
         self.space = Space("sim")
         self.refs, self.objs = FakeRefs(), FakeObjs()
         self.storages = FakeStorages(_Time(scheduler))  # type: ignore[arg-type]

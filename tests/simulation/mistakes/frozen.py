@@ -9,14 +9,14 @@ from unittest.mock import patch
 
 from tests.simulation.mistakes.pasts import Plant, all_of
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from turnstile.catalog.retry import Backoff, Turn
+from turnstile.catalog.retry import Backoff, PriorityClaim
 from turnstile.gc.trees import Fence
 from turnstile.store.core.writes import Row
 
 _CATALOG: Final = "turnstile.catalog."
 
 
-def _believed_for_ever(self: Turn, row: Row | None) -> bool:
+def _believed_for_ever(self: PriorityClaim, row: Row | None) -> bool:
     """A turn ends when it says so, however far away that is."""
     until = (row or {}).get("turn_until", 0)
     return bool((row or {}).get("turn", self.id) != self.id and until > self._world.clock.now_ms())
@@ -42,7 +42,7 @@ def _no_look_after_the_pause() -> Any:
 
 
 def _kept_for_an_hour() -> Any:
-    return swapped("turnstile.catalog.core.request_rows.KEPT_S", lambda _: 3_600)
+    return swapped("turnstile.catalog.core.request_rows.REQUEST_KEPT_S", lambda _: 3_600)
 
 
 def _no_fence() -> Any:
@@ -66,7 +66,7 @@ def _fence_for_resets_only() -> Any:
 
 
 FROZEN_MISTAKES: dict[str, tuple[Plant, str]] = {
-    "turn: believed for ever": (lambda: patch.object(Turn, "others", _believed_for_ever), "I11"),
+    "turn: believed for ever": (lambda: patch.object(PriorityClaim, "others", _believed_for_ever), "I11"),
     "change: applied however old it is": (all_of(_never_outlived, _no_look_after_the_pause), "I10"),
     "key: kept for an hour": (all_of(_never_outlived, _kept_for_an_hour), "I8"),
     "gc: no fence": (_no_fence, "I9"),

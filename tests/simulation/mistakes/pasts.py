@@ -12,12 +12,12 @@ import msgspec
 
 from tests.simulation.engine.faults import HOUR
 from tests.simulation.mistakes.tables import SWAP, swapped, without
-from turnstile.catalog.commit import Attempts
-from turnstile.catalog.history.log import History, Kept
-from turnstile.catalog.history.moments import Moments
-from turnstile.catalog.retry import Turn
+from turnstile.catalog.commit import CommitAttempts
+from turnstile.catalog.history.log import History, KeptTree
+from turnstile.catalog.history.reader import AsOfReader
+from turnstile.catalog.retry import PriorityClaim
 from turnstile.gc.collector import CollectTask
-from turnstile.gc.dropped import GoneCatalogs
+from turnstile.gc.kinds.dropped import DroppedCatalogScanner
 from turnstile.gc.trees import KeptTrees
 from turnstile.iceberg.commits import Commits
 from turnstile.iceberg.context import Context
@@ -25,7 +25,7 @@ from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.writes import Insert
 
 Plant = Callable[[], Any]
-GC: Final = "turnstile.gc.trees."
+GC: Final = "turnstile.gc.kinds.history."
 RESET: Final = "turnstile.catalog.history.reset."
 
 
@@ -70,7 +70,7 @@ def _tidies_what_may_land() -> Any:
     """The objs of a swap whose answer was lost are deleted."""
 
     def wrong(swap: Callable[..., Any]) -> Callable[..., Any]:
-        def tidies(self: Attempts, *args: Any, **more: Any) -> Any:
+        def tidies(self: CommitAttempts, *args: Any, **more: Any) -> Any:
             try:
                 return swap(self, *args, **more)
             except OutcomeUnknown:
@@ -79,7 +79,7 @@ def _tidies_what_may_land() -> Any:
 
         return tidies
 
-    return patch.object(Attempts, "swap", wrong(Attempts.swap))
+    return patch.object(CommitAttempts, "swap", wrong(CommitAttempts.swap))
 
 
 class _Sticky(set[str]):
@@ -93,13 +93,13 @@ def _tidies_what_is_used_again() -> Any:
     """An entity of a lost attempt is deleted although a later attempt named it."""
 
     def wrong(init: Callable[..., Any]) -> Callable[..., Any]:
-        def made(self: Attempts, *args: Any) -> None:
+        def made(self: CommitAttempts, *args: Any) -> None:
             init(self, *args)
             self._dead = _Sticky()
 
         return made
 
-    return patch.object(Attempts, "__init__", wrong(Attempts.__init__))
+    return patch.object(CommitAttempts, "__init__", wrong(CommitAttempts.__init__))
 
 
 def _edits(path: str, **forgotten: Any) -> Plant:
@@ -109,20 +109,20 @@ def _edits(path: str, **forgotten: Any) -> Plant:
 
 def _not_lasting() -> Any:
     """Any HEAD that is still there may be named and gone back to, also what gc is about to take."""
-    return patch.object(History, "kept", lambda self, now, as_of, _: Kept(self._tree_at(now, as_of)))
+    return patch.object(History, "kept", lambda self, now, as_of, _: KeptTree(self._tree_at(now, as_of)))
 
 
 def _not_pinned() -> Any:
     """A listing goes on in the tree as it is by then."""
 
     def wrong(page: Callable[..., Any]) -> Callable[..., Any]:
-        def present(self: Moments, catalog: str, *args: Any) -> Any:
+        def present(self: AsOfReader, catalog: str, *args: Any) -> Any:
             start = page(self, catalog, *args)
             return replace(start, moment=replace(start.moment, tree=self._reader.current(catalog)))
 
         return present
 
-    return patch.object(Moments, "page", wrong(Moments.page))
+    return patch.object(AsOfReader, "page", wrong(AsOfReader.page))
 
 
 def _sweeps_when_unknown() -> Any:
@@ -161,7 +161,7 @@ def _merged_once() -> Any:
 
         return once
 
-    return swapped("turnstile.catalog.namespaces.merged", wrong)
+    return swapped("turnstile.catalog.namespaces.apply_merges", wrong)
 
 
 def _purges_what_clones_need() -> Any:
@@ -171,8 +171,8 @@ def _purges_what_clones_need() -> Any:
         return lambda row: msgspec.structs.replace(parse(row), clones=frozenset())
 
     return all_of(
-        without("turnstile.gc.dropped.begin_purge", "uncloned"),
-        lambda: swapped("turnstile.gc.dropped.Location.from_row", blind),
+        without("turnstile.gc.kinds.dropped.begin_purge", "uncloned"),
+        lambda: swapped("turnstile.gc.kinds.dropped.Location.from_row", blind),
     )()
 
 
@@ -199,8 +199,8 @@ def _gone_by_age() -> Any:
         return lambda self, row, now: look(self, {**row, "created": 0}, now)
 
     return all_of(
-        lambda: patch.object(GoneCatalogs, "look", wrong(GoneCatalogs.look)),
-        never(GoneCatalogs, "_same", answer=True),
+        lambda: patch.object(DroppedCatalogScanner, "scan", wrong(DroppedCatalogScanner.scan)),
+        never(DroppedCatalogScanner, "_same", answer=True),
     )()
 
 
@@ -212,13 +212,13 @@ PAST_MISTAKES: dict[str, tuple[Plant, str]] = {
     "gc: snapshots are not marked": (never(KeptTrees, "_named"), "I10"),
     "gc: recent HEADs are not marked": (never(KeptTrees, "_recent"), "I10"),
     "gc: a dropped catalog's objs by their age": (_gone_by_age, "I10"),
-    "gc: a catalog created again is not seen": (never(GoneCatalogs, "_again", answer=False), "I10"),
+    "gc: a catalog created again is not seen": (never(DroppedCatalogScanner, "_again", answer=False), "I10"),
     "reset: does not say that it restores": (_edits(RESET, restores=False), "I10"),
     "reset: leaves the HEADs of tables": (_edits(RESET, writes=()), "I9"),
     "reset: restores what is purged": (without(RESET + "restore_head", "unpurged"), "I10"),
     "history: gone back to whatever is there": (_not_lasting, "I9"),
     "swap: without 'same head'": (without(SWAP, "same head"), "I9"),
-    "swap: landed and not noticed": (never(Attempts, "_landed", answer=False), "I10"),
+    "swap: landed and not noticed": (never(CommitAttempts, "_landed", answer=False), "I10"),
     "tidy: what may yet land": (_tidies_what_may_land, "I9"),
     "tidy: what a later attempt named": (_tidies_what_is_used_again, "I9"),
     "clone: holds nothing": (_holds_nothing, "I10"),
@@ -251,8 +251,8 @@ def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
 
 
 HARMLESS: dict[str, Plant] = {
-    "turns: nobody holds back": lambda: patch.object(Turn, "others", lambda *_: False),
-    "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.take_turn", "free turn"),
+    "turns: nobody holds back": lambda: patch.object(PriorityClaim, "others", lambda *_: False),
+    "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.claim_priority", "free turn"),
     "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
 }

@@ -92,7 +92,7 @@ def _premature_floor() -> Any:
 @contextmanager
 def _collects_above_the_floor() -> Iterator[None]:
     """Staged files go because they are old."""
-    gc = "turnstile.gc.staged."
+    gc = "turnstile.gc.kinds.staged."
     with (
         swapped(gc + "staged_candidates", lambda _: lambda files, floor, carried: list(files)),
         swapped(gc + "staged_since", lambda _: lambda file, published, left: file.modified),
@@ -120,7 +120,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "catalog: without 'same head'": (without(SWAP, "same head"), "I9"),
     "purge: at once": (
         lambda: swapped(
-            "tests.simulation.actors.maintenance.Grace", lambda grace: lambda **more: grace(**more, dropped=0)
+            "tests.simulation.actors.maintenance.Grace", lambda grace: lambda **more: grace(**more, dropped_ms=0)
         ),
         "I10",
     ),
@@ -132,11 +132,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "gc: staged files above the floor": (_collects_above_the_floor, "I10"),
     "gc: age counts from creation": (
-        lambda: swapped("turnstile.gc.staged.staged_since", lambda _: lambda file, published, left: file.modified),
+        lambda: swapped(
+            "turnstile.gc.kinds.staged.staged_since", lambda _: lambda file, published, left: file.modified
+        ),
         "I10",
     ),
     "gc: objs that a HEAD refers to": (
-        lambda: swapped("turnstile.gc.objs.InlineObjs._kept", lambda _: lambda self, key: (set(), set())),
+        lambda: swapped("turnstile.gc.kinds.objs.InlineObjScanner._kept", lambda _: lambda self, key: (set(), set())),
         "I10",
     ),
 }

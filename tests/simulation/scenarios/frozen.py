@@ -21,7 +21,7 @@ from tests.simulation.engine.state import State
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.catalog.core import rows as catalog_rows
-from turnstile.catalog.retry import Backoff, Turn
+from turnstile.catalog.retry import Backoff, PriorityClaim
 from turnstile.gc.core import Grace
 
 CHANGERS: Final[dict[str, type[PastActor]]] = {
@@ -59,7 +59,7 @@ class Frozen(Pasts):
     long as a swap is frozen on its way, the HEAD before it has been replaced already, by the log."""
 
     name = "frozen"
-    grace = Grace(history=3 * HOUR, dropped=2 * HOUR)
+    grace = Grace(history_ms=3 * HOUR, dropped_ms=2 * HOUR)
     changers, users, times, grid = CHANGERS, USERS, 16, HOUR // 2
     busy, quiet = (1, 1, 1, 50, SECOND, HOUR, 2 * HOUR), (1, 50, 3 * HOUR, 7 * HOUR, 12 * HOUR)
     collects = (20 * MINUTE, HOUR, 2 * HOUR)
@@ -90,7 +90,7 @@ class Frozen(Pasts):
         """How many HEADs a catalog's row remembers; sometimes every change that lost asks to go first."""
         stack = ExitStack()
         stack.enter_context(patch.object(catalog_rows, "RECENT", plan.keep + 1))
-        stack.enter_context(patch.object(Turn, "look_ms", 1_000))
+        stack.enter_context(patch.object(PriorityClaim, "look_ms", 1_000))
         if _turns(plan):
             stack.enter_context(patch.object(Backoff, "starving", PropertyMock(return_value=True)))
         return stack

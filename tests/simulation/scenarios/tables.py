@@ -26,7 +26,7 @@ class Tables:
     """One table and its HEAD (I1 to I7, I9 to I11)."""
 
     name = "tables"
-    grace = Grace(history=HISTORY)
+    grace = Grace(history_ms=HISTORY)
 
     def plan(self, seed: int) -> Plan:
         """As ``plans`` draws it."""

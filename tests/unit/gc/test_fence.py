@@ -9,7 +9,7 @@ from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
 from turnstile.catalog.core.rows import begin_sweep
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.gc.core import HOUR_MS, SETTLED_MS
 from turnstile.store.core.errors import NotFound, TurnstileError

@@ -16,7 +16,7 @@ from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, everything, names_at, put_namespaces
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import HOUR_MS, BloomFilter, Grace
@@ -90,7 +90,7 @@ def test_what_lost_attempts_left_behind_goes() -> None:
     put_namespaces(services, *(f"n{number:02d}" for number in range(20)))
     with pytest.raises(Crash):
         put_namespaces(fresh(Faulty(world, 1, "after").world), "lost")
-    lost = commits(world) - {one.head for one in services.history.log("main").commits}
+    lost = commits(world) - {commit.head for commit in services.history.log("main").commits}
     assert len(lost) == 1
     days(world, 1)
     put_namespaces(services, "later")
@@ -142,9 +142,9 @@ def test_a_dry_run_changes_nothing_and_says_what_a_run_does() -> None:
         put_namespaces(services, f"n{number}")
     days(world, 10)
     before = everything(world)
-    said = collect_history(world, dry_run=True)
+    report = collect_history(world, dry_run=True)
     assert everything(world) == before
-    assert [item.id for item in collect_history(world).items] == [item.id for item in said.items] != []
+    assert [item.id for item in collect_history(world).items] == [item.id for item in report.items] != []
 
 
 def test_short_runs_end_where_a_long_one_does() -> None:
@@ -162,20 +162,20 @@ def test_short_runs_end_where_a_long_one_does() -> None:
 
 
 def test_i9_a_crash_at_any_step_leaves_every_head_whole_or_gone_and_the_next_run_goes_on() -> None:
-    def made() -> tuple[FakeWorld, list[str]]:
+    def catalog_with_dead_objs() -> tuple[FakeWorld, list[str]]:
         services = fresh(spill=TIGHT)
         world = fakes(services)
         heads = [put_namespaces(services, f"n{number % 9}", comment=str(number)) for number in range(45)]
         days(world, 10)
         return world, heads
 
-    world, _ = made()
+    world, _ = catalog_with_dead_objs()
     faulty = Faulty(world)
     collect_history(faulty.world)
     end, steps = set(world.objs.rows), len(faulty.writes)
     assert steps > 30
     for at in range(1, steps + 1, 3):
-        world, heads = made()
+        world, heads = catalog_with_dead_objs()
         with suppress(Crash):
             collect_history(Faulty(world, at, "after" if at % 2 else "before").world)
         there = [head in commits(world) for head in heads]
@@ -302,12 +302,12 @@ def test_a_history_that_would_not_protect_listings_is_refused() -> None:
 
 
 def test_a_bloom_filter_denies_no_member_and_claims_few_others() -> None:
-    one, other = BloomFilter(20_000, 1), BloomFilter(20_000, 2)
+    first, other = BloomFilter(20_000, 1), BloomFilter(20_000, 2)
     for number in range(1000):
-        one.add(f"entity/{number}")
+        first.add(f"entity/{number}")
         other.add(f"entity/{number}")
-    assert all(f"entity/{number}" in one for number in range(1000))
-    wrong = [{n for n in range(1000, 21_000) if f"entity/{n}" in made} for made in (one, other)]
+    assert all(f"entity/{number}" in first for number in range(1000))
+    wrong = [{n for n in range(1000, 21_000) if f"entity/{n}" in claimed} for claimed in (first, other)]
     assert 0 < len(wrong[0]) < 20
     assert not wrong[0] & wrong[1], "what one run takes for reachable, the next does not"
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days, everything
 from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, others, set_properties
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.obj_types import Kind
@@ -77,12 +77,12 @@ def test_i10_age_counts_from_the_writing_and_two_margins_cover_clocks_and_writes
 def test_i10_predecessors_in_the_log_stay_and_what_the_log_forgot_goes(client: Iceberg) -> None:
     days(client.world, 1)
     assert client.commit(set_properties(**{"write.metadata.previous-versions-max": "2"})).status == 200
-    made = [change(client, str(number)) for number in range(5)]
+    metadata_files = [change(client, str(number)) for number in range(5)]
     others(client)
-    log = [one["metadata-file"] for one in client.load()["metadata"]["metadata-log"]]
-    assert log == made[2:4]
+    log = [entry["metadata-file"] for entry in client.load()["metadata"]["metadata-log"]]
+    assert log == metadata_files[2:4]
     collect(client)
-    assert {*made} & client.files() == {*made[2:]}
+    assert {*metadata_files} & client.files() == {*metadata_files[2:]}
 
 
 def test_i10_what_a_head_of_the_kept_history_names_stays_until_that_is_over(client: Iceberg) -> None:
@@ -94,7 +94,7 @@ def test_i10_what_a_head_of_the_kept_history_names_stays_until_that_is_over(clie
         change(client, str(number))
     days(client.world, 1.5)
     catalog = client.services.open_catalog
-    seq = next(one.seq for one in catalog.history.log("main").commits if "t1" in one.message) - 3
+    seq = next(commit.seq for commit in catalog.history.log("main").commits if "t1" in commit.message) - 3
     assert collect(client).items == ()
     catalog.resetter.reset("main", AsOf(seq=seq))
     assert client.load()["metadata-location"] == old
@@ -172,8 +172,8 @@ def test_i10_files_of_an_earlier_life_and_of_others_are_never_touched(client: Ic
     assert client.delete(T1).status == 204
     days(client.world, 9)
     assert collect(client).items == (), "what was dropped without a purge is nobody's"
-    asked = {"name": "t1", "metadata-location": current}
-    assert client.post(f"{SALES}/register", asked).status == 200
+    body = {"name": "t1", "metadata-location": current}
+    assert client.post(f"{SALES}/register", body).status == 200
     days(client.world, 9)
     again = crash(client, "again")
     days(client.world, 9)
@@ -222,7 +222,7 @@ def test_i10_a_table_whose_current_file_cannot_be_read_is_left_alone(client: Ice
     client.world.storages.files[current] = (b"[", client.world.clock.now_ms())
     report = collect(client)
     assert report.items == () and orphan in client.files()
-    assert [one.message for one in report.problems] == [f"{current} cannot be read, so nothing is removed"]
+    assert [problem.message for problem in report.problems] == [f"{current} cannot be read, so nothing is removed"]
 
 
 def test_i10_a_location_that_began_another_life_meanwhile_is_left_alone(client: Iceberg) -> None:
@@ -239,12 +239,12 @@ def test_i10_a_location_that_began_another_life_meanwhile_is_left_alone(client: 
     collector = Collector(client.world, GRACE, workers=1)
     write = client.world.refs.write
 
-    def between(one: Any) -> Any:
-        if one.key.startswith("test/catalog/"):
+    def intercepted(change: Any) -> Any:
+        if change.key.startswith("test/catalog/"):
             drop_and_register("look")
-        return write(one)
+        return write(change)
 
-    client.world.refs.write = between  # type: ignore[method-assign]
+    client.world.refs.write = intercepted  # type: ignore[method-assign]
     report = collector.collect(["iceberg"], dry_run=False)
     assert report.deleted == 0 and orphan in client.files()
     assert "another life" in report.problems[0].message

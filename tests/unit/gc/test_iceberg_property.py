@@ -17,7 +17,7 @@ from tests.support.gc import DAY, days
 from tests.support.iceberg.client import MAIN, SALES, Iceberg, others, set_properties
 from turnstile.catalog.core.entities import ICEBERG_KINDS as ICEBERG
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import KINDS, Grace
 from turnstile.store.core.errors import TurnstileError
@@ -43,13 +43,13 @@ class Histories(RuleBasedStateMachine):
         reader = self.client.services.open_catalog.reader
         tree = reader.current("main")
         entries = [entry for _, entry in tree.subtree(()) if entry.kind in ICEBERG]
-        found = reader.store.entities("main", [entry.obj for entry in entries])
-        here = {one.table_id: one.metadata for one in found.values() if isinstance(one, IcebergTable)}
+        entities = reader.store.entities("main", [entry.obj for entry in entries])
+        here = {entity.table_id: entity.metadata for entity in entities.values() if isinstance(entity, IcebergTable)}
         self.heads.append((self.client.world.clock.now_ms(), here))
 
     @property
     def tables(self) -> list[str]:
-        return [one["name"] for one in self.client.get(f"{SALES}/tables").json["identifiers"]]
+        return [entry["name"] for entry in self.client.get(f"{SALES}/tables").json["identifiers"]]
 
     @rule()
     def create(self) -> None:
@@ -80,8 +80,8 @@ class Histories(RuleBasedStateMachine):
         folder = at["metadata-location"].rpartition("/")[0]
         there = sorted(path for path in self.client.files() if path.startswith(folder))
         if to:
-            asked = {"name": name, "metadata-location": there[which % len(there)]}
-            assert self.client.post(f"{SALES}/register", asked).status == 200
+            body = {"name": name, "metadata-location": there[which % len(there)]}
+            assert self.client.post(f"{SALES}/register", body).status == 200
             self.look()
 
     @precondition(lambda self: self.tables)
@@ -145,7 +145,7 @@ class Histories(RuleBasedStateMachine):
             assert {*named.values()} <= files.keys()
         for path in self.heads[-1][1].values():
             log = json.loads(files[path][0]).get("metadata-log", [])
-            assert {one["metadata-file"] for one in log} <= files.keys()
+            assert {entry["metadata-file"] for entry in log} <= files.keys()
 
     def teardown(self) -> None:
         """When nothing happens for long, only what is named is left of what was written in this life."""

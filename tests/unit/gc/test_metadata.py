@@ -39,7 +39,7 @@ def change(world: FakeWorld, id: str) -> None:
     assert isinstance(answer, Ratified), answer
 
 
-def made(changes: int) -> tuple[FakeWorld, str]:
+def changed_table(changes: int) -> tuple[FakeWorld, str]:
     services = fresh()
     world = fakes(services)
     id = create(services)
@@ -50,7 +50,7 @@ def made(changes: int) -> tuple[FakeWorld, str]:
 
 
 def test_snapshots_of_earlier_versions_go_and_the_present_one_stays() -> None:
-    world, id = made(4)
+    world, id = changed_table(4)
     assert len(stored(world)) == 5
     days(world, 1.9)
     assert collect(world).items == ()
@@ -63,7 +63,7 @@ def test_snapshots_of_earlier_versions_go_and_the_present_one_stays() -> None:
 
 
 def test_i10_age_counts_from_when_a_snapshot_was_replaced() -> None:
-    world, id = made(1)
+    world, id = changed_table(1)
     days(world, 100)
     collect(world)
     before = stored(world)
@@ -77,7 +77,7 @@ def test_i10_age_counts_from_when_a_snapshot_was_replaced() -> None:
 
 
 def test_i10_nothing_goes_while_the_version_that_replaced_it_is_not_published() -> None:
-    world, id = made(1)
+    world, id = changed_table(1)
     change(world, id)
     days(world, 50)
     assert [item.id.rpartition("/")[2][:20] for item in collect(world).items] == []
@@ -88,7 +88,7 @@ def test_i10_nothing_goes_while_the_version_that_replaced_it_is_not_published() 
 
 def test_i2_a_snapshot_that_may_be_proposed_again_stays_however_old() -> None:
     """A proposal that was refused left one for the next version; sent again, it finds it there and writes nothing."""
-    world, id = made(1)
+    world, id = changed_table(1)
     now = head_of(world, id)
     snapshots = MetadataStore(world.objs, world.space)
     present = snapshots.get("main", now.metadata)
@@ -100,7 +100,7 @@ def test_i2_a_snapshot_that_may_be_proposed_again_stays_however_old() -> None:
 
 
 def test_a_log_whose_old_files_were_cleaned_up_dates_by_the_next_file_there_is() -> None:
-    world, id = made(1)
+    world, id = changed_table(1)
     content = delta.append("later", world.clock.now_ms())
     assert isinstance(Ratifier(world).commit(CommitRequest(id, 2, content=content)), Ratified)
     Publisher(world).publish(id)
@@ -118,7 +118,7 @@ def test_a_log_whose_old_files_were_cleaned_up_dates_by_the_next_file_there_is()
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_a_crash_anywhere_leaves_the_rest_to_the_next_run(how: str) -> None:
     for at in range(1, 4):
-        world, id = made(3)
+        world, id = changed_table(3)
         days(world, 5)
         with pytest.raises(Crash):
             collect(Faulty(world, at, how).world)  # type: ignore[arg-type]

@@ -111,5 +111,5 @@ def test_a_grace_that_would_not_protect_proposals_in_flight_is_refused() -> None
     from turnstile.gc.core import HOUR_MS, Grace
 
     with pytest.raises(ValueError, match="day"):
-        Grace(objs=25 * HOUR_MS - 1)
-    Collector(fake_world(), Grace(objs=25 * HOUR_MS))
+        Grace(objs_ms=25 * HOUR_MS - 1)
+    Collector(fake_world(), Grace(objs_ms=25 * HOUR_MS))

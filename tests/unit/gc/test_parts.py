@@ -14,7 +14,7 @@ from tests.support.gc import DAY, days, everything
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace

@@ -19,7 +19,7 @@ from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TurnstileError
 
-GRACE = Grace(refs=30 * DAY)
+GRACE = Grace(refs_ms=30 * DAY)
 
 
 def fresh() -> tuple[NamedRefs, FakeWorld]:
@@ -103,15 +103,15 @@ def test_one_that_is_created_while_its_tombstone_goes_is_created() -> None:
     days(world, 31)
     write = world.refs.write
 
-    def then_collected(asked: Any) -> Any:
+    def then_collected(request: Any) -> Any:
         world.refs.write = write  # type: ignore[method-assign]
-        answer = write(asked)
+        answer = write(request)
         assert collect(world).deleted == 1
         return answer
 
     world.refs.write = then_collected  # type: ignore[method-assign]
-    made = refs.create("r", "anew", "other")
-    assert (made.outcome, made.entry.version, refs.read("r").current) == ("applied", 0, made.entry)
+    created = refs.create("r", "anew", "other")
+    assert (created.outcome, created.entry.version, refs.read("r").current) == ("applied", 0, created.entry)
 
 
 def test_a_run_that_dies_is_finished_by_the_next() -> None:
@@ -133,7 +133,7 @@ def test_a_run_that_dies_is_finished_by_the_next() -> None:
 
 def test_a_grace_period_shorter_than_repetitions_is_refused() -> None:
     with pytest.raises(ValueError, match="refs"):
-        Grace(refs=DAY - 1)
+        Grace(refs_ms=DAY - 1)
 
 
 steps = st.lists(

@@ -15,7 +15,7 @@ from turnstile.coordination.tasks import Tasks
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
 from turnstile.gc import collector as module
-from turnstile.gc.collector import TASK, Collector, CollectTask, Place, Report
+from turnstile.gc.collector import TASK, Collector, CollectTask, Cursor, Report
 from turnstile.gc.core import KINDS
 from turnstile.store.batches import rows_between
 from turnstile.store.core.writes import Row
@@ -26,12 +26,12 @@ TERM_MS = 900_000
 class Slow:
     """A looker that finds nothing and takes a second a row; ``looked`` is what it was shown, with its kind."""
 
-    rows = "table"
+    row_kind = "table"
 
     def __init__(self, world: FakeWorld, kind: str, looked: list[tuple[str, str]]) -> None:
         self._world, self._kind, self._looked = world, kind, looked
 
-    def look(self, row: Row, now: int) -> Iterator[Any]:
+    def scan(self, row: Row, now: int) -> Iterator[Any]:
         self._looked.append((self._kind, row["key"]))
         self._world.clock.now += 1000
         return iter(())
@@ -42,8 +42,8 @@ def slow_world(monkeypatch: pytest.MonkeyPatch, tables: int) -> tuple[FakeWorld,
     world, looked = fake_world(), list[tuple[str, str]]()
     for number in range(tables):
         Table(world, table_id(number))
-    lookers = {kind: lambda means, kind=kind: Slow(world, kind, looked) for kind in KINDS}
-    monkeypatch.setattr(module, "_LOOKERS", lookers)
+    lookers = {kind: lambda context, kind=kind: Slow(world, kind, looked) for kind in KINDS}
+    monkeypatch.setattr(module, "SCANNERS", lookers)
     return world, looked
 
 
@@ -104,7 +104,7 @@ def test_a_place_whose_row_is_gone_leaves_nothing_out(monkeypatch: pytest.Monkey
     world, looked = slow_world(monkeypatch, 4)
     rows = [row["key"] for row in world.refs.scan("table")]
     del world.refs.rows[rows[1]]
-    Collector(world, GRACE).go_on(Place("objs", rows[1]), ["objs"], dry_run=True)
+    Collector(world, GRACE).go_on(Cursor("objs", rows[1]), ["objs"], dry_run=True)
     assert {key for _, key in looked} == {rows[0], rows[2], rows[3]}
     assert [row["key"] for row in rows_between(world.refs, "table", rows[0], rows[2])] == [rows[2]]
 
@@ -133,10 +133,10 @@ def test_i10_short_runs_remove_what_one_long_run_does() -> None:
     expected = len(collect(whole).items)
     assert expected > 10
     pieces.clock.step = 10
-    found = 0
+    deleted_in_pieces = 0
     for _ in range(100):
-        found += run(pieces, 0.15).deleted
-    assert found == expected
+        deleted_in_pieces += run(pieces, 0.15).deleted
+    assert deleted_in_pieces == expected
     assert pieces.storages.files == whole.storages.files
     assert set(pieces.objs.rows) == set(whole.objs.rows)
 
@@ -146,8 +146,8 @@ def test_the_task_says_where_it_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
     run(world, 1)
     last = Tasks(world).last(TASK)
     assert last is not None
-    told = msgspec.json.decode(last.result)
-    assert (told["incomplete"], told["next"]["kind"]) == (1, KINDS[0])
+    totals = msgspec.json.decode(last.result)
+    assert (totals["incomplete"], totals["next"]["kind"]) == (1, KINDS[0])
     run(world, 1000)
     last = Tasks(world).last(TASK)
     assert last is not None and "next" not in msgspec.json.decode(last.result)

@@ -9,7 +9,8 @@ import pytest
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import stage_table
 from tests.support.publishing import Table, table_id
-from turnstile.catalog.core.rows import erase_collected, mark_collecting, mark_purged, mark_purging
+from turnstile.catalog.core.rows import erase_collected, mark_collecting
+from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, Rejected
 

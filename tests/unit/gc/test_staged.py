@@ -14,7 +14,7 @@ from turnstile.delta.core.head import positioned
 from turnstile.delta.materialise import materialise
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.gc.core import Staged, decided_at, due, staged_candidates, staged_since, version_of
+from turnstile.gc.core import StagedFile, decided_at, due, staged_candidates, staged_since, version_of
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.locations import published_path, staged_path
 
@@ -205,22 +205,22 @@ def test_one_unreadable_table_does_not_keep_the_others_garbage(world: FakeWorld,
     table.row["tail"] = [b"not an entry"]
     report = collect(world, "staged")
     assert report.deleted == 2
-    assert [trouble.id for trouble in report.problems] == [TABLE]
+    assert [problem.id for problem in report.problems] == [TABLE]
 
 
 files = st.builds(
-    Staged,
+    StagedFile,
     name=st.builds(lambda version, mark: f"{version:020d}.{mark:04d}.json", st.integers(0, 9), st.integers(0, 5)),
-    size=st.integers(0, 9),
-    modified=st.integers(0, 100),
+    size_bytes=st.integers(0, 9),
+    modified_ms=st.integers(0, 100),
 )
 
 
 @given(st.lists(files), st.integers(0, 9), st.frozensets(files.map(lambda file: file.name)))
 def test_i10_no_candidate_is_above_the_floor_or_in_the_tail(
-    found: list[Staged], floor: int, carried: frozenset[str]
+    some: list[StagedFile], floor: int, carried: frozenset[str]
 ) -> None:
-    for file in staged_candidates(found, floor, carried):
+    for file in staged_candidates(some, floor, carried):
         version = version_of(file)
         assert version is not None
         assert version <= floor
@@ -229,7 +229,7 @@ def test_i10_no_candidate_is_above_the_floor_or_in_the_tail(
 
 @given(files, st.dictionaries(st.integers(0, 9), st.integers(0, 100)), st.one_of(st.none(), st.integers(0, 200)))
 def test_i10_nothing_is_unreachable_before_it_was_written_decided_and_out_of_the_tail(
-    file: Staged, published: dict[int, int], left: int | None
+    file: StagedFile, published: dict[int, int], left: int | None
 ) -> None:
     version = version_of(file)
     assert version is not None
@@ -237,7 +237,7 @@ def test_i10_nothing_is_unreachable_before_it_was_written_decided_and_out_of_the
     decided = decided_at(version, published)
     assert (since is None) == (decided is None)
     if since is not None and decided is not None:
-        assert since == max(file.modified, decided, left or 0)
+        assert since == max(file.modified_ms, decided, left or 0)
 
 
 def test_names_that_are_no_staged_commits_are_nobodys_garbage(world: FakeWorld, table: Table) -> None:

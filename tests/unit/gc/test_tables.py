@@ -90,7 +90,7 @@ def test_i10_a_registration_that_comes_first_wins_and_keeps_every_file(world: Fa
     world.refs.write = register_first  # type: ignore[method-assign]
     report = collect(world, "staging")
     assert report.deleted == 0
-    assert [trouble.id for trouble in report.problems] == [STAGING]
+    assert [problem.id for problem in report.problems] == [STAGING]
     assert len(files_of(world, location)) == 3
 
 
@@ -170,7 +170,7 @@ def test_i10_a_location_that_another_table_owns_by_now_is_not_purged(world: Fake
     files = files_of(world, table.location)
     report = collect(world, "dropped")
     assert report.items == ()
-    assert [trouble.id for trouble in report.problems] == [TABLE]
+    assert [problem.id for problem in report.problems] == [TABLE]
     assert files_of(world, table.location) == files
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.catalog import create, fresh
 from turnstile.catalog.core.entities import Entity
 from turnstile.coordination.core.rows import check_name
-from turnstile.gc.collector import _LOOKERS
+from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.obj_types import (
@@ -34,7 +34,7 @@ def test_i10_every_type_of_objs_is_collected_by_a_kind_of_gc_or_ends_by_itself()
     for one in TYPES.values():
         ends = one is IDENTITY or one.mutable
         assert (one.collected is None) == ends, one.name
-        assert one.collected is None or (one.collected in KINDS and one.collected in _LOOKERS)
+        assert one.collected is None or (one.collected in KINDS and one.collected in SCANNERS)
 
 
 def test_i10_gc_takes_commits_before_what_they_lead_to() -> None:
@@ -74,7 +74,7 @@ def test_ids_tell_their_type() -> None:
 def test_i9_everything_that_a_catalog_stores_is_registered() -> None:
     services = fresh()
     create(services, "t")
-    services.named.create("main", "then")
+    services.named_snapshots.create("main", "then")
     services.renamer.rename("main", ("default",), "t", "u")
     stored = services.world.objs.rows.values()  # type: ignore[attr-defined]
     assert {registered(obj.type, obj.id).prefix for obj in stored} == {"commit/", "entity/", "metadata/"}

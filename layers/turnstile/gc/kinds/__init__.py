@@ -1,0 +1,32 @@
+"""The kinds of garbage, and the scanner of each.
+
+A new kind is a scanner in this folder, an entry in ``SCANNERS``, a member of ``Kind`` (``store/core/obj_types.py``), and
+a grace period in ``gc/core.py`` if no present one fits. The docstring of each scanner says what it collects, since when
+that is unreachable, what announces the removal to others, and what a crash leaves behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from turnstile.gc.kinds.dropped import DeletedRefScanner, DroppedCatalogScanner, DroppedTableScanner
+from turnstile.gc.kinds.history import HistoryScanner
+from turnstile.gc.kinds.iceberg import IcebergFileScanner
+from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
+from turnstile.gc.kinds.staged import StagedFileScanner, StagingTableScanner
+from turnstile.gc.scanner import GcContext, Scanner
+from turnstile.store.core.obj_types import Kind
+
+SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
+    "staged": StagedFileScanner,
+    "staging": StagingTableScanner,
+    "dropped": DroppedTableScanner,
+    "objs": InlineObjScanner,
+    "metadata": OldMetadataScanner,
+    "iceberg": IcebergFileScanner,
+    "history": HistoryScanner,
+    "catalogs": DroppedCatalogScanner,
+    "refs": DeletedRefScanner,
+}
+"""In the order in which a run looks at them."""

@@ -1,0 +1,174 @@
+"""What is left of dropped tables, dropped catalogs and deleted references after their grace periods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from turnstile.catalog.core.location_rows import HeldLocation, Location, begin_purge, keys_above, release
+from turnstile.catalog.core.rows import forget_catalog
+from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
+from turnstile.delta.core.head import PURGED, PURGING, TableHead
+from turnstile.delta.core.state_writes import mark_purged, mark_purging
+from turnstile.gc.core import SETTLED_MS, Item, due
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches, bytes_of, lost_parts
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.obj_types import prefixes
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Rejected, SomeRejected
+
+_CATALOG_OBJS: Final = prefixes("history")
+"""Commits before what they lead to. What belongs to tables lies in the same partition and goes with the tables."""
+
+
+class DroppedTableScanner:
+    """Kind ``dropped``.
+
+    - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a tombstone. Imported
+      tables are left out unless their ids were given: their files were there before the catalog.
+    - Unreachable since: the drop.
+    - Announced by: the HEAD, in one transaction with the location's owner row, which must name this table and no clone
+      that needs the files.
+    - A crash leaves: the announced HEAD, which the next run takes up without waiting.
+    """
+
+    row_kind = "table"
+
+    def __init__(self, context: GcContext) -> None:
+        self._context = context
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        head, context = TableHead.from_row(row), self._context
+        if head.state != "dropped" or head.reason == PURGED:
+            return
+        if not head.managed and head.table_id not in context.imported:
+            return
+        if now - head.changed_at < context.grace.dropped_ms and head.reason != PURGING:
+            return
+        owner = self._owner(head)
+        if owner is None or owner.table_id != head.table_id:
+            yield Problem("dropped", head.table_id, f"{head.location} is not this table's, nothing is purged")
+            return
+        if owner.clones:
+            yield Problem("dropped", head.table_id, f"{len(owner.clones)} clones need its files, nothing is purged")
+            return
+        size = bytes_of(context.world.storages.open(head.location))
+        item = due("dropped", head.table_id, size, since=head.changed_at, now=now, grace=0)
+        if item is not None:
+            yield Batch((item,), partial(self._remove, head))
+
+    def _remove(self, head: TableHead) -> None:
+        context, world, location = self._context, self._context.world, normalise(head.location)
+        begin = [mark_purging(head), begin_purge(world.space, HeldLocation(location, head.table_id))]
+        if isinstance(world.refs.transact(begin, world.ids.uuid()), SomeRejected):
+            raise NotNow("it is not dropped any more, or a clone needs its files")
+        context.faults("collect.marked")
+        context.delete_all_files(world.storages.open(head.location), partial(self._reason_to_stop, head))
+        context.faults("collect.emptied")
+        rows = world.refs.read_many(keys_above(world.space, location))
+        end = [*release(world.space, location, head.table_id, rows), mark_purged(head)]
+        if isinstance(world.refs.transact(end, world.ids.uuid()), SomeRejected):
+            raise NotNow("the location's owner changed")
+        context.faults("collect.released")
+
+    def _reason_to_stop(self, head: TableHead) -> str | None:
+        if self._context.time_is_up():
+            return "the time is up"
+        owner = self._owner(head)
+        owned = owner is not None and owner.table_id == head.table_id
+        return None if owned else "the location is another table's by now"
+
+    def _owner(self, head: TableHead) -> Location | None:
+        row = self._context.world.refs.read(self._context.world.space.location(normalise(head.location)))
+        return None if row is None else Location.from_row(row)
+
+
+class DroppedCatalogScanner:
+    """Kind ``catalogs``.
+
+    - Collects: commits, entities and segments of dropped catalogs, and lost parts, then the row (kind ``gone``) that
+      says that they are there.
+    - Unreachable since: the drop, which wrote that row. If there is a catalog of the name again it has the partition,
+      and kind ``history`` decides; only the row goes.
+    - Announced by: nothing; the name leads nowhere.
+    - A crash leaves: the row, and fewer objs.
+    """
+
+    row_kind = "gone"
+
+    def __init__(self, context: GcContext) -> None:
+        self._context = context
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        grace = self._context.grace.history_ms + SETTLED_MS
+        if now - row["created"] < grace:
+            return
+        if not self._again(row):
+            if not self._same(row):  # read after that: a catalog that came and went since has left a row of its own
+                return
+            yield from batches(self._due(row, now, grace), partial(self._remove, row))
+        yield Batch((), partial(self._end, row))
+
+    def _due(self, row: Row, now: int, grace: int) -> Iterator[Item]:
+        """Lost parts, then objs."""
+        world, name = self._context.world, row["name"]
+        yield from lost_parts(self._context, "catalogs", name, now)
+        for prefix in _CATALOG_OBJS:
+            for obj in world.objs.list(world.space.objs(name), prefix):
+                since = max(obj.created // 1000, row["created"])
+                item = due("catalogs", f"{name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
+                if item is not None:
+                    yield item
+
+    def _again(self, row: Row) -> bool:
+        """Whether there is a catalog of that name."""
+        return self._context.world.refs.read(self._context.world.space.catalog(row["name"])) is not None
+
+    def _same(self, row: Row) -> bool:
+        """Whether the row still says what was scanned."""
+        present = self._context.world.refs.read(row["key"])
+        return present is not None and present["created"] == row["created"]
+
+    def _remove(self, row: Row, items: tuple[Item, ...]) -> None:
+        if self._again(row):
+            raise NotNow("there is a catalog of that name again")
+        name = row["name"]
+        self._context.delete_objs(
+            self._context.world.space.objs(name), (item.id.removeprefix(f"{name}/") for item in items)
+        )
+
+    def _end(self, row: Row) -> None:
+        self._context.faults("collect.emptied")
+        self._context.world.refs.write(forget_catalog(row))
+
+
+class DeletedRefScanner:
+    """Kind ``refs``.
+
+    - Collects: tombstones of deleted references.
+    - Unreachable since: the deletion. Until the grace is over a tombstone answers repetitions of requests (I3).
+      Afterwards a late swap or delete is answered that there is no such reference, and the name can be created anew. No
+      token of before is valid then (``coordination/core/named_ref.py``): that does not depend on the grace period.
+    - Announced by: nothing; one conditional write removes the row.
+    - A crash leaves: the row or none.
+    """
+
+    row_kind = "ref"
+
+    def __init__(self, context: GcContext) -> None:
+        self._context = context
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        ref = NamedRef.from_row(row)
+        if ref.state != DELETED:
+            return
+        size = sum(len(entry) for entry in row["recent"])
+        item = due("refs", ref.name, size, since=ref.current.at, now=now, grace=self._context.grace.refs_ms)
+        if item is not None:
+            yield Batch((item,), partial(self._remove, row["key"], ref))
+
+    def _remove(self, key: str, ref: NamedRef) -> None:
+        if isinstance(self._context.world.refs.write(forget(key, ref)), Rejected):
+            raise NotNow("it was created again")
+        self._context.faults("collect.forgotten")

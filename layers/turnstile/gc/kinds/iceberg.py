@@ -1,0 +1,178 @@
+"""Metadata files of Iceberg tables and views that nothing leads to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
+from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches
+from turnstile.gc.trees import Fence, KeptTrees
+from turnstile.store.batches import batched
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import BATCH_GET_MAX, Stat
+
+_FOLDER: Final = "metadata/"
+_NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
+
+_SKEW_MS: Final = 10 * 60_000
+"""How far clocks of servers and storage are apart at most."""
+
+_BATCH: Final = 100
+_BITS: Final = 1 << 23  # 1 MB: among 300,000 paths one in a million more is taken for kept
+
+
+class _Logged(msgspec.Struct, frozen=True, rename="kebab"):
+    metadata_file: str
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
+    """What is needed of a metadata file; one of a view has no log."""
+
+    metadata_log: tuple[_Logged, ...] = ()
+
+
+_DECODER: Final = msgspec.json.Decoder(_Metadata)
+
+
+class IcebergFileScanner:
+    """Kind ``iceberg``.
+
+        1  tables    those in the present tree that lie where Turnstile put them
+        2  list      files under ``metadata/`` with names as Turnstile gives them, older than the kept history
+        3  keep      the current file, those in its metadata log, those that a kept HEAD names (``KeptTrees``)
+        4  remove    the others, after the location's owner was read again
+
+    - Collects: files of writers that died between the file and the swap of the HEAD, and of versions that every metadata
+      log has dropped.
+    - Unreachable since: they were replaced, at the latest at the edge of the kept history; or since they were written.
+    - Announced by: the ``Fence`` in the catalog's row.
+    - A crash leaves: fewer files.
+
+    A HEAD of the kept history can only lead to a file that was current at its edge or became current since. A file that
+    became current since was written since, or was brought in by a commit that says so, or was registered, which begins
+    another life of the location. So files of an earlier life, and tables whose life is younger than the history, are left
+    alone (I10): another catalog's snapshots may name them. A file that is gone can come back only by a registration of
+    its very path.
+
+    A table whose creation was lost has a staging row, and kind ``staging`` empties its location. Files of a table that
+    its owner dropped without a purge have no owner, and stay.
+    """
+
+    row_kind = "catalog"
+
+    def __init__(self, context: GcContext) -> None:
+        self._context = context
+        self._reader = CatalogReader(context.world)
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        began = now - self._context.grace.history_ms - SETTLED_MS
+        kept = KeptTrees.of(self._reader, CatalogHead.from_row(row), began)
+        if kept is None:
+            return
+        refs = self._context.world.refs
+        scan = _CatalogScan(self._context, kept, now, Fence(refs, kept))
+        for entities in batched(_entities(self._reader, kept.current), BATCH_GET_MAX):
+            managed = [entity for entity in entities if entity.managed]
+            owners = refs.read_many([scan.owner_key(entity) for entity in managed])
+            for entity in managed:
+                yield from scan.at(entity, owners.get(scan.owner_key(entity)))
+
+
+@dataclass
+class _CatalogScan:
+    """The scan of one catalog at one time (``now``, ms)."""
+
+    context: GcContext
+    kept: KeptTrees
+    now: int
+    fence: Fence
+    kept_files: BloomFilter | None = None
+
+    def owner_key(self, entity: IcebergEntity) -> str:
+        """refs key of the location's owner."""
+        return self.context.world.space.location(entity.location)
+
+    def at(self, entity: IcebergEntity, owner: Row | None) -> Iterator[Batch | Problem]:
+        """What is to be removed of one table."""
+        settled = self.kept.began - SETTLED_MS
+        if owner is None or not self._owns(entity, owner) or owner["created"] > settled:
+            return  # nothing of this life is old enough
+        old = [
+            file
+            for file in self.context.world.storages.open(entity.location).list(_FOLDER)
+            if _NAME.fullmatch(file.path)
+            and owner["created"] + _SKEW_MS < file.modified <= settled
+            and (path := f"{entity.location}/{file.path}") != entity.metadata
+            and path not in self._named
+        ]
+        logged = self._logged(entity) if old else frozenset[str]()
+        if isinstance(logged, Problem):
+            yield logged
+            return
+        items = [self._item(entity, file) for file in old if f"{entity.location}/{file.path}" not in logged]
+        remove = partial(self._remove, entity, owner)
+        yield from batches((item for item in items if item is not None), remove, _BATCH)
+
+    @property
+    def _named(self) -> BloomFilter:
+        """The files that kept HEADs name, beside the present one. (A ``cached_property`` of Python 3.11 would make all
+        scans of the process wait for the one that reads.)"""
+        if self.kept_files is None:
+            named = BloomFilter(_BITS, self.now)
+            for tree in (self.kept.edge, *self.kept.others()):
+                for entity in _entities(self.kept.reader, tree, unlike=self.kept.current):
+                    named.add(entity.metadata)
+            self.kept_files = named
+        return self.kept_files
+
+    def _logged(self, entity: IcebergEntity) -> frozenset[str] | Problem:
+        """The files that the current one names as its predecessors."""
+        storage = self.context.world.storages.open(entity.location)
+        file = storage.read(entity.metadata.removeprefix(f"{entity.location}/"))
+        try:
+            metadata = _DECODER.decode(file[0]) if file is not None else None
+        except msgspec.DecodeError:
+            metadata = None
+        if metadata is None:
+            return Problem("iceberg", entity.table_id, f"{entity.metadata} cannot be read, so nothing is removed")
+        return frozenset(entry.metadata_file for entry in metadata.metadata_log)
+
+    def _item(self, entity: IcebergEntity, file: Stat) -> Item | None:
+        since = max(file.modified, self.kept.edge.commit.at // 1000)
+        grace = self.context.grace.history_ms
+        return due("iceberg", f"{entity.location}/{file.path}", file.size, since=since, now=self.now, grace=grace)
+
+    def _owns(self, entity: IcebergEntity, owner: Row) -> bool:
+        head = self.kept.head
+        return owner.get("table_id") == entity.table_id and owner.get("catalog", "").lower() == head.name.lower()
+
+    def _remove(self, entity: IcebergEntity, owner: Row, items: tuple[Item, ...]) -> None:
+        world = self.context.world
+        self.fence.require()
+        present = world.refs.read(self.owner_key(entity))
+        if present is None or not self._owns(entity, present) or present["created"] != owner["created"]:
+            raise NotNow(f"{entity.location} has another owner, or begun another life")
+        paths = [item.id.removeprefix(f"{entity.location}/") for item in items]
+        self.context.delete_files(world.storages.open(entity.location), paths)
+
+
+def _entities(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) -> Iterator[IcebergEntity]:
+    """The Iceberg tables and views of ``tree``, without those that are the same in ``unlike``."""
+    entries = (
+        entry.obj
+        for key, entry in tree.subtree(())
+        if entry.kind in ICEBERG_KINDS and (unlike is None or unlike.index.get(key) != entry)
+    )
+    for objs in batched(entries, BATCH_GET_MAX):
+        entities = reader.store.entities(tree.catalog, objs)
+        yield from (entity for obj in objs if isinstance(entity := entities[obj], IcebergTable | IcebergView))

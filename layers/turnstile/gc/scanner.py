@@ -1,0 +1,154 @@
+"""What all kinds of garbage share: the ``Scanner`` that each implements, what a scanner yields and is given, and the
+removal of files and objs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from turnstile.gc.core import SETTLED_MS, Grace, Item, due
+from turnstile.store.batches import batched
+from turnstile.store.core.keys import identity_obj
+from turnstile.store.core.locations import published_path
+from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.writes import Row
+from turnstile.store.faults import Faults
+from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World
+
+_BATCH: Final = 200
+_PASSES: Final = 3
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that should be removed, or looks as if it should, and was not; ``message`` says why."""
+
+    kind: Kind
+    id: str
+    message: str
+
+
+class NotNow(Exception):
+    """The removal stopped in the middle, at a safe point; the next run continues. The message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Items that are removed together.
+
+    ``remove`` checks again before it removes anything, may raise ``NotNow``, and may be called again after a crash at
+    any point.
+    """
+
+    items: tuple[Item, ...]
+    remove: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GcContext:
+    """What scanners need. ``time_is_up`` ends a run; ``imported`` holds ids of imported tables whose files are purged
+    like those of managed ones."""
+
+    world: World
+    grace: Grace
+    faults: Faults
+    workers: int
+    time_is_up: Callable[[], bool]
+    imported: frozenset[str] = frozenset()
+
+    def delete_objs(self, space: str, ids: Iterable[str]) -> None:
+        """Delete objs, one request each."""
+        for id in ids:
+            self.world.objs.delete(space, id)
+            self.faults("collect.deleted")
+
+    def delete_files(self, storage: LogStorage, paths: Iterable[str]) -> None:
+        """Delete files, ``workers`` at a time."""
+
+        def delete(path: str) -> None:
+            storage.delete(path)
+            self.faults("collect.deleted")
+
+        if self.workers <= 1:
+            for path in paths:
+                delete(path)
+            return
+        with ThreadPoolExecutor(self.workers) as pool:
+            list(pool.map(delete, paths))
+
+    def delete_all_files(self, storage: LogStorage, reason_to_stop: Callable[[], str | None]) -> None:
+        """Delete every file of a table, also those that are written meanwhile. A file system's folders go with the
+        last file.
+
+        Args:
+            reason_to_stop: called before every few hundred files; a text ends the removal.
+
+        Raises:
+            NotNow: there is a reason to stop, or files keep appearing.
+        """
+        for _ in range(_PASSES):
+            empty = True
+            for paths in batched((stat.path for stat in storage.list_all()), _BATCH):
+                empty = False
+                reason = reason_to_stop()
+                if reason is not None:
+                    raise NotNow(reason)
+                self.delete_files(storage, paths)
+            if empty:
+                storage.delete(published_path(0))  # removes folders that never held a file, too
+                return
+        raise NotNow("files keep appearing")
+
+
+class Scanner(Protocol):
+    """Finds garbage of one kind behind refs rows of kind ``row_kind``. Built with a ``GcContext`` for each run."""
+
+    row_kind: str
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        """What is to be removed at ``now`` (ms). Changes nothing."""
+
+
+def batches(items: Iterable[Item], remove: Callable[[tuple[Item, ...]], None], size: int = _BATCH) -> Iterator[Batch]:
+    """``items`` in batches of ``size``, each to be removed by ``remove``."""
+    for some in batched(items, size):
+        yield Batch(some, partial(remove, some))
+
+
+def bytes_of(storage: LogStorage) -> int:
+    """Bytes of every file of a table."""
+    return sum(stat.size for stat in storage.list_all())
+
+
+def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) -> dict[str, int]:
+    """When each of ``identities`` was about to leave its table's tail (ms); those that are not remembered are left out.
+
+    The publisher writes the index just before it evicts, so readers were given an entry at that time for the last time.
+    """
+    space = world.space.objs(catalog)
+    times: dict[str, int] = {}
+    for some in batched(identities, BATCH_GET_MAX):
+        keys = {identity_obj(table_id, identity): identity for identity in some}
+        for id, obj in world.objs.get_many(space, list(keys)).items():
+            times[keys[id]] = obj.created // 1000
+    return times
+
+
+def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterator[Item]:
+    """Parts of large objs of ``catalog`` that no obj names, as items of ``kind``: of a write that died before the obj's
+    own row, of a removal that died after it, of a writer that was refused (``store/stored_objs.py``).
+
+    Since when they are unreachable is not stored. It is at least since they were written, or since before a removal
+    that was due already; they are kept for as long as a HEAD of the past. Parts of an obj that exists are never among
+    them, however old it is (I10).
+    """
+    world, grace = context.world, context.grace.history_ms + SETTLED_MS
+    for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
+        since = part.created // 1000
+        item = due(kind, f"{catalog}/{part.id}", len(part.payload), since=since, now=now, grace=grace)
+        if item is not None:
+            yield item
