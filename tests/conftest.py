@@ -27,10 +27,10 @@ LONGEST = 10_000
 
 
 def pytest_configure() -> None:
-    """Properties try as many examples as were asked for. SIGTERM ends a session as Ctrl-C does, with a summary."""
-    from tests.support.examples import scale_defaults
+    """Properties have the profile of ``tests.support.examples``. SIGTERM ends a session as Ctrl-C does, with a summary."""
+    from tests.support.examples import load_profile
 
-    scale_defaults()
+    load_profile()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 

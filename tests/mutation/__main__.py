@@ -1,4 +1,4 @@
-"""``python -m tests.mutation [--only TEXT] [--jobs N] [--list]``: killed out of how many, and who survives, and why."""
+"""``python -m tests.mutation [--only TEXT] [--jobs N] [--list]``: how many mutants tests notice, and which they do not."""
 
 from __future__ import annotations
 
@@ -6,42 +6,43 @@ import argparse
 import multiprocessing
 import sys
 
+from tests.mutation.modules import SURVIVORS
 from tests.mutation.mutants import Mutant, mutants
-from tests.mutation.runner import Verdict, failing_without, judge
-from tests.mutation.survivors import EXPECTED
+from tests.mutation.runner import Verdict, failing_without, try_mutant
 
 
 def main() -> int:
-    """Exit status 1 when a mutant survives that has no reason to, or one does not survive that has."""
+    """Exit status 1 when a mutant survives that is not listed, or one that is listed does not; 2 when a test fails
+    without any mutant."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--only", default="", help="only mutants whose name contains this")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at once")
     parser.add_argument("--list", action="store_true", help="name the mutants and end")
-    asked = parser.parse_args()
-    chosen = [(number, one) for number, one in enumerate(mutants()) if asked.only in str(one)]
-    if asked.list:
-        print("\n".join(str(one) for _, one in chosen))
+    options = parser.parse_args()
+    chosen = [(number, mutant) for number, mutant in enumerate(mutants()) if options.only in str(mutant)]
+    if options.list:
+        print("\n".join(str(mutant) for _, mutant in chosen))
         return 0
     if failing := failing_without(chosen):
         print(f"a test fails without any mutant: {failing}")
         return 2
-    with multiprocessing.get_context("fork").Pool(asked.jobs) as pool:
-        verdicts = [_told(verdict) for verdict in pool.imap(_judged, chosen)]
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        verdicts = [_printed(verdict) for verdict in pool.imap(_try, chosen)]
     survivors = [verdict.mutant for verdict in verdicts if not verdict.killer]
     print(f"\nkilled {len(verdicts) - len(survivors)} of {len(verdicts)}")
     for mutant in survivors:
-        print(f"  survived  {mutant}\n            {EXPECTED.get(str(mutant), 'NO REASON KNOWN')}")
-    stale = [str(verdict.mutant) for verdict in verdicts if verdict.killer and str(verdict.mutant) in EXPECTED]
+        print(f"  survived  {mutant}\n            {SURVIVORS.get(str(mutant), 'NO REASON KNOWN')}")
+    stale = [str(verdict.mutant) for verdict in verdicts if verdict.killer and str(verdict.mutant) in SURVIVORS]
     for name in stale:
         print(f"  killed by now, needs no reason any more: {name}")
-    return int(bool(stale) or any(str(mutant) not in EXPECTED for mutant in survivors))
+    return int(bool(stale) or any(str(mutant) not in SURVIVORS for mutant in survivors))
 
 
-def _judged(numbered: tuple[int, Mutant]) -> Verdict:
-    return judge(*numbered)
+def _try(numbered: tuple[int, Mutant]) -> Verdict:
+    return try_mutant(*numbered)
 
 
-def _told(verdict: Verdict) -> Verdict:
+def _printed(verdict: Verdict) -> Verdict:
     print(f"{'killed  ' if verdict.killer else 'SURVIVED'}  {verdict.mutant}  {verdict.killer[:90]}", flush=True)
     return verdict
 

@@ -1,6 +1,6 @@
 """The list of mutants: every clause and action of every conditional write, every branch of the pure decisions.
 
-A mutant is a change of one module's syntax tree, applied when the module is imported (``plugin``). Its name says the
+A mutant is a change of one module's syntax tree, applied when the module is imported (``runner.install``). Its name says the
 function, the kind of change and what is changed, so that it stays the same while lines move.
 """
 
@@ -10,41 +10,9 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
-from tests.support.paths import ROOT
-
-LAYER: Final = ROOT / "layers"
-
-WRITES: Final = (
-    "turnstile.delta.core.ratify_writes",
-    "turnstile.delta.core.state_writes",
-    "turnstile.catalog.core.rows",
-    "turnstile.delta.core.state_writes",
-    "turnstile.catalog.core.location_rows",
-    "turnstile.catalog.clone.core",
-    "turnstile.access.core.client_rows",
-    "turnstile.coordination.core.named_ref",
-    "turnstile.coordination.core.ref_rights",
-    "turnstile.catalog.core.request_rows",
-    "turnstile.coordination.core.rows",
-    "turnstile.catalog.catalogs",
-    "turnstile.catalog.external",
-    "turnstile.catalog.create",
-    "turnstile.transfer.imports",
-    "turnstile.iceberg.locations",
-)
-"""Modules that build conditional writes, all there are: each clause always holds; each action does nothing."""
-
-DECISIONS: Final = (
-    "turnstile.delta.core.decide",
-    "turnstile.gc.core",
-    "turnstile.delta.core.head",
-    "turnstile.delta.core.ratify_writes",
-)
-"""Pure decisions: each branch is never taken; each operand of ``and`` and ``or`` counts for nothing; each comparison is
-off by one."""
+from tests.mutation.modules import MODULES, Mutated, source
 
 ACTIONS: Final = {"Set", "SetSum", "Append", "Include", "Exclude", "Drop"}
 CLAUSES: Final = {"Clause", "new_row"}
@@ -70,28 +38,25 @@ class Mutant:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.module.removeprefix('turnstile.')}: {self.name}"
-
-
-def source(module: str) -> Path:
-    return LAYER / (module.replace(".", "/") + ".py")
+        return f"{self.module}: {self.name}"
 
 
 def mutants() -> list[Mutant]:
     """Every mutant, in source order."""
-    found: list[Mutant] = []
-    for module in dict.fromkeys((*WRITES, *DECISIONS)):
-        kinds = (("clause", "action") if module in WRITES else ()) + (
-            ("branch", "operand", "edge") if module in DECISIONS else ()
-        )
+    created: list[Mutant] = []
+    for module, mutated_in in MODULES.items():
         tree = ast.parse(source(module).read_text())
-        for kind in kinds:
+        for kind in _kinds(mutated_in):
             names: Counter[str] = Counter()
             for place, (function, node) in enumerate(_nodes(tree, kind)):
                 text = f"{function}: {kind} {_label(node)}"
                 names[text] += 1
-                found.append(Mutant(module, kind, place, text + (f" ({names[text]})" if names[text] > 1 else "")))
-    return found
+                created.append(Mutant(module, kind, place, text + (f" ({names[text]})" if names[text] > 1 else "")))
+    return created
+
+
+def _kinds(module: Mutated) -> tuple[str, ...]:
+    return (("clause", "action") if module.writes else ()) + (("branch", "operand", "edge") if module.decides else ())
 
 
 def mutated(mutant: Mutant) -> ast.Module:
@@ -159,8 +124,8 @@ def _change(tree: ast.Module, node: ast.AST, kind: str) -> None:
             assert isinstance(node, ast.Compare)
             node.ops = [_EDGES[type(node.ops[0])]()]
         case "operand":
-            whole = next(one for one in ast.walk(tree) if isinstance(one, ast.BoolOp) and node in one.values)
-            _Replace(node, ast.Constant(value=isinstance(whole.op, ast.And))).visit(tree)
+            condition = next(part for part in ast.walk(tree) if isinstance(part, ast.BoolOp) and node in part.values)
+            _Replace(node, ast.Constant(value=isinstance(condition.op, ast.And))).visit(tree)
         case _:
             harmless = ast.parse(_HELD if kind == "clause" else _NOTHING, mode="eval").body
             _Replace(node, harmless).visit(tree)

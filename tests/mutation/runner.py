@@ -1,20 +1,26 @@
-"""Runs the tests against a mutant in a process of its own, a fork of this one."""
+"""Runs tests against a mutant, in a process of its own: a fork of this one."""
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+import types
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
-import hypothesis.stateful  # noqa: F401 - imported here once instead of in every fork
+import hypothesis
+import hypothesis.stateful  # here once instead of in every fork
 import pytest
 
-from tests.mutation.mutants import Mutant
-from tests.mutation.plugin import install
+from tests.mutation.modules import nearest, source
+from tests.mutation.mutants import Mutant, mutants, mutated
 from tests.support.paths import ROOT
 
 OPTIONS: Final = (
@@ -28,33 +34,11 @@ OPTIONS: Final = (
     "-m",
     "not slow and not stack",
 )
-NEAREST: Final = {
-    "delta.core.ratify_writes": ("unit/delta/test_*",),
-    "delta.core.decide": ("unit/delta/test_*",),
-    "delta.core.head": ("unit/delta/test_*",),
-    "delta.core.state_writes": ("unit/delta/test_*",),
-    "catalog.core.rows": ("unit/catalog/test_*", "unit/gc/test_*", "unit/history/test_*"),
-    "catalog.core.table_heads": ("unit/delta/test_*", "unit/catalog/test_*", "unit/gc/test_*"),
-    "catalog.core.location_rows": (
-        "unit/catalog/test_*",
-        "unit/clone/test_*",
-        "unit/gc/test_*",
-        "functional/transfer/test_import*",
-    ),
-    "catalog.core.request_rows": ("unit/catalog/test_*", "unit/delta/test_*"),
-    "catalog.clone.core": ("unit/catalog/test_*clauses*", "unit/clone/test_*"),
-    "access.core.client_rows": ("unit/access/test_*",),
-    "coordination.core.named_ref": ("unit/coordination/test_*", "unit/gc/test_*"),
-    "coordination.core.ref_rights": ("unit/coordination/test_*", "unit/access/test_*"),
-    "coordination.core.rows": ("unit/coordination/test_*",),
-    "gc.core": ("unit/gc/test_*", "unit/delta/test_*"),
-    "iceberg.locations": ("functional/iceberg/test_*",),
-    "catalog.catalogs": ("unit/catalog/test_*", "functional/access/test_*"),
-    "catalog.external": ("unit/catalog/test_*", "unit/clone/test_*"),
-    "catalog.create": ("unit/catalog/test_*", "unit/clone/test_*"),
-    "transfer.imports": ("unit/catalog/test_*", "functional/transfer/test_import*"),
-}
-"""Which tests notice a mutant of a module first, as globs below ``tests``."""
+WIDE: Final = (
+    ROOT / "tests/unit/delta/test_table_model.py",
+    ROOT / "tests/simulation/test_simulation.py",
+)
+"""What every mutant meets that the nearest tests did not notice: the model of a table, and the simulation."""
 
 
 @dataclass(frozen=True)
@@ -65,53 +49,72 @@ class Verdict:
     killer: str
 
 
-def judge(number: int, mutant: Mutant, *, wide: bool = True) -> Verdict:
-    """Run the nearest tests, then (``wide``) the model and the simulation, until one fails."""
-    killer = _failed(number, _nearest(mutant))
-    if not killer and wide:
-        killer = _failed(
-            number, ["tests/unit/delta/test_table_model.py", "tests/simulation/test_simulation.py", "-k", "hold_at"]
-        )
+def try_mutant(number: int, mutant: Mutant) -> Verdict:
+    """Runs the nearest tests, then the wide ones, until one fails."""
+    killer = _first_failure(number, nearest(mutant.module)) or _first_failure(number, WIDE, "-k", "hold_at or TestI")
     return Verdict(mutant, killer)
 
 
-def failing_without(chosen: Sequence[tuple[int, Mutant]]) -> str:
+def failing_without(chosen: Iterable[tuple[int, Mutant]]) -> str:
     """The first of the tests that fails with nothing changed, which would make every verdict worthless."""
-    tests = dict.fromkeys(test for _, mutant in chosen for test in _nearest(mutant))
-    return _failed(None, list(tests))
+    modules = dict.fromkeys(mutant.module for _, mutant in chosen)
+    return _first_failure(None, list(dict.fromkeys(path for module in modules for path in nearest(module))))
 
 
-def _nearest(mutant: Mutant) -> list[str]:
-    patterns = NEAREST[mutant.module.removeprefix("turnstile.")]
-    found = (ROOT / "tests" / pattern for pattern in patterns)
-    return [str(path) for one in found for path in sorted(one.parent.resolve().glob(f"{one.name}.py"))]
+def install(number: int) -> None:
+    """Applies a mutant to this process, before anything imports its module."""
+    hypothesis.settings.register_profile(
+        "mutant", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate], database=None
+    )
+    hypothesis.settings.load_profile("mutant")
+    mutant = mutants()[number]
+    if mutant.module in sys.modules:
+        raise RuntimeError(f"{mutant.module} is imported already")
+    sys.meta_path.insert(0, _Finder(mutant))
 
 
-def _failed(number: int | None, tests: list[str]) -> str:
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module with a mutant applied."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._mutant.module:
+            return None
+        return importlib.util.spec_from_file_location(name, source(name), loader=self)
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        exec(compile(mutated(self._mutant), str(source(module.__name__)), "exec"), module.__dict__)
+
+
+def _first_failure(number: int | None, tests: Sequence[Path], *options: str) -> str:
     """The first test that fails in a fork of this process, which has the libraries imported but no module of ours."""
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+") as output:
         child = os.fork()
         if child == 0:
             code = 70  # whatever happens in the fork must end there
             try:
-                os.dup2(told.fileno(), 1)
-                os.dup2(told.fileno(), 2)
+                os.dup2(output.fileno(), 1)
+                os.dup2(output.fileno(), 2)
                 os.environ["TURNSTILE_SEEDS"] = "200"
                 if number is not None:
                     install(number)
-                code = int(pytest.main([*OPTIONS, *tests]))
+                code = int(pytest.main([*OPTIONS, *map(str, tests), *options]))
             except BaseException:
                 traceback.print_exc()
             finally:
                 sys.stdout.flush()
                 os._exit(code)
         _, status = os.waitpid(child, 0)
-        told.seek(0)
-        said = told.read()
+        output.seek(0)
+        text = output.read()
     code = os.waitstatus_to_exitcode(status)
-    if code in (0, 5):
+    if code == 0:
         return ""
-    lines = [line for line in said.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    if code != 1 and not lines:
-        raise RuntimeError(f"pytest ended with {code}:\n{said[-3000:]}")
-    return lines[0] if lines else "a test"
+    failures = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if code == pytest.ExitCode.NO_TESTS_COLLECTED or (code != 1 and not failures):
+        raise RuntimeError(f"pytest ended with {code}:\n{text[-3000:]}")
+    return failures[0] if failures else "a test"

@@ -16,7 +16,7 @@ from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import PINNED

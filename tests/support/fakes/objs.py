@@ -65,7 +65,7 @@ class _Rows:
         _checked(row.id)
         with self._lock:
             known = self._fake.rows.get((row.space, row.id))
-            if known is not None and known.expires is not None and known.expires <= now():
+            if known is not None and known.expires_s is not None and known.expires_s <= now():
                 known = None
             if known is None:
                 self._fake.rows[row.space, row.id] = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,10 +16,14 @@ from tests.support.fakes.refs import FakeRefs
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.opening import dynamodb
+from turnstile.adapters.sqlite.database import Database
+from turnstile.adapters.sqlite.objs import SqliteObjs
+from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.adapters.system import SystemClock
 from turnstile.store.ports import Objs, Refs
 
 FAKE: Final = "fake"
+SQLITE: Final = "sqlite"
 MINISTACK: Final = "ministack"
 LOCAL_2: Final = "dynamodb-local-2"
 LOCAL_3: Final = "dynamodb-local-3"
@@ -107,6 +112,23 @@ class Backend:
                 {"AttributeName": "id", "KeyType": "RANGE"},
             ],
         )
+
+
+class SqliteBackend(Backend):
+    """Both tables in one SQLite file of ``folder``."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(SQLITE)
+        self._database = Database(folder / "turnstile.db")
+
+    def refs(self, on_request: Callable[[str, float | None], None] | None = None, realm: str = REALM) -> Refs:
+        return SqliteRefs(self._database, realm=realm, clock=SystemClock())
+
+    def objs(self, on_request: Callable[[str, float | None], None] | None = None, **more: Any) -> Objs:
+        more.pop("patience", None)
+        clock = more.pop("clock", None) or SystemClock()
+        count = None if on_request is None else lambda operation: on_request(operation, None)
+        return SqliteObjs(self._database, clock=clock, on_request=count, **more)
 
 
 def known_gap(request: pytest.FixtureRequest, backend: Backend, **gaps: str) -> None:

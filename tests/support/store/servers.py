@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.downloads import Missing, alone, cache
 from tests.support.store import backends
-from tests.support.store.backends import FAKE, Backend
+from tests.support.store.backends import FAKE, SQLITE, Backend, SqliteBackend
 from tests.support.store.processes import free_port, serving
 
 
@@ -148,6 +148,8 @@ class Servers:
             os.environ.setdefault(f"AWS_{variable}", value)
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
+        if name == SQLITE:
+            return SqliteBackend(folder)
         releases = {backends.LOCAL_2: LOCAL_2, backends.LOCAL_3: LOCAL_3}
         server = dynamodb_local(releases[name], folder) if name in releases else ministack(folder)
         backend = Backend(name, self._stack.enter_context(server))
