@@ -15,7 +15,7 @@ import msgspec
 from botocore.exceptions import ClientError
 
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault, TurnstileError
-from turnstile.store.ports import Clock, Ids, Vended, Vendor
+from turnstile.store.ports import Clock, Ids, VendedCredentials, Vendor
 
 Operation = Literal["READ", "READ_WRITE"]
 
@@ -52,7 +52,7 @@ class FileVendor:
     def __init__(self, s3: StaticVendor | StsVendor | None = None) -> None:
         self._s3 = s3
 
-    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
         """See ``ports.Vendor``."""
         if location.startswith("file:"):
             return ()
@@ -71,10 +71,14 @@ class StaticVendor:
     def __init__(self, keys: Keys, clock: Clock) -> None:
         self._keys, self._clock = keys, clock
 
-    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
         """See ``ports.Vendor``."""
         expires = self._clock.now_ms() + self._keys.minutes * 60_000
-        return (Vended(location, operation, expires, _config(self._keys.id, self._keys.secret, self._keys.token)),)
+        return (
+            VendedCredentials(
+                location, operation, expires, _config(self._keys.id, self._keys.secret, self._keys.token)
+            ),
+        )
 
 
 class StsVendor:
@@ -93,20 +97,20 @@ class StsVendor:
         self._assume, self._role, self._clock, self._ids = assume, role, clock, ids
         self._key, self._seconds = key, seconds
         self._partition = role.split(":")[1]
-        self._sessions: dict[tuple[str, Operation], Vended] = {}
+        self._sessions: dict[tuple[str, Operation], VendedCredentials] = {}
 
-    def vend(self, location: str, operation: Operation) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
         """See ``ports.Vendor``."""
         now = self._clock.now_ms()
         known = self._sessions.get((location, operation))
-        if known is None or known.expires - self._seconds * 1000 // _LEFT <= now:
+        if known is None or known.expires_ms - self._seconds * 1000 // _LEFT <= now:
             known = self._session(location, operation)
             if len(self._sessions) > 1000:
                 self._sessions.clear()
             self._sessions[(location, operation)] = known
         return (known,)
 
-    def _session(self, location: str, operation: Operation) -> Vended:
+    def _session(self, location: str, operation: Operation) -> VendedCredentials:
         policy = json.dumps(session_policy(location, operation, self._partition, self._key), separators=(",", ":"))
         if len(policy) > MAX_POLICY:
             raise _too_long(location)
@@ -121,7 +125,7 @@ class StsVendor:
             raise _no_keys(error, location) from error
         expires = int(found["Expiration"].timestamp() * 1000)
         keys = _config(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
-        return Vended(location, operation, expires, keys)
+        return VendedCredentials(location, operation, expires, keys)
 
 
 def _too_long(location: str) -> InvalidRequest:
@@ -192,7 +196,7 @@ def _config(id: str, secret: str, token: str) -> dict[str, str]:
     return {**found, "s3.session-token": token} if token else found
 
 
-def vended(vendor: Vendor, location: str, operation: Operation) -> tuple[Vended, ...]:
+def vended(vendor: Vendor, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
     """Keys for a location; none where clients need none, or bring their own.
 
     Raises:

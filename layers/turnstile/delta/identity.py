@@ -42,8 +42,8 @@ class IdentityIndex:
                         id=identity_obj(table_id, identity),
                         type=IDENTITY.name,
                         payload=payload,
-                        created=now * 1000,
-                        expires=now // 1000 + self._days * 86_400,
+                        created_us=now * 1000,
+                        expires_s=now // 1000 + self._days * 86_400,
                     )
                 )
         self._objs.put_many(entries)

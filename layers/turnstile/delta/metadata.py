@@ -65,7 +65,7 @@ class MetadataStore:
         check_shown(snapshot)
         payload = msgspec.json.encode(snapshot)
         id = metadata_obj(table_id, snapshot.version, payload)
-        self._objs.put(Obj(self._space.objs(catalog), id, METADATA.name, payload, created=now_ms * 1000))
+        self._objs.put(Obj(self._space.objs(catalog), id, METADATA.name, payload, created_us=now_ms * 1000))
         self._remember(catalog, id, snapshot)
         return id
 

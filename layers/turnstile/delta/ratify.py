@@ -248,7 +248,7 @@ class Ratifier:
         entry = proposal.entry
         now = self._clock.now_ms()
         obj = inline_obj(table_id, now, entry.data)
-        self._objs.put(Obj(self._space.objs(about.catalog), obj, INLINE.name, entry.data, created=now * 1000))
+        self._objs.put(Obj(self._space.objs(about.catalog), obj, INLINE.name, entry.data, created_us=now * 1000))
         return msgspec.structs.replace(proposal, entry=msgspec.structs.replace(entry, data=b"", obj=obj))
 
     # -- facts ----------------------------------------------------------------------------------------------------

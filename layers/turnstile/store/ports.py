@@ -83,15 +83,15 @@ class Refs(Protocol):
 
 
 class Obj(msgspec.Struct, frozen=True):
-    """An immutable obj: ``type`` tag, serialised ``payload``, ``created`` (microseconds), ``expires`` (seconds, or
-    None: kept until gc finds it unreachable)."""
+    """An immutable obj: ``type`` tag, serialised ``payload``, ``created_us``, and ``expires_s`` (None: kept until gc finds it
+    unreachable)."""
 
     space: str
     id: str
     type: str
     payload: bytes
-    created: int
-    expires: int | None = None
+    created_us: int
+    expires_s: int | None = None
 
 
 class Objs(Protocol):
@@ -129,9 +129,9 @@ class Objs(Protocol):
     def delete(self, space: str, id: str) -> None:
         """Remove an obj, or a part that is lost; only gc does."""
 
-    def lost_parts(self, space: str, before: int) -> Iterator[Obj]:
-        """Parts that no obj names, written before ``before`` (microseconds): of writers and removals that died half-way,
-        and of writers that were refused. Sound for a ``before`` that is longer ago than a write can take."""
+    def lost_parts(self, space: str, before_us: int) -> Iterator[Obj]:
+        """Parts that no obj names, written before ``before_us``: of writers and removals that died half-way,
+        and of writers that were refused. Sound for a ``before_us`` that is longer ago than a write can take."""
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -179,23 +179,23 @@ class Storages(Protocol):
         """
 
 
-class Vended(msgspec.Struct, frozen=True):
-    """Keys for everything below ``prefix`` until ``expires`` (ms since the epoch).
+class VendedCredentials(msgspec.Struct, frozen=True):
+    """Storage credentials for everything below ``prefix`` until ``expires_ms``.
 
-    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's keys: ``s3.access-key-id`` and so on,
+    ``operation`` READ or READ_WRITE; ``config`` holds exactly one cloud's credentials: ``s3.access-key-id`` and so on,
     ``azure.sas-token``, or ``gcs.oauth-token``.
     """
 
     prefix: str
     operation: Literal["READ", "READ_WRITE"]
-    expires: int
+    expires_ms: int
     config: Mapping[str, str]
 
 
 class Vendor(Protocol):
     """Gives clients keys for a location. One implementation a cloud; ``adapters.vending`` has those of S3 and files."""
 
-    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
         """Keys for a normalised location; none where none are needed.
 
         Raises:

@@ -61,14 +61,14 @@ def split(obj: Obj) -> tuple[list[Obj], Obj]:
             f"a {obj.type} obj of {size} bytes is over the limit", remedy=rules.remedy, limit=MAX_OBJ, size=size
         )
     digest = hashlib.sha256(obj.payload).digest()
-    stamp = hashlib.sha256(b"%d/%d/%b" % (obj.created, obj.expires or 0, digest)).hexdigest()[:24]
+    stamp = hashlib.sha256(b"%d/%d/%b" % (obj.created_us, obj.expires_s or 0, digest)).hexdigest()[:24]
     row = LargeObj(
         obj.space,
         obj.id,
         obj.type,
         b"",
-        obj.created,
-        obj.expires,
+        obj.created_us,
+        obj.expires_s,
         digest=digest,
         size=size,
         stamp=stamp,
@@ -76,7 +76,7 @@ def split(obj: Obj) -> tuple[list[Obj], Obj]:
     )
     slices = (obj.payload[start : start + OBJ_BUDGET] for start in range(0, size, OBJ_BUDGET))
     parts = [
-        Obj(obj.space, id, TYPE, payload, obj.created, obj.expires)
+        Obj(obj.space, id, TYPE, payload, obj.created_us, obj.expires_s)
         for id, payload in zip(part_ids(row), slices, strict=True)
     ]
     return parts, row
@@ -101,7 +101,7 @@ def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
     payload = b"".join(found)
     if hashlib.sha256(payload).digest() != row.digest:
         raise ValueError(f"the parts of obj {row.id} are not those that were written")
-    return Obj(row.space, row.id, row.type, payload, row.created, row.expires)
+    return Obj(row.space, row.id, row.type, payload, row.created_us, row.expires_s)
 
 
 def holds(row: Obj, obj: Obj) -> bool:
@@ -175,7 +175,7 @@ class StoredObjs:
         if known is not None:
             if not holds(known, obj):
                 raise ValueError(f"obj {obj.id} exists with another payload")
-            obj = msgspec.structs.replace(obj, type=known.type, created=known.created, expires=known.expires)
+            obj = msgspec.structs.replace(obj, type=known.type, created_us=known.created_us, expires_s=known.expires_s)
         self._keep(obj)
 
     def put_many(self, objs: Iterable[Obj]) -> None:
@@ -219,8 +219,8 @@ class StoredObjs:
         for part in part_ids(row) if row is not None else ():
             self._rows.delete(space, part)
 
-    def lost_parts(self, space: str, before: int) -> Iterator[Obj]:
-        old = (part for part in self._rows.query(space, PREFIX) if part.created < before)
+    def lost_parts(self, space: str, before_us: int) -> Iterator[Obj]:
+        old = (part for part in self._rows.query(space, PREFIX) if part.created_us < before_us)
         for owner, parts in groupby(old, lambda part: owner_of(part.id)):
             row = self._rows.get(space, owner)
             named = set(part_ids(row)) if row is not None else set[str]()
@@ -280,4 +280,4 @@ class StoredObjs:
             self._cache.keep(obj)
 
     def _lives(self, obj: Obj) -> bool:
-        return obj.expires is None or obj.expires > self._seconds()
+        return obj.expires_s is None or obj.expires_s > self._seconds()

@@ -41,7 +41,7 @@ def _real_rows(_small_rows: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def large(space: str, id: str = ID, size: int = 2 * PART + 1, seed: int = 0, **more: int) -> Obj:
     unit = bytes((byte + seed) % 256 for byte in range(256))
-    return Obj(space, id, id.partition("/")[0], (unit * (size // 256 + 1))[:size], **{"created": CREATED, **more})  # type: ignore[arg-type]
+    return Obj(space, id, id.partition("/")[0], (unit * (size // 256 + 1))[:size], **{"created_us": CREATED, **more})  # type: ignore[arg-type]
 
 
 def small(space: str, id: str) -> Obj:
@@ -113,7 +113,7 @@ def test_i2_writing_a_large_obj_again_changes_nothing_and_another_payload_is_ref
     wanted = large(space)
     backend.objs().put(wanted)
     backend.objs().put(wanted)
-    backend.objs().put(large(space, created=CREATED + 7))
+    backend.objs().put(large(space, created_us=CREATED + 7))
     assert backend.objs().get(space, ID) == wanted
     for other in (large(space, seed=1), large(space, size=len(wanted.payload) + 1), small(space, ID)):
         with pytest.raises(ValueError, match="another payload"):
@@ -138,11 +138,11 @@ def test_i9_a_writer_that_dies_between_parts_and_row_leaves_no_obj_and_parts_tha
     assert backend.objs().newest(space, "segment/") is None
     assert lost(backend, space, CREATED) == [], "they are not old"
     assert lost(backend, space) == [f"part/{ID}"] * 3
-    again = large(space, created=CREATED + 5)
+    again = large(space, created_us=CREATED + 5)
     backend.objs().put(again)
     assert backend.objs().get(space, ID) == again
     for part in list(backend.objs().lost_parts(space, LATER + 5)):
-        assert part.created == CREATED
+        assert part.created_us == CREATED
         backend.objs().delete(space, part.id)
     assert lost(backend, space, LATER + 5) == []
     assert backend.objs().get(space, ID) == again
@@ -218,7 +218,7 @@ def test_i9_a_part_that_is_missing_is_never_taken_for_an_obj_that_is(backend: Ba
 
 def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
     clock = FakeClock(now_ms=1_000_000, step_ms=0)
-    ending = large(space, "identity/a", expires=2_000)
+    ending = large(space, "identity/a", expires_s=2_000)
     backend.objs(clock=clock).put(ending)
     assert backend.objs(clock=clock).get(space, ending.id) == ending
     clock.now = 2_000_000
@@ -226,11 +226,11 @@ def test_i3_parts_end_with_their_obj(backend: Backend, space: str) -> None:
     assert fresh.get(space, ending.id) is None
     assert fresh.get_many(space, [ending.id]) == {}
     assert list(fresh.list(space, "")) == []
-    longer = large(space, "identity/a", expires=9_000)
+    longer = large(space, "identity/a", expires_s=9_000)
     fresh.put(longer)
     assert backend.objs(clock=clock).get(space, ending.id) == longer
     old = list(backend.objs(clock=clock).lost_parts(space, LATER))
-    assert [part.expires for part in old] == [2_000] * 3, "which the store removes by itself"
+    assert [part.expires_s for part in old] == [2_000] * 3, "which the store removes by itself"
 
 
 @pytest.mark.usefixtures("_real_rows")
@@ -243,7 +243,7 @@ def test_i9_a_tables_metadata_may_be_larger_than_a_row(backend: Backend, space: 
     assert MetadataStore(backend.objs(), keys).put("main", "t", snapshot, 2) == etag
     assert MetadataStore(backend.objs(), keys).get("main", etag) == snapshot
     newest = backend.objs().newest(keys.objs("main"), "metadata/t/")
-    assert newest is not None and (newest.id, newest.created) == (etag, 1000)
+    assert newest is not None and (newest.id, newest.created_us) == (etag, 1000)
     assert len(newest.payload) > 2 * OBJ_BUDGET
 
 

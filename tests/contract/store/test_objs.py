@@ -12,7 +12,7 @@ A, B, C = "metadata/a", "metadata/b", "metadata/c"
 
 
 def obj(space: str, id: str, payload: bytes = b"payload", **more: int) -> Obj:
-    return Obj(space, id, "metadata", payload, created=1_770_000_000_000_123, **more)
+    return Obj(space, id, "metadata", payload, created_us=1_770_000_000_000_123, **more)
 
 
 def test_i9_an_obj_comes_back_exactly_as_it_was_written(backend: Backend, space: str) -> None:
@@ -28,7 +28,7 @@ def test_i9_an_empty_payload_is_a_payload(backend: Backend, space: str) -> None:
 
 def test_i9_writing_the_same_again_is_no_error_and_changes_nothing(backend: Backend, space: str) -> None:
     backend.objs().put(obj(space, A))
-    backend.objs().put(Obj(space, A, "metadata", b"payload", created=5))
+    backend.objs().put(Obj(space, A, "metadata", b"payload", created_us=5))
     assert backend.objs().get(space, A) == obj(space, A)
 
 
@@ -147,8 +147,8 @@ def test_i3_an_expired_obj_counts_as_absent_although_it_is_still_stored(backend:
     """The service removes expired items when it likes, within days."""
     clock = FakeClock(now_ms=1_000_000)
     objs = backend.objs(clock=clock)
-    objs.put(obj(space, A, expires=2_000))
-    objs.put_many([obj(space, B, expires=2_000), obj(space, C, expires=9_000)])
+    objs.put(obj(space, A, expires_s=2_000))
+    objs.put_many([obj(space, B, expires_s=2_000), obj(space, C, expires_s=9_000)])
     assert sorted(objs.get_many(space, [A, B, C])) == [A, B, C]
     clock.now = 2_000_000
     for fresh in (objs, backend.objs(clock=clock)):

@@ -9,7 +9,7 @@ import pytest
 from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, Iceberg
 from turnstile.adapters.credentials import Keys, StaticVendor
-from turnstile.store.ports import Vended, Vendor
+from turnstile.store.ports import VendedCredentials, Vendor
 
 DELEGATED = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
@@ -18,8 +18,8 @@ SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
 class Sessions:
     """Vends role sessions that all end at the same time."""
 
-    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
-        return (Vended(location, operation, 1_770_003_600_000, {**SECRETS, "s3.session-token": "t"}),)
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
+        return (VendedCredentials(location, operation, 1_770_003_600_000, {**SECRETS, "s3.session-token": "t"}),)
 
 
 def opened(vendor: Vendor) -> Iceberg:

@@ -12,7 +12,7 @@ from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import Privilege as P
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.core import HOUR_MS
-from turnstile.store.ports import Vended
+from turnstile.store.ports import VendedCredentials
 
 __all__ = ["realm"]
 
@@ -206,9 +206,9 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
         self.asked.append(operation)
-        return (Vended(location, operation, 1, {"s3.access-key-id": "k"}),)
+        return (VendedCredentials(location, operation, 1, {"s3.access-key-id": "k"}),)
 
 
 def test_i12_keys_for_the_past_only_read() -> None:

@@ -124,7 +124,7 @@ def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
 
     vendor = FileVendor(StsVendor(assume, ROLE, clock, FakeIds()))
     (first,) = vendor.vend(PLACE, "READ")
-    assert first.config["s3.session-token"] == "t" and first.expires == clock.now_ms() + 3_600_000
+    assert first.config["s3.session-token"] == "t" and first.expires_ms == clock.now_ms() + 3_600_000
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
     vendor.vend(PLACE, "READ_WRITE")
     assert len(asked) == 2
@@ -133,7 +133,7 @@ def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
     clock.now += 1_000
     (second,) = vendor.vend(PLACE, "READ")
     assert len(asked) == 3 and asked[0]["DurationSeconds"] == 3600
-    assert second.expires == clock.now_ms() + 3_600_000
+    assert second.expires_ms == clock.now_ms() + 3_600_000
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from tests.support.access.realm import B, Realm, functions
 from tests.support.fakes.world import fake_world
 from tests.support.http import Answer, Http
-from turnstile.store.ports import Vended
+from turnstile.store.ports import VendedCredentials
 
 V1 = f"{B}/delta/v1"
 OPERATIONS = ("PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE")
@@ -22,9 +22,13 @@ class Seen:
     def __init__(self) -> None:
         self.places: list[str] = []
 
-    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[Vended, ...]:
+    def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
         self.places.append(location)
-        return (Vended(location, operation, 2_000_000_000_000, {"s3.access-key-id": "k", "s3.secret-access-key": "s"}),)
+        return (
+            VendedCredentials(
+                location, operation, 2_000_000_000_000, {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
+            ),
+        )
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ class State:
 
     def live(self, space: str, id: str) -> Obj | None:
         obj = self.objs.get(space, id)
-        expired = obj is not None and obj.expires is not None and obj.expires * 1000 < self.scheduler.now
+        expired = obj is not None and obj.expires_s is not None and obj.expires_s * 1000 < self.scheduler.now
         return None if expired else obj
 
     def delete_obj(self, space: str, id: str) -> None:

@@ -81,7 +81,7 @@ def test_i3_a_proposal_older_than_the_index_remembers_is_not_ratified_twice(tabl
         table.inline()
     publish(table)
     table.world.clock.now += 40 * DAY
-    table.world.objs.rows = {key: obj for key, obj in table.world.objs.rows.items() if obj.expires is None}
+    table.world.objs.rows = {key: obj for key, obj in table.world.objs.rows.items() if obj.expires_s is None}
     again = table.ratifier.commit(ticket)
     assert isinstance(again, Refused) and again.kind == "ReloadRequired" and table.head.latest == 7
 

@@ -130,10 +130,10 @@ def _item(row: Obj) -> Item:
         "id": row.id,
         "type": row.type,
         "payload": row.payload,
-        "created": row.created,
+        "created": row.created_us,
     }
-    if row.expires is not None:
-        known["expires"] = row.expires
+    if row.expires_s is not None:
+        known["expires"] = row.expires_s
     if isinstance(row, LargeObj):
         known |= {"digest": row.digest, "size": row.size, "stamp": row.stamp, "parts": row.count}
     return to_item(ObjRow, known)
@@ -141,6 +141,7 @@ def _item(row: Obj) -> Item:
 
 def _row(item: Item) -> Obj:
     known = from_item(ObjRow, item)
+    known |= {"created_us": known.pop("created"), "expires_s": known.pop("expires", None)}
     if "parts" in known:
         return LargeObj(count=known.pop("parts"), **known)
     return Obj(**known)
