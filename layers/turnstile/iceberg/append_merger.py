@@ -1,17 +1,15 @@
-"""Appends of several writers made one history, for tables that ask for it (``turnstile.merge-appends=true``).
+"""Appends of several writers merged into one history, for tables with ``turnstile.merge-appends=true`` (ADR 14).
 
-Two writers append to the same base; one is faster. The slower one's commit is what its client would send after a retry:
-the same new manifests, with a later sequence number, in front of the manifests that are there now. All that has to be
-written anew for it is the manifest list, so the catalog does it instead of refusing.
+Two writers append to the same base; one is faster. The slower one's client would retry with the same new manifests, with a
+later sequence number, in front of the manifests that are there now. Only the manifest list has to be written anew, so the
+catalog writes it instead of refusing the commit. It does so only if
 
-It is done only where nothing can go wrong by it (ADR 14):
+* the format version is 2, and the commit is one snapshot with operation ``append`` for branch main, nothing else;
+* its parent is an ancestor of main's current snapshot, and nothing but that is stale;
+* its manifest list is its parent's plus new data manifests that hold nothing but added files, which inherit their
+  sequence numbers from the list.
 
-* format version 2, and the commit is one snapshot with operation ``append`` for branch main, nothing else;
-* its parent is an ancestor of what main leads to now, and nothing but that is stale;
-* its manifest list is its parent's and new data manifests besides, which hold nothing but added files that inherit
-  their sequence numbers from the list.
-
-Anything else, or anything that cannot be read, is a conflict as if there were no merging.
+Any other commit, and any file that cannot be read, is a conflict as if there were no merging.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.iceberg.core import avro
-from turnstile.iceberg.core import avro as m
+from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import (
@@ -38,7 +35,7 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, Storages
 
 MERGE: Final = "turnstile.merge-appends"
-"""The table property that allows it. It is no default: a writer may rely on the refusal to notice others."""
+"""The table property that allows it; not by default, because a writer may rely on the refusal to notice other writers."""
 
 MAX_MANIFESTS: Final = 16
 """New manifests of one commit that are read."""
@@ -50,40 +47,40 @@ _TOTALS: Final = ("records", "data-files", "files-size")
 
 
 class MergedAppend(msgspec.Struct, frozen=True):
-    """What to apply instead, and the manifest list that was written for it."""
+    """What to apply instead of the commit, and the path of the manifest list that was written for it."""
 
     updates: tuple[u.TableUpdate, ...]
-    written: str
+    manifest_list: str
 
 
 class AppendMerger:
-    """Merges appends."""
+    """Merges an append into a table that moved on."""
 
     def __init__(self, storages: Storages, ids: Ids) -> None:
         self._storages, self._ids = storages, ids
 
-    def merged(
+    def merge(
         self, base: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[u.TableUpdate]
     ) -> MergedAppend | None:
-        """The commit rebased onto ``base``, which it was not made for; None when it cannot be merged.
+        """Returns the commit rebased onto ``base``, which it was not made for; None when it cannot be merged.
 
         Raises:
             StorageFault: the new manifest list could not be written.
         """
-        asked = _append(base, requirements, updates)
+        append = _append(base, requirements, updates)
         current = base.snapshot(base.current_snapshot_id)
-        if asked is None or current is None:
+        if append is None or current is None:
             return None
-        snapshot = asked.snapshot
+        snapshot = append.snapshot
         try:
-            fresh = self._fresh(base, snapshot)
-            kept = self._entries(base, current.manifest_list)
+            added = self._added(base, snapshot)
+            existing = self._entries(base, current.manifest_list)
         except (TurnstileError, _NotMergeable):
             return None
         sequence = base.last_sequence_number + 1
-        renumbered = [{**entry, m.SEQUENCE: sequence, m.MIN_SEQUENCE: sequence} for entry in fresh]
-        path = self._write(base, snapshot, current, sequence, [*renumbered, *kept])
-        made = msgspec.structs.replace(
+        renumbered = [{**entry, manifests.SEQUENCE: sequence, manifests.MIN_SEQUENCE: sequence} for entry in added]
+        path = self._write(base, snapshot, current, sequence, [*renumbered, *existing])
+        rebased = msgspec.structs.replace(
             snapshot,
             parent_snapshot_id=current.snapshot_id,
             sequence_number=sequence,
@@ -91,68 +88,75 @@ class AppendMerger:
             timestamp_ms=max(snapshot.timestamp_ms, current.timestamp_ms),
             summary=_summary(snapshot, current),
         )
-        return MergedAppend((u.AddSnapshot(made), *updates[1:]), path)
+        return MergedAppend((u.AddSnapshot(rebased), *updates[1:]), path)
 
-    def _fresh(self, base: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
-        """The manifests that ``snapshot`` adds to its parent's, all of them judged."""
+    def _added(self, base: TableMetadata, snapshot: Snapshot) -> list[avro.Record]:
+        """The manifests that ``snapshot`` adds to its parent's; raises _NotMergeable unless all are as required above."""
         parent = base.snapshot(snapshot.parent_snapshot_id)
         entries = self._entries(base, snapshot.manifest_list)
         before = self._entries(base, parent.manifest_list) if parent is not None else []
-        fresh = [entry for entry in entries if entry[m.ADDED_SNAPSHOT] == snapshot.snapshot_id]
-        others = [entry for entry in entries if entry[m.ADDED_SNAPSHOT] != snapshot.snapshot_id]
-        _require(1 <= len(fresh) <= MAX_MANIFESTS)
-        _require(sorted(one[m.PATH] for one in others) == sorted(one[m.PATH] for one in before))
+        added = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] == snapshot.snapshot_id]
+        others = [entry for entry in entries if entry[manifests.ADDED_SNAPSHOT] != snapshot.snapshot_id]
+        _require(1 <= len(added) <= MAX_MANIFESTS)
+        _require(_paths(others) == _paths(before))
         specs = {spec.spec_id for spec in base.partition_specs}
-        for entry in fresh:
-            _require(entry[m.CONTENT] == 0 and entry[m.EXISTING_FILES] == 0 and entry[m.DELETED_FILES] == 0)
-            _require(entry[m.SEQUENCE] == entry[m.MIN_SEQUENCE] == snapshot.sequence_number)
-            _require(entry[m.SPEC_ID] in specs and entry.get(m.KEY_METADATA) is None)
-            for file in avro.read(self._read(base, entry[m.PATH])):
-                _require(file[m.STATUS] == m.ADDED)
-                _require(file.get(m.ENTRY_SNAPSHOT) in (None, snapshot.snapshot_id))
-                _require(file.get(m.ENTRY_SEQUENCE) is None and file.get(m.ENTRY_FILE_SEQUENCE) is None)
-        return fresh
+        for entry in added:
+            _require(entry[manifests.CONTENT] == 0)
+            _require(entry[manifests.EXISTING_FILES] == 0 and entry[manifests.DELETED_FILES] == 0)
+            _require(entry[manifests.SEQUENCE] == entry[manifests.MIN_SEQUENCE] == snapshot.sequence_number)
+            _require(entry[manifests.SPEC_ID] in specs and entry.get(manifests.KEY_METADATA) is None)
+            for file in avro.read(self._read(base, entry[manifests.PATH])):
+                _require(file[manifests.STATUS] == manifests.ADDED)
+                _require(file.get(manifests.ENTRY_SNAPSHOT) in (None, snapshot.snapshot_id))
+                _require(file.get(manifests.ENTRY_SEQUENCE) is None)
+                _require(file.get(manifests.ENTRY_FILE_SEQUENCE) is None)
+        return added
 
     def _entries(self, base: TableMetadata, path: str) -> list[avro.Record]:
-        """The entries of a manifest list, if all of what they say can be said again."""
-        found = avro.read(self._read(base, path))
-        for entry in found:
-            _require(set(entry) <= m.KNOWN and all(entry.get(id) is not None for id in m.REQUIRED))
-        return found
+        """The entries of a manifest list; raises _NotMergeable if one has fields that ``manifests.SCHEMA`` lacks."""
+        entries = avro.read(self._read(base, path))
+        for entry in entries:
+            _require(set(entry) <= manifests.KNOWN)
+            _require(all(entry.get(id) is not None for id in manifests.REQUIRED))
+        return entries
 
     def _read(self, base: TableMetadata, path: str) -> bytes:
-        """A file of the table."""
+        """The content of a file of the table."""
         path = normalise(path)
         _require(path.startswith(f"{base.location}/"))
         folder, _, name = path.rpartition("/")
-        found = self._storages.open(folder).read(name, MAX_BYTES + 1)
-        _require(found is not None and len(found[0]) <= MAX_BYTES)
-        assert found is not None
-        return found[0]
+        file = self._storages.open(folder).read(name, MAX_BYTES + 1)
+        _require(file is not None and len(file[0]) <= MAX_BYTES)
+        assert file is not None
+        return file[0]
 
     def _write(
         self, base: TableMetadata, snapshot: Snapshot, parent: Snapshot, sequence: int, entries: list[avro.Record]
     ) -> str:
         unique = self._ids.uuid()
-        about = {
+        header = {
             "snapshot-id": str(snapshot.snapshot_id),
             "parent-snapshot-id": str(parent.snapshot_id),
             "sequence-number": str(sequence),
             "format-version": "2",
         }
-        raw = avro.write(entries, m.SCHEMA, about, bytes.fromhex(unique.replace("-", "")))
+        raw = avro.write(entries, manifests.SCHEMA, header, bytes.fromhex(unique.replace("-", "")))
         name = f"metadata/snap-{snapshot.snapshot_id}-1-{unique}.avro"
         self._storages.open(base.location).put_if_absent(name, raw)
         return f"{base.location}/{name}"
 
 
 class _NotMergeable(Exception):
-    """Something about the commit is not that of a plain append."""
+    """The commit is no plain append."""
 
 
-def _require(holds: bool) -> None:  # noqa: FBT001 - an assertion
-    if not holds:
+def _require(condition: bool) -> None:  # noqa: FBT001 - an assertion
+    if not condition:
         raise _NotMergeable
+
+
+def _paths(entries: list[avro.Record]) -> list[str]:
+    return sorted(entry[manifests.PATH] for entry in entries)
 
 
 def _append(
@@ -161,21 +165,21 @@ def _append(
     """The snapshot of a commit that is a plain append to an older state of main, and nothing else."""
     if base.format_version != 2 or base.properties.get(MERGE, "false").lower() != "true" or len(updates) != 2:
         return None
-    added, moved = updates
-    if not isinstance(added, u.AddSnapshot) or not isinstance(moved, u.SetSnapshotRef):
+    added, ref = updates
+    if not isinstance(added, u.AddSnapshot) or not isinstance(ref, u.SetSnapshotRef):
         return None
     snapshot = added.snapshot
-    if (moved.ref_name, moved.type, moved.snapshot_id) != (MAIN, "branch", snapshot.snapshot_id):
+    if (ref.ref_name, ref.type, ref.snapshot_id) != (MAIN, "branch", snapshot.snapshot_id):
         return None
     if snapshot.summary.get("operation") != "append" or snapshot.key_id is not None:
         return None
     if base.snapshot(snapshot.snapshot_id) is not None or not _descends(base, snapshot.parent_snapshot_id):
         return None
-    return added if all(_passes(one, base, snapshot) for one in requirements) else None
+    return added if all(_holds(requirement, base, snapshot) for requirement in requirements) else None
 
 
-def _passes(requirement: TableRequirement, base: TableMetadata, snapshot: Snapshot) -> bool:
-    """Whether nothing is stale but the head of main."""
+def _holds(requirement: TableRequirement, base: TableMetadata, snapshot: Snapshot) -> bool:
+    """Whether the requirement holds, or only fails because main moved on."""
     match requirement:
         case AssertRefSnapshotId(ref, id):
             return ref == MAIN and id == snapshot.parent_snapshot_id
@@ -190,25 +194,25 @@ def _passes(requirement: TableRequirement, base: TableMetadata, snapshot: Snapsh
 
 
 def _descends(base: TableMetadata, ancestor: int | None) -> bool:
-    """Whether main's history leads to ``ancestor``; None is where every whole history begins."""
-    known = {one.snapshot_id: one.parent_snapshot_id for one in base.snapshots}
-    at = base.current_snapshot_id
-    for _ in range(len(known) + 1):
-        if at == ancestor:
+    """Whether main's history includes ``ancestor``; None stands before the first snapshot of a complete history."""
+    parents = {snapshot.snapshot_id: snapshot.parent_snapshot_id for snapshot in base.snapshots}
+    id = base.current_snapshot_id
+    for _ in range(len(parents) + 1):
+        if id == ancestor:
             return True
-        if at not in known:
+        if id not in parents:
             return False
-        at = known[at]
+        id = parents[id]
     return False
 
 
 def _summary(snapshot: Snapshot, current: Snapshot) -> dict[str, str]:
-    """The summary with totals that count from what is there now; a total that cannot be told is left out."""
-    made = {name: value for name, value in snapshot.summary.items() if not name.startswith("total-")}
-    made |= {name: value for name, value in current.summary.items() if name.startswith("total-")}
+    """The summary with totals that continue those of ``current``; a total that cannot be computed is left out."""
+    summary = {name: value for name, value in snapshot.summary.items() if not name.startswith("total-")}
+    summary |= {name: value for name, value in current.summary.items() if name.startswith("total-")}
     for what in _TOTALS:
-        before, more = current.summary.get(f"total-{what}", ""), snapshot.summary.get(f"added-{what}", "0")
-        made.pop(f"total-{what}", None)
-        if before.isdigit() and more.isdigit():
-            made[f"total-{what}"] = str(int(before) + int(more))
-    return made
+        before, added = current.summary.get(f"total-{what}", ""), snapshot.summary.get(f"added-{what}", "0")
+        summary.pop(f"total-{what}", None)
+        if before.isdigit() and added.isdigit():
+            summary[f"total-{what}"] = str(int(before) + int(added))
+    return summary

@@ -1,8 +1,8 @@
 """Clones of Iceberg tables and views: a metadata file of their own, over the snapshots of their source.
 
-A snapshot names its manifests by full path, so that any table may show it. The clone's file says everything that the
-source's says, but for whose it is: the uuid, the location where new files go, and ``gc.enabled=false``, by which
-Iceberg's own maintenance leaves alone files that others use. From then on both go their own ways.
+A snapshot names its manifests by full path, so any table may have it. The clone's metadata is the source's, except for the
+uuid, the location where new files go, and ``gc.enabled=false``, so that Iceberg's own maintenance leaves alone files that
+other tables use.
 """
 
 from __future__ import annotations
@@ -32,117 +32,108 @@ GC_ENABLED: Final = "gc.enabled"
 
 
 class IcebergCopier:
-    """``Copier`` of Iceberg's tables and views. One a request.
+    """``Copier`` of Iceberg's tables and views; one for each request.
 
     Args:
         files: of the sandbox.
-        creator: who may use the places that are given out; empty for admins only.
+        creator: principal for whom locations are staged; empty for admins only.
     """
 
     rows = 2
 
     def __init__(self, catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> None:
         self._catalog, self._world, self._files, self._creator = catalog, catalog.world, files, creator
-        self._places = LocationClaims(catalog, _nowhere)
-        self._given: dict[Path, LocationClaim] = {}
-        self._made: dict[tuple[Path, str], str] = {}
+        self._locations = LocationClaims(catalog, _nowhere)
+        self._claims: dict[Path, LocationClaim] = {}
+        self._written: dict[tuple[Path, str], str] = {}
 
     def look(self, sources: Sequence[Entity]) -> None:
-        """Nothing: what a table is, its metadata file says."""
+        """Does nothing: a metadata file describes its table completely."""
 
-    def copy(self, wanted: CopyRequest, past: PastVersions | None) -> Copy:
-        """The clone of a table or view, as of the metadata file that its entity names, so that a moment of the past needs
-        nothing else. A place, a read and a file to write.
+    def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
+        """Returns the clone of a table or view, as of the metadata file that its entity names; the same for the past. A
+        staging row, a read and a metadata file to write.
 
         Raises:
             StorageFault: the source's metadata file is not there, or cannot be read.
-            TooLarge: its metadata is.
+            TooLarge: its metadata is too large.
         """
-        source = wanted.source
+        source = request.source
         assert isinstance(source, IcebergTable | IcebergView)
-        place = self._place(wanted)
-        known = (wanted.to, source.metadata)
-        if known not in self._made:
-            self._made[known] = self._files.write(place.location, self._metadata(source, place, wanted.now))
-        kind = type(source)
-        entity = kind(
-            wanted.to[-1],
-            place.table_id,
-            place.location,
-            self._made[known],
-            wanted.now,
-            access=wanted.access,
-        )
+        claim = self._claim(request)
+        key = (request.to, source.metadata)
+        if key not in self._written:
+            self._written[key] = self._files.write(claim.location, self._metadata(source, claim, request.now))
+        file, name, access = self._written[key], request.to[-1], request.access
+        entity = type(source)(name, claim.table_id, claim.location, file, request.now, access=access)
         if isinstance(entity, IcebergTable):
             entity = msgspec.structs.replace(entity, needs=needs_of(source))
-        return Copy(entity, place.table_id, tuple(self._places.take(place, wanted.catalog, wanted.now)))
+        return Copy(entity, claim.table_id, tuple(self._locations.claim(claim, request.catalog, request.now)))
 
     def forget(self) -> None:
-        """Remove metadata files of clones that were not made; their places are collected with their staging rows."""
-        for file in self._made.values():
+        """Deletes metadata files of clones that were not created; gc collects their locations with the staging rows."""
+        for file in self._written.values():
             with suppress(TurnstileError):  # the request's own outcome is what the caller must hear
                 self._files.delete(file)
 
-    def _place(self, wanted: CopyRequest) -> LocationClaim:
-        """Where the clone's own files go: given out once, as for a new table. Its namespace need not exist yet."""
-        if wanted.to not in self._given:
+    def _claim(self, request: CopyRequest) -> LocationClaim:
+        """A location for the clone's own files, staged once, as for a new table. Its namespace need not exist yet."""
+        if request.to not in self._claims:
             root = self._catalog.zones.ensure(self._catalog.lake_root)
             table_id = self._world.ids.uuid()
-            location = managed_location(root, wanted.catalog, wanted.to[:-1], table_id)
+            location = managed_location(root, request.catalog, request.to[:-1], table_id)
             key = self._world.space.staging(table_id)
-            answer = self._world.refs.write(
+            result = self._world.refs.write(
                 new_staging(
                     key=key,
                     table_id=table_id,
-                    catalog=wanted.catalog,
-                    namespace=dotted(*wanted.to[:-1]),
-                    name=wanted.to[-1],
+                    catalog=request.catalog,
+                    namespace=dotted(*request.to[:-1]),
+                    name=request.to[-1],
                     location=location,
                     creator=self._creator,
-                    now=wanted.now,
+                    now=request.now,
                 )
             )
-            if isinstance(answer, Rejected) and (answer.row or {}).get("location") != location:
+            if isinstance(result, Rejected) and (result.row or {}).get("location") != location:
                 raise TurnstileError(f"uuid {table_id} was given out twice")
-            self._given[wanted.to] = LocationClaim(table_id, location, True, key)
-        return self._given[wanted.to]
+            self._claims[request.to] = LocationClaim(table_id, location, True, key)
+        return self._claims[request.to]
 
     def _metadata(
-        self, source: IcebergTable | IcebergView, place: LocationClaim, now: int
+        self, source: IcebergTable | IcebergView, claim: LocationClaim, now_ms: int
     ) -> TableMetadata | ViewMetadata:
         if isinstance(source, IcebergView):
             view = self._files.view(source.metadata)
-            return msgspec.structs.replace(view, view_uuid=place.table_id, location=place.location)
+            return msgspec.structs.replace(view, view_uuid=claim.table_id, location=claim.location)
         table = self._files.table(source.metadata)
         return msgspec.structs.replace(
             table,
-            table_uuid=place.table_id,
-            location=place.location,
-            last_updated_ms=max(now, table.last_updated_ms),
-            properties=_properties(table.properties, source.location, place.location),
-            metadata_log=(),
+            table_uuid=claim.table_id,
+            location=claim.location,
+            last_updated_ms=max(now_ms, table.last_updated_ms),
+            properties=_properties(table.properties, source.location, claim.location),
+            metadata_log=(),  # a client that trims the log deletes the files in it
         )
 
 
 def copiers(catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> Mapping[str, IcebergCopier]:
     """The copiers of one request, by the kind of entity."""
-    one = IcebergCopier(catalog, files, creator)
-    return {ICEBERG_TABLE: one, ICEBERG_VIEW: one}
+    copier = IcebergCopier(catalog, files, creator)
+    return {ICEBERG_TABLE: copier, ICEBERG_VIEW: copier}
 
 
-def _properties(given: Mapping[str, str], before: str, after: str) -> dict[str, str]:
-    """The source's properties, where paths lead below the clone's own location, and nobody removes shared files.
-
-    The log of former metadata files is left out with them (``metadata_log``): a client that trims it removes the files.
-    """
+def _properties(source: Mapping[str, str], before: str, after: str) -> dict[str, str]:
+    """The source's properties with paths below the clone's location ``after`` in place of ``before``, and without
+    Iceberg's own maintenance."""
     paths = {
-        name: after + normalise(given[name]).removeprefix(before)
+        name: after + normalise(source[name]).removeprefix(before)
         for name in PATHS
-        if name in given and normalise(given[name]).startswith(f"{before}/")
+        if name in source and normalise(source[name]).startswith(f"{before}/")
     }
-    kept = {name: value for name, value in given.items() if name not in PATHS}
-    return {**kept, **paths, GC_ENABLED: "false"}
+    others = {name: value for name, value in source.items() if name not in PATHS}
+    return {**others, **paths, GC_ENABLED: "false"}
 
 
 def _nowhere() -> None:
-    """Clones lie where places are given out; nothing else is asked for."""
+    """Clones lie where the catalog chooses; they request no other location."""

@@ -1,4 +1,4 @@
-"""What the operations of one request share."""
+"""The context of one request: who asks, by what rights, and what commits its changes."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from turnstile.access.core.grants import Principal
+from turnstile.access.core.grants import Access, Principal, owner_for
 from turnstile.catalog.commit import ChangeFunction, Committer, RejectionHandler, View
 from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
+from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.files import FileMissing, MetadataFiles
 from turnstile.iceberg.locations import LocationClaims
-from turnstile.store.core.errors import NotFound, OutcomeUnknown, TurnstileError
+from turnstile.store.core.errors import ErrorType, NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.ports import World
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One request: who asks, and by what its changes are committed.
+    """What the operations of one request share.
 
     Attributes:
-        catalog: the catalog's services, judging by this request's rights.
-        committer: applies the request's one change; with a key, once.
+        catalog: the catalog's services, with this request's rights.
+        committer: applies the request's change; for a request with an idempotency key, once.
         files: of the sandbox.
-        elsewhere: raises PermissionDenied when the request may not use locations that were not chosen here.
-        as_of: the moment that the request reads; None for the present, and the only one that can be changed.
+        elsewhere: raises PermissionDenied when the request may not use locations that the catalog did not choose.
+        as_of: what the request reads; None for the present, the only state that can be changed.
     """
 
     catalog: CatalogServices
@@ -40,35 +41,40 @@ class Context:
 
     @property
     def world(self) -> World:
-        """The world."""
+        """Of the catalog."""
         return self.catalog.world
 
     @property
-    def places(self) -> LocationClaims:
-        """Locations."""
+    def locations(self) -> LocationClaims:
+        """Chooses and claims locations with this request's rights."""
         return LocationClaims(self.catalog, self.elsewhere)
 
+    @property
+    def owned(self) -> Access:
+        """The rights of what the request creates: its principal owns it."""
+        return Access(owner_for(self.principal))
+
     def view(self, catalog: str) -> View:
-        """The catalog as the request reads it: one request warm."""
+        """Returns the catalog as the request reads it: one request when warm."""
         return View(self.catalog.as_of_reader.at(catalog, self.as_of).tree, self.catalog.reader.store)
 
     def look(self, catalog: str, path: Path, what: str) -> View:
-        """The same, for whoever asks for the table or view ``path``: what may not be told of the past, is not there.
+        """As ``view``, for a request that reads the table or view ``path``.
 
         Raises:
-            NotFound: as ``Moments.require``.
+            NotFound: the request may not see ``path`` in the past; see ``AsOfReader.require``.
         """
-        moment = self.catalog.as_of_reader.at(catalog, self.as_of)
+        tree_as_of = self.catalog.as_of_reader.at(catalog, self.as_of)
         if self.as_of is not None:
-            self.catalog.as_of_reader.require(moment, path, what, what)
-        return View(moment.tree, self.catalog.reader.store)
+            self.catalog.as_of_reader.require(tree_as_of, path, what, what)
+        return View(tree_as_of.tree, self.catalog.reader.store)
 
     @contextmanager
     def opening(self, entity: IcebergEntity, what: str) -> Iterator[None]:
-        """Read a metadata file. Missing in the present, it is a fault of storage; in the past, what a purge left.
+        """Guards the read of a metadata file: missing in the present, it is a fault of storage; in the past, purged.
 
         Raises:
-            NotFound: what the request reads was dropped since, and its files were removed.
+            NotFound: the table or view was dropped since, and its files were removed.
         """
         try:
             yield
@@ -78,13 +84,29 @@ class Context:
             raise NotFound(what, entity.name, field=what, remedy="it was purged; nothing is left of its past") from None
 
     def commit(self, catalog: str, change: ChangeFunction, on_rejected: RejectionHandler | None = None) -> Tree:
-        """Apply a change; see ``Committer.commit``."""
+        """Applies a change; see ``Committer.commit``."""
         return self.committer.commit(catalog, change, on_rejected=on_rejected)
+
+    def commit_files(
+        self, catalog: str, change: ChangeFunction, written: Sequence[str], on_rejected: RejectionHandler | None = None
+    ) -> None:
+        """Applies a change that writes metadata files, as ``sweeping``.
+
+        Raises:
+            CommitFailed: other changes kept winning: the client has to load and commit again.
+        """
+        try:
+            with self.sweeping(written):
+                self.commit(catalog, change, on_rejected)
+        except StateConflict as error:
+            if error.type == ErrorType.CONCURRENT_CHANGE:
+                raise CommitFailed(error.message) from error
+            raise
 
     @contextmanager
     def sweeping(self, written: Sequence[str]) -> Iterator[None]:
-        """Delete metadata files that were written for a change that was certainly not made. When its outcome is not
-        known they stay: the HEAD may lead to them (I9)."""
+        """Deletes the metadata files ``written`` if the change fails. When its outcome is unknown they stay: the HEAD may
+        lead to them (I9)."""
         try:
             yield
         except OutcomeUnknown:
@@ -94,9 +116,9 @@ class Context:
             raise
 
     def forget(self, written: Sequence[str]) -> None:
-        """Delete metadata files that nothing names and nothing will."""
+        """Deletes metadata files that nothing names and nothing will."""
         for path in written:
             try:
                 self.files.delete(path)
-            except TurnstileError:  # the request's own outcome is what the caller must hear; the file is only litter
+            except TurnstileError:  # the request's own outcome matters more than a file that is left
                 return

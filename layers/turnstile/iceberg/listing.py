@@ -1,6 +1,6 @@
-"""Listings of namespaces, tables and views: page by page from the HEAD that the first page saw, or all at once.
+"""Lists namespaces, tables and views: in pages of the HEAD that the first page read, or all at once.
 
-Without ``pageToken`` the specification wants everything in one answer; with it, even an empty one, pages.
+Without ``pageToken`` the specification requires everything in one response; with it, even empty, pages.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from turnstile.store.page_budget import PageBudget, response_size
 from turnstile.store.ports import BATCH_GET_MAX
 
 MAX_ALL: Final = 50_000
-"""Names in an answer without pages, as long as they fit it: that is a matter of bytes."""
+"""Names in a response without pages, if their bytes fit as well."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -45,36 +45,36 @@ class Listing:
         )
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
-        """Names of a kind. One request warm, and one per hundred entities not seen before.
+        """Returns names of a kind. One request when warm, and one for each ``BATCH_GET_MAX`` entities that are not cached.
 
         Args:
-            token: None: everything; empty: the first page; else the page after.
-            size: most names of a page.
+            token: None for everything; empty for the first page; else of the page before.
+            size: names in a page at most.
 
         Raises:
             NotFound: no such catalog or namespace.
-            InvalidRequest: a token that is damaged, expired or of another listing; a size that is none.
-            TooLarge: everything was asked for, and it is too much.
+            InvalidRequest: a token that is damaged, expired or of another listing; a size below 1.
+            TooLarge: everything was requested, and it does not fit a response.
         """
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
-        most = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
+        limit = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
         start = self._as_of_reader.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
-        moment = start.moment
+        as_of = start.moment
         if parent:
             if self._as_of is not None:
-                self._as_of_reader.require(moment, parent)
-            moment.tree.namespace(parent)
-        view = View(moment.tree, self._reader.store)
-        written, budget = view.written(parent), PageBudget()
-        around = response_size({"namespace": written, "name": ""}) + 1  # a name needs no escapes
+                self._as_of_reader.require(as_of, parent)
+            as_of.tree.namespace(parent)
+        view = View(as_of.tree, self._reader.store)
+        namespace, budget = view.written(parent), PageBudget()
+        frame = response_size({"namespace": namespace, "name": ""}) + 1  # a name needs no escapes
         page: list[str] = []
         after = start.after
-        for key, entity in islice(self._visible(view, moment, parent, kind, after), most + 1):
+        for key, entity in islice(self._visible(view, as_of, parent, kind, after), limit + 1):
             name = str(getattr(entity, "name", ""))
-            if len(page) == most or not budget.fits(around + len(name)):
+            if len(page) == limit or not budget.fits(frame + len(name)):
                 if token is not None:
-                    return Names(written, tuple(page), start.following(after))
+                    return Names(namespace, tuple(page), start.following(after))
                 raise TooLarge(
                     f"more names than fit an answer: {len(page)} do",
                     field="pageToken",
@@ -82,16 +82,16 @@ class Listing:
                 )
             page.append(name)
             after = key
-        return Names(written, tuple(page), None)
+        return Names(namespace, tuple(page), None)
 
     def namespaces(self, catalog: str, parent: Path, token: str | None, size: int | None) -> Names:
         """Child namespaces of ``parent``; as ``names``."""
         return self.names(catalog, parent, NAMESPACE, token, size)
 
     def _visible(
-        self, view: View, moment: TreeAsOf, parent: Path, kind: str, after: str
+        self, view: View, as_of: TreeAsOf, parent: Path, kind: str, after: str
     ) -> Iterator[tuple[str, Entity]]:
-        """Children with their keys that whoever asks may see, by the rights of the present tree (I12)."""
+        """Children that the principal may see, with their keys, by the rights of the present tree (I12)."""
         children, authorizer = view.tree.children(parent, kind, after), self._reader.authorizer
         for some in batched(children, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in some])
@@ -99,5 +99,5 @@ class Listing:
             if authorizer is None:
                 yield from named
                 continue
-            seen = authorizer.visible(moment.present, parent, [entity for _, entity in named])
+            seen = authorizer.visible(as_of.present, parent, [entity for _, entity in named])
             yield from (one for one, visible in zip(named, seen, strict=True) if visible)

@@ -1,8 +1,8 @@
-"""Where tables and views live, and the writes that make a location theirs (I10).
+"""Locations of tables and views, and the writes that claim, release and purge them (I10).
 
-chosen here    ``<lake root>/<catalog>/<namespace>/<uuid>``. It is given out with a staging row, as for Delta tables, and
-               becomes theirs in the transaction that creates them; what is never created is collected with its files.
-given          a location outside the lake root: claimed with markers on everything above it
+chosen by the catalog   ``<lake root>/<catalog>/<namespace>/<uuid>``, with a staging row as for Delta tables. The transaction
+                        that creates the table or view claims it; gc collects it with its files if none does.
+requested               outside the lake root: claimed with markers on every folder above it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ import msgspec
 
 from turnstile.access.core.grants import Principal
 from turnstile.catalog.core.entities import IcebergEntity
-from turnstile.catalog.core.location_rows import claim, conflict, keys_above, owner_row, release
+from turnstile.catalog.core.location_rows import claim as claim_writes
+from turnstile.catalog.core.location_rows import conflict, keys_above, owner_row
+from turnstile.catalog.core.location_rows import release as release_writes
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.rows import OPEN, use_staging
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.iceberg.core.requirements import CommitFailed
-from turnstile.store.core.errors import InvalidRequest, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, TurnstileError
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
@@ -34,11 +36,16 @@ PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.
 class NotOffered(TurnstileError):
     """Something the specification leaves to the server, and this one does not do."""
 
-    type = "NotOffered"
+    type = ErrorType.NOT_OFFERED
 
 
 class LocationClaim(msgspec.Struct, frozen=True):
-    """A location for what is to be created; ``staging`` the refs key of its staging row, if it has one."""
+    """A location for a table or view to be created.
+
+    Attributes:
+        managed: whether the catalog chose it.
+        staging: refs key of its staging row; empty if it has none.
+    """
 
     table_id: str
     location: str
@@ -47,10 +54,10 @@ class LocationClaim(msgspec.Struct, frozen=True):
 
 
 class LocationClaims:
-    """Finds locations, and makes them the property of tables.
+    """Finds locations, and computes the writes that claim, release and purge them.
 
     Args:
-        elsewhere: raises PermissionDenied when the request may not use locations that were not chosen here (I12).
+        elsewhere: raises PermissionDenied when the request may not use locations that the catalog did not choose (I12).
     """
 
     def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
@@ -59,29 +66,29 @@ class LocationClaims:
     def choose(
         self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[LocationClaim], T]
     ) -> tuple[LocationClaim, T]:
-        """A fresh location and what ``make`` makes for it, before the location is given out: a request that it refuses
-        leaves nothing. Two requests when warm.
+        """Returns a new location and what ``make`` returns for it. ``make`` runs before the staging row is written, so that
+        a request that it refuses leaves nothing. Two requests when warm.
 
         Raises:
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
             TurnstileError: what ``make`` raises.
         """
-        made: list[tuple[LocationClaim, T]] = []
+        results: list[tuple[LocationClaim, T]] = []
 
         def check(table_id: str, location: str) -> None:
-            place = LocationClaim(table_id, location, True, self._world.space.staging(table_id))
-            made.append((place, make(place)))
+            claim = LocationClaim(table_id, location, True, self._world.space.staging(table_id))
+            results.append((claim, make(claim)))
 
         self._catalog.staging.create(catalog, namespace, name, creator=principal.name, check=check)
-        return made[0]
+        return results[0]
 
-    def given(self, table_id: str, location: str) -> LocationClaim:
-        """A location that a request names, for a table of this uuid. Nothing is written there before it is known to be
-        free now. One read, and the first time ever the claim of the lake root.
+    def requested(self, table_id: str, location: str) -> LocationClaim:
+        """Returns a location that the request names. It must be free now, before anything is written there. One read, and
+        once for each catalog the claim of the lake root.
 
         Raises:
-            PermissionDenied: whoever asks may not choose locations.
+            PermissionDenied: the principal may not choose locations.
             InvalidRequest: not a location, or a whole bucket.
             StateConflict: ``LocationOwned``: it overlaps another table's, or the lake root.
         """
@@ -90,38 +97,36 @@ class LocationClaims:
         if is_root(location):
             raise InvalidRequest(f"location {location} is a whole bucket", field="location")
         self._catalog.zones.ensure(self._catalog.lake_root)
-        space = self._world.space
-        taken = conflict(space, location, self._world.refs.read_many(keys_above(space, location)))
-        if taken is not None:
-            raise taken
+        self._free_rows(location)
         return LocationClaim(table_id, location, False)
 
     def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
-        """Where a commit creates its table: the location that was given out for it, or one of its own choice.
+        """Returns where a commit creates its table: the location that was staged for it, or one that it chooses.
 
         Raises:
-            PermissionDenied: it was given out to somebody else (I12).
+            CommitFailed: the staged location was used, or is of another catalog.
+            PermissionDenied: it was staged for another principal (I12).
         """
         key = self._world.space.staging(table_id)
         row = self._world.refs.read(key)
         if row is None or row["location"] != normalise(location):
-            return self.given(table_id, location)
+            return self.requested(table_id, location)
         if fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
             raise CommitFailed(f"the location of {table_id} is not open any more")
         check_creator(row, principal)
         return LocationClaim(table_id, row["location"], True, key)
 
-    def found(self, table_id: str, location: str) -> LocationClaim:
-        """Where a table lies that is to be registered: outside the lake root, or at a location that was chosen here
-        for this very uuid and that a table dropped without a purge left.
+    def registered(self, table_id: str, location: str) -> LocationClaim:
+        """Returns the location of an existing table: outside the lake root, or chosen by the catalog for this very uuid and
+        left by a drop without a purge.
 
         Raises:
-            InvalidRequest: not a location, or a place in the lake root that cannot be its own.
+            InvalidRequest: not a location, or one in the lake root that cannot be the table's own.
             StateConflict: ``LocationOwned``: it overlaps another table's.
         """
         location, root = normalise(location), normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
-            return self.given(table_id, location)
+            return self.requested(table_id, location)
         space = self._world.space
         levels = location.removeprefix(f"{root}/").split("/")
         if len(levels) != 3 or levels[2] != table_id:
@@ -130,37 +135,34 @@ class LocationClaims:
             raise InvalidRequest(f"location {location} belongs to another table, or is being purged", field="location")
         return LocationClaim(table_id, location, True)
 
-    def take(self, place: LocationClaim, catalog: str, now: int) -> list[Write]:
-        """The writes that go with creating something there. One read where the location is claimed anew.
+    def claim(self, claim: LocationClaim, catalog: str, now_ms: int) -> list[Write]:
+        """Returns the writes of the transaction that creates a table or view there. One read unless managed.
 
         Raises:
             StateConflict: ``LocationOwned``: the location overlaps another table's.
         """
-        space = self._world.space
-        if place.managed:
-            owner = owner_row(space, place.location, place.table_id, catalog, now)
-            return [use_staging(place.staging), owner] if place.staging else [owner]
-        rows = self._world.refs.read_many(keys_above(space, place.location))
-        taken = conflict(space, place.location, rows)
-        if taken is not None:
-            raise taken
-        return claim(space, place.location, rows, table_id=place.table_id, catalog=catalog, now=now)
+        space, table_id = self._world.space, claim.table_id
+        if claim.managed:
+            owner = owner_row(space, claim.location, table_id, catalog, now_ms)
+            return [use_staging(claim.staging), owner] if claim.staging else [owner]
+        rows = self._free_rows(claim.location)
+        return claim_writes(space, claim.location, rows, table_id=table_id, catalog=catalog, now=now_ms)
 
-    def leave(self, entity: IcebergEntity) -> list[Write]:
-        """The writes that go with dropping it and keeping its files: the location is nobody's. One read.
+    def release(self, entity: IcebergEntity) -> list[Write]:
+        """Returns the writes of a drop that keeps the files: the location has no owner any more. One read.
 
         Raises:
-            StateConflict: ``TableHasClones``: it has to stay somebody's.
+            StateConflict: ``TableHasClones``: the location must keep an owner.
         """
         rows = self._world.refs.read_many(keys_above(self._world.space, entity.location))
-        return release(self._world.space, entity.location, entity.table_id, rows)
+        return release_writes(self._world.space, entity.location, entity.table_id, rows)
 
-    def purge(self, entity: IcebergEntity, catalog: str, path: Path, now: int) -> list[Write]:
-        """The writes that go with dropping it and its files: a tombstone, as a dropped Delta table leaves one. It still
-        owns the location, and gc empties that after the grace period.
+    def purge(self, entity: IcebergEntity, catalog: str, path: Path, now_ms: int) -> list[Write]:
+        """Returns the writes of a drop with the files: a tombstone like that of a dropped Delta table, which owns the
+        location until gc has emptied it after the grace period.
 
         Raises:
-            NotOffered: its files are not only its own.
+            NotOffered: the catalog did not choose the location, so other files may be there.
         """
         if not entity.managed:
             raise NotOffered(
@@ -176,23 +178,32 @@ class LocationClaims:
             location=entity.location,
             metadata=entity.metadata,
             version=0,
-            ict=now,
+            ict=now_ms,
             row_hwm=None,
-            created=now,
+            created=now_ms,
             managed=True,
         )
         return [Insert({**row, "state": "dropped"}, (new_row("I10"),))]
 
+    def _free_rows(self, location: str) -> dict[str, Row]:
+        """The rows above a location; raises StateConflict if one says that it is not free."""
+        space = self._world.space
+        rows = self._world.refs.read_many(keys_above(space, location))
+        refusal = conflict(space, location, rows)
+        if refusal is not None:
+            raise refusal
+        return rows
+
 
 def check_paths(properties: dict[str, str], location: str) -> None:
-    """Whether all files go below ``location``: what lies elsewhere would be nobody's, and never purged.
+    """Checks that writers put all files below ``location``: no purge would find a file elsewhere.
 
     Raises:
-        InvalidRequest: a property says otherwise.
+        InvalidRequest: a property names another folder.
     """
     for name in PATHS:
-        given = properties.get(name)
-        if given is not None and not normalise(given).startswith(f"{location}/"):
+        path = properties.get(name)
+        if path is not None and not normalise(path).startswith(f"{location}/"):
             raise InvalidRequest(
                 f"{name} leads out of the table's location {location}",
                 field=f"properties.{name}",

@@ -8,12 +8,14 @@ from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import IcebergView
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.core.requirements import CommitFailed, check_view
+from turnstile.iceberg.core.requirements import AssertViewUuid, check_view
+from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.core.updates import ViewUpdate
 from turnstile.iceberg.core.view_updates import applied, new_view
-from turnstile.iceberg.core.views import ViewMetadata
+from turnstile.iceberg.core.views import ViewMetadata, ViewVersion
 from turnstile.iceberg.locations import LocationClaim
 from turnstile.iceberg.tables import Tables, entity_at
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.names import check_identifier
 
 
 class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
@@ -41,55 +43,55 @@ class LoadedView(msgspec.Struct, frozen=True):
 
 
 class Views:
-    """Operations on views of one request."""
+    """Operations on views of one request. They drop and rename as tables (``Tables``)."""
 
     def __init__(self, context: Context) -> None:
         self._context, self._tables = context, Tables(context)
         self._world, self._files = context.world, context.files
 
     def find(self, catalog: str, namespace: Path, view: str) -> IcebergView:
-        """The entity of a view; raises NotFound."""
+        """Returns the entity of a view; raises NotFound."""
         path = (*namespace, view)
-        found = entity_at(self._context.look(catalog, path, "view"), path, "view")
-        assert isinstance(found, IcebergView)
-        return found
+        entity = entity_at(self._context.look(catalog, path, "view"), path, "view")
+        assert isinstance(entity, IcebergView)
+        return entity
 
     def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
-        """A view as the request reads it; raises NotFound."""
+        """Returns a view as the request reads it; raises NotFound."""
         entity = self.find(catalog, namespace, view)
         with self._context.opening(entity, "view"):
             return LoadedView(entity, self._files.view(entity.metadata))
 
-    def create(self, catalog: str, namespace: Path, asked: CreateView) -> LoadedView:
-        """A new view. It lives where the catalog puts it, whatever location the request names: nothing but metadata files
-        is there, and these the catalog writes.
+    def create(self, catalog: str, namespace: Path, request: CreateView) -> LoadedView:
+        """Creates a view. The catalog chooses its location whatever the request names: only metadata files are there, and
+        the catalog writes them.
 
         Raises:
-            InvalidRequest: not a name, a schema or version that is none.
+            InvalidRequest: not a name, not a schema or version.
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
         """
-        name(asked.name)
+        check_identifier(request.name, "name")
 
-        def make(place: LocationClaim) -> ViewMetadata:
-            made = new_view(
-                uuid=place.table_id,
-                location=place.location,
-                schema=asked.schema,
-                version=asked.view_version,
-                properties=asked.properties,
-                now=self._world.clock.now_ms(),
+        def new_metadata(claim: LocationClaim) -> ViewMetadata:
+            metadata = new_view(
+                uuid=claim.table_id,
+                location=claim.location,
+                schema=request.schema,
+                version=request.view_version,
+                properties=request.properties,
+                now_ms=self._world.clock.now_ms(),
             )
-            self._files.fitting(made)
-            return made
+            self._files.encode(metadata)
+            return metadata
 
-        places, principal = self._context.places, self._context.principal
-        place, made = places.choose(catalog, namespace, asked.name, principal, make)
-        file = self._files.write(place.location, made)
-        return LoadedView(self._tables.place_view(catalog, namespace, asked.name, place, file), made)
+        context = self._context
+        claim, metadata = context.locations.choose(catalog, namespace, request.name, context.principal, new_metadata)
+        file = self._files.write(claim.location, metadata)
+        return LoadedView(self._tables.add_view(catalog, namespace, request.name, claim, file), metadata)
 
-    def replace(self, catalog: str, namespace: Path, view: str, asked: ReplaceView) -> LoadedView:
-        """Apply updates to a view.
+    def replace(self, catalog: str, namespace: Path, view: str, request: ReplaceView) -> LoadedView:
+        """Applies updates to a view, and returns it as it is then.
 
         Raises:
             NotFound: no such catalog, namespace or view.
@@ -102,25 +104,20 @@ class Views:
         written: list[str] = []
 
         def change(at: View) -> Edit | None:
-            old = entity_at(at, path, "view")
-            assert isinstance(old, IcebergView)
-            base, now = self._files.view(old.metadata), self._world.clock.now_ms()
-            for requirement in asked.requirements:
+            before = entity_at(at, path, "view")
+            assert isinstance(before, IcebergView)
+            base, now_ms = self._files.view(before.metadata), self._world.clock.now_ms()
+            for requirement in request.requirements:
                 check_view(requirement, base)
-            made = applied(base, asked.updates, now)
-            if made == base:
-                latest[:] = [LoadedView(old, base)]
+            metadata = applied(base, request.updates, now_ms)
+            if metadata == base:
+                latest[:] = [LoadedView(before, base)]
                 return None
-            written.append(self._files.write(old.location, made, old.metadata))
-            latest[:] = [LoadedView(msgspec.structs.replace(old, metadata=written[-1], updated=now), made)]
-            return Edit(f"replace view {dotted(*path)}", put={path: latest[0].entity})
+            written.append(self._files.write(before.location, metadata, before.metadata))
+            entity = msgspec.structs.replace(before, metadata=written[-1], updated=now_ms)
+            latest[:] = [LoadedView(entity, metadata)]
+            return Edit(f"replace view {dotted(*path)}", put={path: entity})
 
-        try:
-            with self._context.sweeping(written):
-                self._context.commit(catalog, change)
-        except StateConflict as error:
-            if error.type == "ConcurrentChange":
-                raise CommitFailed(error.message) from error
-            raise
+        self._context.commit_files(catalog, change, written)
         self._context.forget([file for file in written if file != latest[0].entity.metadata])
         return latest[0]

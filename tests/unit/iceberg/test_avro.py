@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,18 +13,17 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import read_manifest_list
 
 from tests.support.iceberg.manifests import Lake
-from turnstile.iceberg.core import avro
-from turnstile.iceberg.core import avro as m
+from turnstile.iceberg.core import avro, manifests
 
 SYNC = bytes(range(16))
 ENTRY: avro.Record = {
-    m.PATH: "file:///lake/t/metadata/a.avro",
+    manifests.PATH: "file:///lake/t/metadata/a.avro",
     501: 7_000,
-    m.SPEC_ID: 0,
-    m.CONTENT: 0,
-    m.SEQUENCE: 1,
-    m.MIN_SEQUENCE: 1,
-    m.ADDED_SNAPSHOT: 2**62,
+    manifests.SPEC_ID: 0,
+    manifests.CONTENT: 0,
+    manifests.SEQUENCE: 1,
+    manifests.MIN_SEQUENCE: 1,
+    manifests.ADDED_SNAPSHOT: 2**62,
     504: 1,
     505: 0,
     506: 0,
@@ -40,18 +40,26 @@ def test_what_pyiceberg_writes_is_read(tmp_path: Path, codec: Any) -> None:
     lake = Lake(tmp_path, codec)
     snapshot = lake.append(1, None, 1, files=2)
     (entry,) = avro.read(lake.bytes(snapshot.manifest_list))
-    assert (entry[m.ADDED_SNAPSHOT], entry[m.SEQUENCE], entry[504], entry[505]) == (1, 1, 2, 0)
-    files = avro.read(lake.bytes(entry[m.PATH]))
-    assert [one[m.STATUS] for one in files] == [1, 1] and {one[m.ENTRY_SEQUENCE] for one in files} == {None}
+    assert (entry[manifests.ADDED_SNAPSHOT], entry[manifests.SEQUENCE], entry[504], entry[505]) == (1, 1, 2, 0)
+    files = avro.read(lake.bytes(entry[manifests.PATH]))
+    assert [one[manifests.STATUS] for one in files] == [1, 1] and {one[manifests.ENTRY_SEQUENCE] for one in files} == {
+        None
+    }
 
 
 def test_what_is_written_pyiceberg_reads_and_so_do_we(tmp_path: Path) -> None:
-    raw = avro.write([ENTRY, {**ENTRY, 507: None, m.ADDED_SNAPSHOT: -5}], m.SCHEMA, {"snapshot-id": "1"}, SYNC)
-    assert avro.read(raw) == [ENTRY, {**ENTRY, 507: None, m.ADDED_SNAPSHOT: -5}]
+    raw = avro.write(
+        [ENTRY, {**ENTRY, 507: None, manifests.ADDED_SNAPSHOT: -5}], manifests.SCHEMA, {"snapshot-id": "1"}, SYNC
+    )
+    assert avro.read(raw) == [ENTRY, {**ENTRY, 507: None, manifests.ADDED_SNAPSHOT: -5}]
     file = tmp_path / "list.avro"
     file.write_bytes(raw)
     first, second = read_manifest_list(PyArrowFileIO().new_input(f"file://{file}"))
-    assert first.manifest_path == ENTRY[m.PATH] and first.added_snapshot_id == 2**62 and first.added_rows_count == 3
+    assert (
+        first.manifest_path == ENTRY[manifests.PATH]
+        and first.added_snapshot_id == 2**62
+        and first.added_rows_count == 3
+    )
     assert first.partitions is not None and first.partitions[0].lower_bound == b"\x00\xff"
     assert second.added_snapshot_id == -5 and second.partitions is None
 
@@ -63,7 +71,7 @@ def test_bytes_that_nobody_wrote_are_refused_and_nothing_else_happens(raw: bytes
             avro.read(given_bytes)
 
 
-GOOD = avro.write([ENTRY], m.SCHEMA, {}, SYNC)
+GOOD = avro.write([ENTRY], manifests.SCHEMA, {}, SYNC)
 
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
@@ -85,8 +93,23 @@ def test_a_file_that_was_cut_off_is_refused(length: int) -> None:
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = avro.write([{**ENTRY, m.PATH: "x" * 100_000}], m.SCHEMA, {}, SYNC)
+    large = avro.write([{**ENTRY, manifests.PATH: "x" * 100_000}], manifests.SCHEMA, {}, SYNC)
     assert len(large) < 2_000
     monkeypatch.setattr(avro, "MAX_CONTENT", 50_000)
     with pytest.raises(avro.Unreadable, match="more than"):
         avro.read(large)
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "fixed", "size": 0}, {"type": "record", "fields": []}])
+def test_items_that_take_no_bytes_are_counted(items: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten bytes say that 2**60 of them follow."""
+    schema = {"type": "record", "fields": [{"name": "a", "type": {"type": "array", "items": items}, "field-id": 1}]}
+    claimed = avro._long(2**60) + avro._long(0)
+    header = {"avro.schema": msgspec.json.encode(schema).decode()}
+    raw = avro.MAGIC + avro._long(len(header))
+    for name, text in header.items():
+        raw += avro._bytes(name.encode()) + avro._bytes(text.encode())
+    raw += avro._long(0) + SYNC + avro._long(1) + avro._bytes(claimed) + SYNC
+    monkeypatch.setattr(avro, "MAX_VALUES", 1_000)
+    with pytest.raises(avro.Unreadable, match="values"):
+        avro.read(raw)

@@ -36,7 +36,7 @@ def table(version: int = 2, **properties: str) -> metadata.TableMetadata:
         spec=PartitionSpec((PartitionField(16, "day_month", "month"), PartitionField(7, "shard", "bucket[16]"))),
         order=SortOrder((SortField(16, "identity", "desc", "nulls-last"),)),
         properties={"format-version": str(version), **properties},
-        now=1_770_000_000_000,
+        now_ms=1_770_000_000_000,
     )
 
 
@@ -69,7 +69,7 @@ def test_ids_of_a_new_table_go_breadth_first_and_are_stable() -> None:
         spec=made.spec,
         order=made.sort_orders[0],
         properties={},
-        now=1,
+        now_ms=1,
     )
     assert (again.schemas, again.partition_specs, again.sort_orders) == (
         made.schemas,
@@ -155,7 +155,7 @@ def test_metadata_that_is_none_is_refused(raw: bytes, says: str) -> None:
 )
 def test_a_schema_that_no_reader_could_use_is_refused(fields: tuple[Field, ...], says: str) -> None:
     with pytest.raises(InvalidRequest, match=says):
-        new_table(uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={}, now=1)
+        new_table(uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={}, now_ms=1)
 
 
 def test_a_column_that_has_no_values_is_not_required() -> None:
@@ -163,7 +163,7 @@ def test_a_column_that_has_no_values_is_not_required() -> None:
         with pytest.raises(InvalidRequest, match="no values but null"):
             new_table(
                 uuid=UUID, location="s3://l/t", schema=Schema((Field(1, "a", type, True),)), spec=None, order=None,
-                properties={"format-version": "3"}, now=1,
+                properties={"format-version": "3"}, now_ms=1,
             )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def test_version_3_has_types_and_defaults_of_its_own() -> None:
         Field(4, "d", "geometry(srid:4326)", False),
     )
     made = new_table(
-        uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={"format-version": "3"}, now=1
+        uuid=UUID, location="s3://l/t", schema=Schema(fields), spec=None, order=None, properties={"format-version": "3"}, now_ms=1
     )  # fmt: skip
     said = metadata.document(made)["schemas"][0]["fields"]
     assert said[2]["initial-default"] == 7 and "write-default" not in said[2] and "initial-default" not in said[0]
@@ -203,7 +203,7 @@ def test_identifier_fields_must_be_able_to_identify(identifier: int) -> None:
 
 def identified(fields: tuple[Field, ...], identifier: int) -> None:
     schema = Schema(fields, identifier_field_ids=(identifier,))
-    new_table(uuid=UUID, location="s3://l/t", schema=schema, spec=None, order=None, properties={}, now=1)
+    new_table(uuid=UUID, location="s3://l/t", schema=schema, spec=None, order=None, properties={}, now_ms=1)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_table_cannot_be_partitioned_by_what_has_no_value_for_a_row(field: Par
             spec=PartitionSpec((field,)),
             order=None,
             properties={},
-            now=1,
+            now_ms=1,
         )
 
 
@@ -249,13 +249,14 @@ def test_a_transform_takes_the_types_of_the_specification_to_partition_and_to_so
         with judged:
             new_table(
                 uuid=UUID, location="s3://l/t", schema=Schema((Field(1, "a", type, False),)),
-                properties={"format-version": "3"}, now=1, **given,
+                properties={"format-version": "3"}, now_ms=1, **given,
             )  # fmt: skip
 
 
 def test_a_partition_may_have_the_name_of_the_column_that_it_is() -> None:
     spec = PartitionSpec((PartitionField(7, "id", "identity"),))
-    new_table(uuid=UUID, location="s3://l/t", schema=NESTED, spec=spec, order=None, properties={}, now=1)
+    created = new_table(uuid=UUID, location="s3://l/t", schema=NESTED, spec=spec, order=None, properties={}, now_ms=1)
+    assert [field.name for field in created.partition_specs[0].fields] == ["id"]
 
 
 def test_only_what_branches_and_tags_name_is_shown_on_demand() -> None:
@@ -278,4 +279,4 @@ def test_types_nested_without_end_are_refused_and_not_walked() -> None:
 
     schema = msgspec.convert(said, Schema)
     with pytest.raises(InvalidRequest, match="too deeply"):
-        new_table(uuid=UUID, location="s3://l/t", schema=schema, spec=None, order=None, properties={}, now=1)
+        new_table(uuid=UUID, location="s3://l/t", schema=schema, spec=None, order=None, properties={}, now_ms=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from pyiceberg.table.metadata import TableMetadataUtil
@@ -16,12 +16,11 @@ from pyiceberg.table.update import TableUpdate as TheirUpdate
 from pyiceberg.table.update import update_table_metadata
 
 from tests.support.iceberg.client import SCHEMA, add_snapshot, set_properties, set_ref, snapshot
-from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.partition import PartitionSpec
-from turnstile.iceberg.core.requirements import TableRequirement, check, creates
+from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
 from turnstile.iceberg.core.schema import Schema, same
 from turnstile.iceberg.core.table_updates import applied, created
 from turnstile.iceberg.core.updates import TableUpdate
@@ -39,7 +38,7 @@ def base(version: int = 2, **properties: str) -> TableMetadata:
         spec=None,
         order=None,
         properties={"format-version": str(version), **properties},
-        now=1_770_000_000_000,
+        now_ms=1_770_000_000_000,
     )
 
 
@@ -468,7 +467,6 @@ def comparable(said: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=8))
 def test_pyiceberg_makes_the_same_metadata_of_the_same_updates(steps: list[Any]) -> None:
     ours = base()

@@ -1,8 +1,11 @@
 """Avro object container files, as far as manifest lists and manifests need them: read whole, written whole.
 
-Source: Avro specification 1.11, "Object Container Files" and "Binary Encoding". Records come out keyed by the
-``field-id`` that Iceberg puts into its Avro schemas, since names of fields have changed over time and ids have not.
-Files come from clients, so nothing here trusts a length.
+Records are keyed by the ``field-id`` in Iceberg's Avro schemas: names of fields have changed over time, ids have not.
+Files come from clients, so no length and no count in them is trusted: ``MAX_CONTENT`` limits what is unpacked, and
+``MAX_VALUES`` what is decoded (a value may take no byte at all: null, or a record without fields). ``fastavro`` limits
+neither.
+
+Source: Avro specification 1.11, "Object Container Files" and "Binary Encoding".
 """
 
 from __future__ import annotations
@@ -20,18 +23,21 @@ MAGIC: Final = b"Obj\x01"
 MAX_CONTENT: Final = 32 * 1024 * 1024
 """Bytes of a file after decompression."""
 
+MAX_VALUES: Final = 1_000_000
+"""Values of a file, records and members of records among them."""
+
 Record = dict[int, Any]
 
 
 class Unreadable(InvalidRequest):
-    """Not an Avro file, or one with something that Iceberg's files do not hold."""
+    """Not an Avro file, or one with content that Iceberg's files do not have."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"not a readable Avro file: {why}", field="updates")
 
 
 def read(raw: bytes) -> list[Record]:
-    """The records of a file.
+    """Returns the records of a file.
 
     Raises:
         Unreadable: damaged, of an unknown codec, or too large.
@@ -48,51 +54,51 @@ def _read(raw: bytes) -> list[Record]:
     source = _Source(raw)
     if source.take(4) != MAGIC:
         raise Unreadable("no magic number")
-    about = _metadata(source)
-    schema: Any = msgspec.json.decode(about["avro.schema"])
-    codec, sync = about.get("avro.codec", b"null"), source.take(16)
-    found: list[Record] = []
-    room = MAX_CONTENT
+    header = _header(source)
+    schema: Any = msgspec.json.decode(header["avro.schema"])
+    codec, sync = header.get("avro.codec", b"null"), source.take(16)
+    records: list[Record] = []
+    bytes_left, values_left = MAX_CONTENT, MAX_VALUES
     while not source.done:
         count = source.long()
-        block = _unpacked(source.take(source.long()), codec, room)
-        room -= len(block)
-        inside = _Source(block)
-        if not 0 <= count <= len(block) + 1:
+        content = _unpacked(source.take(source.long()), codec, bytes_left)
+        bytes_left -= len(content)
+        block = _Source(content, values_left)
+        if not 0 <= count <= len(content) + 1:
             raise Unreadable("a block of more records than bytes")
-        found += [_value(inside, schema) for _ in range(count)]
-        if not inside.done or source.take(16) != sync:
+        records += [_value(block, schema) for _ in range(count)]
+        values_left = block.values_left
+        if not block.done or source.take(16) != sync:
             raise Unreadable("a block does not end where it says")
-    return found
+    return records
 
 
-def _metadata(source: _Source) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+def _header(source: _Source) -> dict[str, bytes]:
+    members: dict[str, bytes] = {}
     while count := source.long():
         if count < 0:
             source.long()  # bytes of the block, for readers that skip it
         for _ in range(abs(count)):
             name = source.take(source.long()).decode()
-            found[name] = source.take(source.long())
-    return found
+            members[name] = source.take(source.long())
+    return members
 
 
-def _unpacked(block: bytes, codec: bytes, room: int) -> bytes:
+def _unpacked(block: bytes, codec: bytes, limit: int) -> bytes:
     if codec == b"deflate":
-        unpacker = zlib.decompressobj(wbits=-15)
-        block = unpacker.decompress(block, room + 1)
+        block = zlib.decompressobj(wbits=-15).decompress(block, limit + 1)
     elif codec != b"null":
         raise Unreadable(f"codec {codec.decode(errors='replace')[:20]}")
-    if len(block) > room:
+    if len(block) > limit:
         raise Unreadable(f"more than {MAX_CONTENT} bytes")
     return block
 
 
 class _Source:
-    """Bytes, read from the front."""
+    """Bytes, read from the front; at most ``values_left`` values are decoded from them."""
 
-    def __init__(self, raw: bytes) -> None:
-        self._raw, self._at = raw, 0
+    def __init__(self, raw: bytes, values_left: int = 0) -> None:
+        self._raw, self._at, self.values_left = raw, 0, values_left
 
     @property
     def done(self) -> bool:
@@ -120,6 +126,9 @@ class _Source:
 def _value(source: _Source, schema: Any) -> Any:
     if isinstance(schema, list):
         return _value(source, schema[_branch(source.long(), schema)])
+    source.values_left -= 1
+    if source.values_left < 0:
+        raise Unreadable(f"more than {MAX_VALUES} values")
     kind = schema["type"] if isinstance(schema, dict) else schema
     match kind:
         case "null":
@@ -157,35 +166,31 @@ def _branch(index: int, union: Sequence[Any]) -> int:
 
 
 def _array(source: _Source, items: Any) -> list[Any]:
-    found: list[Any] = []
+    values: list[Any] = []
     while count := source.long():
         if count < 0:
             source.long()
-        for _ in range(abs(count)):
-            if source.done and items != "null":
-                raise Unreadable("it ends too early")
-            found.append(_value(source, items))
-    return found
+        values += (_value(source, items) for _ in range(abs(count)))
+    return values
 
 
-def write(records: Sequence[Record], schema: Mapping[str, Any], about: Mapping[str, str], sync: bytes) -> bytes:
-    """A file of ``records``, one deflated block.
+def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
+    """Returns a file of ``records``, in one deflated block.
 
     Args:
         schema: an Avro record schema with field ids; members that a record lacks are null.
-        about: further members of the file's metadata.
+        header: further members of the file's metadata.
         sync: 16 bytes that mark the end of blocks.
     """
-    said = {**about, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
-    made = bytearray(MAGIC + _long(len(said)))
-    for name, value in said.items():
-        made += _bytes(name.encode()) + _bytes(value.encode())
-    made += _long(0) + sync
-    block = b"".join(_encoded(record, schema) for record in records)
+    members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
+    file = bytearray(MAGIC + _long(len(members)))
+    for name, value in members.items():
+        file += _bytes(name.encode()) + _bytes(value.encode())
+    file += _long(0) + sync
     packer = zlib.compressobj(wbits=-15)
-    packed = packer.compress(block) + packer.flush()
-    made += _long(len(records)) + _bytes(packed) + sync
-    return bytes(made)
+    block = packer.compress(b"".join(_encoded(record, schema) for record in records)) + packer.flush()
+    file += _long(len(records)) + _bytes(block) + sync
+    return bytes(file)
 
 
 def _encoded(value: Any, schema: Any) -> bytes:
@@ -196,7 +201,7 @@ def _encoded(value: Any, schema: Any) -> bytes:
         case "record":
             return b"".join(_encoded(value.get(field["field-id"]), field["type"]) for field in schema["fields"])
         case "array":
-            items = b"".join(_encoded(one, schema["items"]) for one in value)
+            items = b"".join(_encoded(item, schema["items"]) for item in value)
             return (_long(len(value)) + items if value else b"") + _long(0)
         case "boolean":
             return b"\x01" if value else b"\x00"
@@ -210,89 +215,13 @@ def _encoded(value: Any, schema: Any) -> bytes:
 
 def _long(value: int) -> bytes:
     number = ((value << 1) ^ (value >> 63)) & 0xFFFF_FFFF_FFFF_FFFF
-    made = bytearray()
+    encoded = bytearray()
     while number > 0x7F:
-        made.append(number & 0x7F | 0x80)
+        encoded.append(number & 0x7F | 0x80)
         number >>= 7
-    made.append(number)
-    return bytes(made)
+    encoded.append(number)
+    return bytes(encoded)
 
 
 def _bytes(value: bytes) -> bytes:
     return _long(len(value)) + value
-
-
-# -- manifests --------------------------------------------------------------------------------------------------------
-# Manifest lists of format version 2: the fields that are looked at, and the schema in which they are written.
-
-
-PATH: Final = 500
-SPEC_ID: Final = 502
-CONTENT: Final = 517
-SEQUENCE: Final = 515
-MIN_SEQUENCE: Final = 516
-ADDED_SNAPSHOT: Final = 503
-EXISTING_FILES: Final = 505
-DELETED_FILES: Final = 506
-KEY_METADATA: Final = 519
-
-STATUS: Final = 0
-ENTRY_SNAPSHOT: Final = 1
-ENTRY_SEQUENCE: Final = 3
-ENTRY_FILE_SEQUENCE: Final = 4
-"""Fields of a manifest's entries."""
-
-ADDED: Final = 1
-"""The status of an entry whose file the manifest's own snapshot added."""
-
-
-def _field(id: int, name: str, type: str) -> dict[str, Any]:
-    return {"name": name, "type": type, "field-id": id}
-
-
-def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
-    return {"name": name, "type": ["null", type], "default": None, "field-id": id}
-
-
-SCHEMA: Final[dict[str, Any]] = {
-    "type": "record",
-    "name": "manifest_file",
-    "fields": [
-        _field(PATH, "manifest_path", "string"),
-        _field(501, "manifest_length", "long"),
-        _field(SPEC_ID, "partition_spec_id", "int"),
-        _field(CONTENT, "content", "int"),
-        _field(SEQUENCE, "sequence_number", "long"),
-        _field(MIN_SEQUENCE, "min_sequence_number", "long"),
-        _field(ADDED_SNAPSHOT, "added_snapshot_id", "long"),
-        _field(504, "added_files_count", "int"),
-        _field(EXISTING_FILES, "existing_files_count", "int"),
-        _field(DELETED_FILES, "deleted_files_count", "int"),
-        _field(512, "added_rows_count", "long"),
-        _field(513, "existing_rows_count", "long"),
-        _field(514, "deleted_rows_count", "long"),
-        _optional(
-            507,
-            "partitions",
-            {
-                "type": "array",
-                "element-id": 508,
-                "items": {
-                    "type": "record",
-                    "name": "r508",
-                    "fields": [
-                        _field(509, "contains_null", "boolean"),
-                        _optional(518, "contains_nan", "boolean"),
-                        _optional(510, "lower_bound", "bytes"),
-                        _optional(511, "upper_bound", "bytes"),
-                    ],
-                },
-            },
-        ),
-        _optional(KEY_METADATA, "key_metadata", "bytes"),
-    ],
-}
-"""Table specification, "Manifest Lists", version 2."""
-
-REQUIRED: Final = frozenset(field["field-id"] for field in SCHEMA["fields"] if not isinstance(field["type"], list))
-KNOWN: Final = frozenset(field["field-id"] for field in SCHEMA["fields"])

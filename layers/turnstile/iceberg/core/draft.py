@@ -45,9 +45,9 @@ _PREVIOUS_DEFAULT: Final = 100
 
 @dataclass
 class Draft:
-    """Mutable metadata. ``added_*`` is what the updates added last; ``now`` is the time of the change in ms."""
+    """Mutable metadata. ``added_*`` is what the updates added last; ``now_ms`` is the time of the change in ms."""
 
-    now: int
+    now_ms: int
     base: TableMetadata | None = None
     format_version: int = DEFAULT_FORMAT
     uuid: str = ""
@@ -79,10 +79,10 @@ class Draft:
     removed_snapshots: bool = False
 
     @classmethod
-    def of(cls, base: TableMetadata, now: int) -> Draft:
+    def of(cls, base: TableMetadata, now_ms: int) -> Draft:
         """A draft that begins as ``base``."""
         return cls(
-            now=now,
+            now_ms=now_ms,
             base=base,
             format_version=base.format_version,
             uuid=base.table_uuid,
@@ -125,7 +125,7 @@ class Draft:
         log = self._clean_log()
         # the logs of a table that was registered may end after all clocks here
         ends = [*(one.timestamp_ms for one in log[-1:]), *(one.timestamp_ms for one in files[-1:])]
-        updated = max(self.now, self.base.last_updated_ms if self.base else 0, *ends)
+        updated = max(self.now_ms, self.base.last_updated_ms if self.base else 0, *ends)
         made = msgspec.structs.replace(self._finished(updated, files), snapshot_log=log)
         check_readable(made)
         return made
@@ -209,9 +209,9 @@ class Draft:
                 self.passed_through.add(self.current_snapshot_id)
             self.current_snapshot_id = ref.snapshot_id
             added = ref.snapshot_id in self.added_snapshots
-            since = self.snapshots[ref.snapshot_id].timestamp_ms if added else self.now
+            since = self.snapshots[ref.snapshot_id].timestamp_ms if added else self.now_ms
             # a clock that is ahead would date this entry, and all that follow, into the future
-            self.log.append(SnapshotLogEntry(min(since, self.now), ref.snapshot_id))
+            self.log.append(SnapshotLogEntry(min(since, self.now_ms), ref.snapshot_id))
         self.refs[name] = ref
 
     def unpoint(self, name: str) -> None:
@@ -237,7 +237,7 @@ def new_table(
     spec: PartitionSpec | None,
     order: SortOrder | None,
     properties: dict[str, str],
-    now: int,
+    now_ms: int,
 ) -> TableMetadata:
     """The metadata of a table that nobody has written to.
 
@@ -272,7 +272,7 @@ def new_table(
         format_version=version,
         table_uuid=uuid,
         location=location,
-        last_updated_ms=now,
+        last_updated_ms=now_ms,
         last_column_id=highest_id(columns),
         schemas=(columns,),
         current_schema_id=0,

@@ -9,14 +9,14 @@ import msgspec
 
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
-from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
 
 
 class CommitFailed(StateConflict):
     """A requirement does not hold, or the table moved on: load it again and commit again."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("CommitFailed", message, remedy="load the table again and repeat the change")
+        super().__init__(ErrorType.COMMIT_FAILED, message, remedy="load the table again and repeat the change")
 
 
 class Requirement(msgspec.Struct, frozen=True, rename="kebab", tag_field="type"):

@@ -7,34 +7,36 @@ from collections.abc import Sequence
 
 import msgspec
 
-from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import LAST_ADDED, Draft
 from turnstile.iceberg.core.metadata import NEWEST, TableMetadata
 from turnstile.iceberg.core.partition import UNSORTED, SortOrder, check_order, check_spec, compatible, numbered
+from turnstile.iceberg.core.requirements import CommitFailed
 from turnstile.iceberg.core.schema import check as check_schema
 from turnstile.iceberg.core.schema import highest_id, same
 from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
 from turnstile.store.core.errors import InvalidRequest, TurnstileError
 
 
-def applied(base: TableMetadata, updates: Sequence[u.TableUpdate], now: int, previous_file: str = "") -> TableMetadata:
+def applied(
+    base: TableMetadata, updates: Sequence[u.TableUpdate], now_ms: int, previous_file: str = ""
+) -> TableMetadata:
     """``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
 
     Raises:
         InvalidRequest: an update that cannot be applied to any state like this one.
         CommitFailed: one that was computed from an older state.
     """
-    draft = Draft.of(base, now)
+    draft = Draft.of(base, now_ms)
     for update in updates:
         apply(update, draft)
     return draft.done(previous_file)
 
 
-def created(updates: Sequence[u.TableUpdate], now: int, uuid: str) -> TableMetadata:
+def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
     """The metadata of a table that ``updates`` begin, with ``uuid`` if they give none; raises InvalidRequest."""
     asked = [one.format_version for one in updates if isinstance(one, u.UpgradeFormatVersion)]
-    draft = Draft(now, uuid=uuid) if not asked else Draft(now, uuid=uuid, format_version=asked[0])
+    draft = Draft(now_ms, uuid=uuid) if not asked else Draft(now_ms, uuid=uuid, format_version=asked[0])
     for update in updates:
         apply(update, draft)
     return draft.done()

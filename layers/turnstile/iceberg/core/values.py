@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta
 
 from turnstile.store.core.errors import InvalidRequest

@@ -23,7 +23,7 @@ _HISTORY_DEFAULT: Final = 10
 
 @dataclass
 class _Draft:
-    now: int
+    now_ms: int
     base: ViewMetadata | None
     uuid: str
     location: str
@@ -37,14 +37,14 @@ class _Draft:
     added: set[int] = field(default_factory=set)
 
 
-def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now: int) -> ViewMetadata:
+def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
     """``base`` after ``updates``; ``base`` itself when they change nothing.
 
     Raises:
         InvalidRequest: an update that cannot be applied, or one that takes a dialect away without saying so.
     """
     draft = _Draft(
-        now,
+        now_ms,
         base,
         base.view_uuid,
         base.location,
@@ -62,10 +62,10 @@ def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now: int) -> Vi
 
 
 def new_view(
-    *, uuid: str, location: str, schema: Schema, version: ViewVersion, properties: dict[str, str], now: int
+    *, uuid: str, location: str, schema: Schema, version: ViewVersion, properties: dict[str, str], now_ms: int
 ) -> ViewMetadata:
     """The metadata of a new view; raises InvalidRequest."""
-    draft = _Draft(now, None, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
+    draft = _Draft(now_ms, None, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
     _apply(u.AddSchema(schema), draft)
     _apply(u.AddViewVersion(msgspec.structs.replace(version, version_id=1, schema_id=LAST_ADDED)), draft)
     _apply(u.SetCurrentViewVersion(LAST_ADDED), draft)
@@ -133,7 +133,7 @@ def _set_current(id: int, draft: _Draft) -> None:
     if id == draft.current:
         return
     draft.current = id
-    since = draft.versions[id].timestamp_ms if id in draft.added else draft.now
+    since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
     draft.log.append(VersionLogEntry(since, id))
 
 

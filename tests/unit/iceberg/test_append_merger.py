@@ -35,7 +35,7 @@ def lake(tmp_path: Path) -> Lake:
 def table(lake: Lake, *snapshots: Snapshot, version: str = "2", merge: str = "true") -> TableMetadata:
     made = new_table(
         uuid=UUID, location=lake.location, schema=msgspec.convert(SCHEMA, Schema), spec=None, order=None,
-        properties={MERGE: merge, "format-version": version}, now=1,
+        properties={MERGE: merge, "format-version": version}, now_ms=1,
     )  # fmt: skip
     for snapshot in snapshots:  # format 1 counts no sequences
         counted = snapshot if version != "1" else msgspec.structs.replace(snapshot, sequence_number=0)
@@ -59,17 +59,19 @@ def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
     base = lake.append(1, None, 1)
     faster, slower = lake.append(2, base, 2, files=2), lake.append(3, base, 2, files=3)
     now = table(lake, base, faster)
-    merged = merger().merged(now, requires(slower), commit(slower))
+    merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is not None
     after = applied(now, merged.updates, NOW)
     made = after.snapshot(3)
     assert made is not None and (made.parent_snapshot_id, made.sequence_number, after.current_snapshot_id) == (2, 3, 3)
-    assert made.manifest_list == merged.written and merged.written.startswith(f"{lake.location}/metadata/snap-3-")
+    assert made.manifest_list == merged.manifest_list and merged.manifest_list.startswith(
+        f"{lake.location}/metadata/snap-3-"
+    )
     assert made.summary == {
         "operation": "append", "added-data-files": "3", "added-records": "9", "total-data-files": "6",
         "total-records": "18", "total-delete-files": "0",
     }  # fmt: skip
-    manifests = lake.read(merged.written)
+    manifests = lake.read(merged.manifest_list)
     assert [(one.added_snapshot_id, one.sequence_number, one.min_sequence_number) for one in manifests] == [
         (3, 3, 3), (2, 2, 2), (1, 1, 1),
     ]  # fmt: skip
@@ -83,7 +85,7 @@ def test_i9_appends_to_a_table_that_was_empty_follow_each_other_too(lake: Lake) 
     snapshots = [lake.append(id, None, 1) for id in (1, 2, 3)]
     now = table(lake, snapshots[0])
     for snapshot in snapshots[1:]:
-        merged = merger().merged(now, requires(snapshot), commit(snapshot))
+        merged = merger().merge(now, requires(snapshot), commit(snapshot))
         assert merged is not None
         now = applied(now, merged.updates, NOW)
     assert [one.sequence_number for one in now.snapshots] == [1, 2, 3]
@@ -164,7 +166,7 @@ def test_i2_what_is_no_plain_append_is_not_merged(lake: Lake, what: str) -> None
     files = {path.name for path in Path(lake.location.removeprefix("file://")).rglob("*")}
     requirements, updates = REFUSED[what](lake, slower)
     more = {path.name for path in Path(lake.location.removeprefix("file://")).rglob("*")} - files
-    assert merger().merged(table(lake, base, faster), requirements, updates) is None
+    assert merger().merge(table(lake, base, faster), requirements, updates) is None
     left = {path.name for path in Path(lake.location.removeprefix("file://")).rglob("*")}
     assert left == files | more, "nothing was written"
 
@@ -174,7 +176,7 @@ def test_a_table_that_does_not_ask_for_it_is_not_merged(lake: Lake, options: Any
     base = lake.append(1, None, 1)
     faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
     now = table(lake, base, faster, **options)
-    assert merger().merged(now, requires(slower), commit(slower)) is None
+    assert merger().merge(now, requires(slower), commit(slower)) is None
 
 
 def test_version_3_numbers_rows_and_is_not_merged(lake: Lake) -> None:
@@ -182,12 +184,12 @@ def test_version_3_numbers_rows_and_is_not_merged(lake: Lake) -> None:
     base = lake.append(1, None, 1, **rows)
     slower = lake.append(3, None, 1, **rows)
     now = table(lake, base, version="3")
-    assert merger().merged(now, requires(slower), commit(slower)) is None
+    assert merger().merge(now, requires(slower), commit(slower)) is None
 
 
 def test_an_append_after_an_expired_parent_is_not_merged(lake: Lake) -> None:
     base = lake.append(1, None, 1)
     faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
     now = applied(table(lake, base, faster), [u.RemoveSnapshots((1,))], NOW)
-    merged = merger().merged(now, requires(slower), commit(slower))
+    merged = merger().merge(now, requires(slower), commit(slower))
     assert merged is None

@@ -1,0 +1,78 @@
+"""Manifest lists of format version 2: the fields that are looked at, and the schema in which lists are written.
+
+Source: table specification, "Manifest Lists" and "Manifests".
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PATH: Final = 500
+SPEC_ID: Final = 502
+CONTENT: Final = 517
+SEQUENCE: Final = 515
+MIN_SEQUENCE: Final = 516
+ADDED_SNAPSHOT: Final = 503
+EXISTING_FILES: Final = 505
+DELETED_FILES: Final = 506
+KEY_METADATA: Final = 519
+
+STATUS: Final = 0
+ENTRY_SNAPSHOT: Final = 1
+ENTRY_SEQUENCE: Final = 3
+ENTRY_FILE_SEQUENCE: Final = 4
+"""Fields of a manifest's entries."""
+
+ADDED: Final = 1
+"""The status of an entry whose file the manifest's own snapshot added."""
+
+
+def _required(id: int, name: str, type: str) -> dict[str, Any]:
+    return {"name": name, "type": type, "field-id": id}
+
+
+def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", type], "default": None, "field-id": id}
+
+
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "manifest_file",
+    "fields": [
+        _required(PATH, "manifest_path", "string"),
+        _required(501, "manifest_length", "long"),
+        _required(SPEC_ID, "partition_spec_id", "int"),
+        _required(CONTENT, "content", "int"),
+        _required(SEQUENCE, "sequence_number", "long"),
+        _required(MIN_SEQUENCE, "min_sequence_number", "long"),
+        _required(ADDED_SNAPSHOT, "added_snapshot_id", "long"),
+        _required(504, "added_files_count", "int"),
+        _required(EXISTING_FILES, "existing_files_count", "int"),
+        _required(DELETED_FILES, "deleted_files_count", "int"),
+        _required(512, "added_rows_count", "long"),
+        _required(513, "existing_rows_count", "long"),
+        _required(514, "deleted_rows_count", "long"),
+        _optional(
+            507,
+            "partitions",
+            {
+                "type": "array",
+                "element-id": 508,
+                "items": {
+                    "type": "record",
+                    "name": "r508",
+                    "fields": [
+                        _required(509, "contains_null", "boolean"),
+                        _optional(518, "contains_nan", "boolean"),
+                        _optional(510, "lower_bound", "bytes"),
+                        _optional(511, "upper_bound", "bytes"),
+                    ],
+                },
+            },
+        ),
+        _optional(KEY_METADATA, "key_metadata", "bytes"),
+    ],
+}
+
+REQUIRED: Final = frozenset(field["field-id"] for field in SCHEMA["fields"] if not isinstance(field["type"], list))
+KNOWN: Final = frozenset(field["field-id"] for field in SCHEMA["fields"])
