@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.support.documents import ROOT, snippets
-from turnstile.api.http.errors import STATUS
+from turnstile.api.http.responses import STATUS
 from turnstile.store.core.errors import NotFound
 
 DOCS = ROOT / "docs"

@@ -16,7 +16,9 @@ def test_rules_are_numbered_without_gaps():
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip())
 def test_code_and_tests_of_a_rule_exist(row):
-    for path, test in re.findall(r"`([\w./-]+/[\w./-]+\.\w+)(?:::(\w+))?`", row):
+    cited = re.findall(r"`([\w./-]+/[\w./-]+\.\w+)(?:::(\w+))?`", row)
+    assert any(test for _, test in cited), "no test is named"
+    for path, test in cited:
         file = ROOT / path
         assert file.is_file(), path
         if test:

@@ -80,7 +80,7 @@ def test_the_readme_starts_with_the_first_command_and_then_the_second():
 
 
 def test_the_lines_that_attach_spark_are_those_that_up_prints():
-    from turnstile_cli.commands_stack import attach_lines
+    from turnstile_cli.commands.stack import attach_lines
 
     class Stack:
         url, token = "http://127.0.0.1:8750", ""

@@ -103,6 +103,15 @@ def test_a_checksum_that_may_be_anothers_or_is_incomplete_is_not_trusted(said: d
     assert (found.metadata, found.domains, found.source) == (OLD["metaData"], {}, "commits since version 0")
 
 
+def test_a_checksum_of_a_version_that_is_not_published_is_passed_over() -> None:
+    """The protocol allows it (docs/protocol.md, rule 32)."""
+    legacy = Legacy(fresh()).created(FEATURES, OLD)
+    legacy.append(txnId="last")
+    legacy.checksum(2, **crc("next"))
+    found = state(legacy)
+    assert (found.version, found.metadata, found.source) == (1, OLD["metaData"], "commits since version 0")
+
+
 def test_a_checksum_that_is_no_json_is_passed_over() -> None:
     legacy = Legacy(fresh()).created()
     legacy.storage.put_if_absent("_delta_log/00000000000000000000.crc", b"\xff{")
