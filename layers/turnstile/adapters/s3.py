@@ -13,15 +13,14 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from turnstile.adapters.files import check_path, check_prefix
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.ports import Stat
+from turnstile.store.retry import Patience, Retries
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS: Final = 3.0
-FIRST_SECONDS: Final = 0.05
-LONGEST_SECONDS: Final = 1.0
+PATIENCE: Final = Patience(deadline_s=3.0, first_s=0.05, longest_s=1.0)
 _AGAIN: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 
@@ -46,27 +45,21 @@ def patiently(
     what: str,
     attempt: Callable[[], T],
     *,
-    deadline: float | None = None,
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> T:
-    """``attempt()`` until it answers, with full jitter between tries; none is started ``deadline`` seconds (default:
-    ``DEADLINE_SECONDS``) after the first.
+    """Returns what ``attempt()`` returns, trying again within ``PATIENCE``.
 
     Raises:
         StorageFault: time is up, or S3 answered something that waiting does not mend.
     """
-    end = now() + (DEADLINE_SECONDS if deadline is None else deadline)
-    pause = FIRST_SECONDS
+    retries = Retries(PATIENCE, now=now, sleep=sleep, jitter=random.random)
     while True:
         try:
             return attempt()
         except (BotoCoreError, ClientError) as error:
-            wait = random.uniform(0, pause)  # noqa: S311 - jitter, not a secret
-            if not _transient(error) or now() + wait >= end:
+            if not _transient(error) or not retries.pause():
                 raise StorageFault(f"could not {what}: {error}", remedy="try again later") from error
-            sleep(wait)
-            pause = min(pause * 2, LONGEST_SECONDS)
 
 
 # -- storage s3 -------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from botocore.exceptions import (
 
 from tests.support.store.rows import change, head_row
 from tests.support.store.scripted import Scripted, cancelled, error, timeout
-from turnstile.adapters.dynamo.calls import Fault, Patience, fault_of
+from turnstile.adapters.dynamo.calls import Fault, fault_of
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
@@ -30,6 +30,7 @@ from turnstile.adapters.system import SystemClock
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
 from turnstile.store.core.writes import Equals, Set
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
+from turnstile.store.retry import Patience
 
 KEY = "contract/table/t"
 ROW = head_row(KEY)
@@ -37,7 +38,7 @@ ITEM = to_item(KINDS["table"], ROW)
 WRITE = change(KEY, Set(("latest",), 6), when=(Equals(("latest",), 5),))
 DONE = {"Attributes": ITEM}
 REFUSED = error("ConditionalCheckFailedException", Item=ITEM)
-QUICK = Patience(deadline=0.1, first=0.001, longest=0.002)
+QUICK = Patience(deadline_s=0.1, first_s=0.001, longest_s=0.002)
 
 BUSY = [
     error("ProvisionedThroughputExceededException"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.fakes import delta
@@ -9,7 +10,7 @@ from tests.support.store.backends import OBJS_TABLE, REALM, REFS_TABLE, Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from tests.support.store.scripted import Deaf
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
-from turnstile.adapters.dynamo.calls import Patience
+from turnstile.adapters.dynamo.calls import PATIENCE
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Ratified
@@ -22,7 +23,7 @@ from turnstile.store.ports import AllAccepted, Obj, World
 
 
 def _deaf(service: Backend, lost: int, **patience: float) -> DynamoRefs:
-    times = Patience(**{"first": 0.001, **patience})
+    times = msgspec.structs.replace(PATIENCE, **{"first_s": 0.001, **patience})
     return DynamoRefs(Deaf(service.client, lost), REFS_TABLE, realm=REALM, patience=times)
 
 
@@ -62,7 +63,7 @@ def test_i3_a_transaction_whose_answer_was_lost_is_applied_once(service: Backend
 def test_i3_when_no_answer_ever_comes_the_outcome_is_unknown_although_it_landed(service: Backend, key: str) -> None:
     stored(service.refs(), head_row(key))
     with pytest.raises(OutcomeUnknown):
-        _deaf(service, 999, deadline=0.05).write(
+        _deaf(service, 999, deadline_s=0.05).write(
             change(key, SetSum(("latest",), ("latest",), 1), when=(Present(("key",)),))
         )
     row = service.refs().read(key)

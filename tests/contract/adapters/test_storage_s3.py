@@ -16,6 +16,7 @@ from turnstile.adapters import s3 as s3_calls
 from turnstile.adapters.opening import s3
 from turnstile.adapters.s3 import S3Storage
 from turnstile.store.core.errors import StorageFault
+from turnstile.store.retry import Patience
 
 EXISTS = error("PreconditionFailed", 412)
 TRANSIENT = [
@@ -30,8 +31,7 @@ TRANSIENT = [
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_calls, "DEADLINE_SECONDS", 0.2)
-    monkeypatch.setattr(s3_calls, "FIRST_SECONDS", 0.002)
+    monkeypatch.setattr(s3_calls, "PATIENCE", Patience(deadline_s=0.2, first_s=0.002, longest_s=1.0))
 
 
 def scripted(*outcomes: Any) -> tuple[S3Storage, Scripted]:

@@ -20,8 +20,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from turnstile.adapters.dynamo.calls import Caller, Fault, Patience, fault_of
+from turnstile.adapters.dynamo.calls import Caller, Fault, fault_of
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.retry import Patience
 
 ASKED = {"TableName": "t", "Item": {"key": {"S": "a"}}}
 Break = Callable[[socket.socket], None]
@@ -90,7 +91,7 @@ def _meets(client: Any) -> BotoCoreError:
 
 
 def _writes(client: Any) -> None:
-    Caller(client, patience=Patience(deadline=0.05, first=0.001)).write("put_item", ASKED)
+    Caller(client, patience=Patience(deadline_s=0.05, first_s=0.001, longest_s=0.5)).write("put_item", ASKED)
 
 
 def _require_lost(client: Any, got: Any, kind: type[BotoCoreError]) -> None:

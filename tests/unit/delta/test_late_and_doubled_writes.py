@@ -10,7 +10,6 @@ from tests.support.fakes.heads import floored
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.publishing import Table, inline_request
 from tests.support.store.scripted import Scripted, error
-from turnstile.adapters.dynamo.calls import Patience
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Conflict, Ratified
@@ -18,6 +17,7 @@ from turnstile.delta.identity import Outcomes
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.retry import Patience
 
 DAY = 86_400_000
 
@@ -103,7 +103,7 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
     request = inline_request(table, 1, "mine")
     assert isinstance(Ratifier(table.world).commit(request), Ratified)
     row = to_item(KINDS["table"], table.row)
-    patience = Patience(deadline=0.1, first=0.001, longest=0.002)
+    patience = Patience(deadline_s=0.1, first_s=0.001, longest_s=0.002)
     for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
         client = Scripted(*outcomes)
         refs = DynamoRefs(client, "refs", realm="test", patience=patience)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any, Final
 
-import msgspec
 from botocore.exceptions import (
     BotoCoreError,
     ChecksumError,
@@ -25,6 +24,7 @@ from botocore.exceptions import (
 from botocore.parsers import ResponseParserError
 
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+from turnstile.store.retry import Patience, Retries
 
 
 class Fault(Enum):
@@ -123,13 +123,7 @@ _TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an it
 _MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
 
 
-class Patience(msgspec.Struct, frozen=True):
-    """How long a call goes on: no attempt starts ``deadline`` seconds after the first one; pauses are random, up to
-    ``first`` seconds, then twice that, and so on up to ``longest``."""
-
-    deadline: float = 5.0
-    first: float = 0.025
-    longest: float = 0.5
+PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
 
 
 class Refusal(Exception):
@@ -158,7 +152,7 @@ class Caller:
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client, self._patience, self._on_request = client, patience or Patience(), on_request
+        self._client, self._patience, self._on_request = client, patience or PATIENCE, on_request
         self._sleep, self._now = sleep, now
 
     def read(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -181,28 +175,15 @@ class Caller:
         """
         return self._call(operation, asked, writes=True)
 
-    def pauses(self) -> Callable[[], bool]:
-        """For batches that come back unfinished: each call waits a little; False when the deadline has passed."""
-        end = self._now() + self._patience.deadline
-        tries = 0
-
-        def pause() -> bool:
-            nonlocal tries
-            wait = self._pause(tries)
-            tries += 1
-            if self._now() + wait >= end:
-                return False
-            self._sleep(wait)
-            return True
-
-        return pause
+    def retries(self) -> Retries:
+        """The attempts of one operation, also for batches that come back unfinished."""
+        return Retries(self._patience, now=self._now, sleep=self._sleep, jitter=random.random)
 
     def _call(self, operation: str, asked: dict[str, Any], *, writes: bool) -> dict[str, Any]:
         if self._on_request is not None:
             asked = {**asked, "ReturnConsumedCapacity": "TOTAL"}
         send = getattr(self._client, operation)
-        end = self._now() + self._patience.deadline
-        lost, tries = False, 0
+        retries, lost = self.retries(), False
         while True:
             try:
                 answer: dict[str, Any] = send(**asked)
@@ -214,18 +195,11 @@ class Caller:
                 if fault is Fault.BROKEN and not lost:
                     raise _broken(operation, error) from error
                 lost = lost or fault is Fault.LOST
-                wait = self._pause(tries)
-                if fault is Fault.BROKEN or self._now() + wait >= end:
+                if fault is Fault.BROKEN or not retries.pause():
                     raise _gave_up(operation, error, lost=lost, writes=writes) from error
             else:
                 self._count(operation, _capacity(answer))
                 return answer
-            tries += 1
-            self._sleep(wait)
-
-    def _pause(self, tries: int) -> float:
-        longest = min(self._patience.longest, self._patience.first * 2 ** min(tries, 16))
-        return random.uniform(0, longest)  # noqa: S311 - jitter, not a secret
 
     def _count(self, operation: str, capacity: float | None) -> None:
         if self._on_request is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from turnstile.adapters.dynamo.calls import Caller, OnRequest, Patience, Refusal
+from turnstile.adapters.dynamo.calls import Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, ObjRow, from_item, to_item
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import Throttled
 from turnstile.store.ports import BATCH_GET_MAX, Clock, Obj
+from turnstile.store.retry import Patience
 from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
 _WRITE_BATCH: Final = 25
@@ -68,10 +69,10 @@ class _Rows:
         for start in range(0, len(rows), _WRITE_BATCH):
             batch = rows[start : start + _WRITE_BATCH]
             asked: Any = {self._table: [{"PutRequest": {"Item": _item(row)}} for row in batch]}
-            pause = self._caller.pauses()
+            retries = self._caller.retries()
             while asked:
                 asked = self._caller.write("batch_write_item", {"RequestItems": asked}).get("UnprocessedItems")
-                if asked and not pause():
+                if asked and not retries.pause():
                     raise Throttled("some objs were not written until the deadline")
 
     def get(self, space: str, id: str) -> Obj | None:
@@ -115,12 +116,12 @@ class _Rows:
 
     def _read_batch(self, keys: Sequence[Item]) -> Iterator[Item]:
         asked: Any = {self._table: {"Keys": list(keys), "ConsistentRead": True}}
-        pause = self._caller.pauses()
+        retries = self._caller.retries()
         while asked:
             answer = self._caller.read("batch_get_item", {"RequestItems": asked})
             yield from answer["Responses"].get(self._table, ())
             asked = answer.get("UnprocessedKeys")
-            if asked and not pause():
+            if asked and not retries.pause():
                 raise Throttled("some objs were not read until the deadline")
 
 

@@ -15,12 +15,13 @@ from pynamodb.expressions.update import Action as UpdateAction
 from pynamodb.expressions.update import AddAction, DeleteAction, RemoveAction, SetAction, Update
 from pynamodb.models import Model
 
-from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Patience, Refusal
+from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, model_of, ref_from_item, to_item
 from turnstile.store.core import writes as plan
 from turnstile.store.core.errors import Throttled
 from turnstile.store.core.writes import Change, Check, Erase, Insert, Row, Write
 from turnstile.store.ports import BATCH_GET_MAX, Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.retry import Patience
 
 
 def _path(model: type[Model], path: plan.Path) -> DocumentPath:
@@ -222,12 +223,12 @@ class DynamoRefs:
 
     def _batch(self, keys: Sequence[str]) -> Iterator[Item]:
         asked: Any = {self._table: {"Keys": [{"key": {"S": key}} for key in keys], "ConsistentRead": True}}
-        pause = self._caller.pauses()
+        retries = self._caller.retries()
         while asked:
             answer = self._caller.read("batch_get_item", {"RequestItems": asked})
             yield from answer["Responses"].get(self._table, ())
             asked = answer.get("UnprocessedKeys")
-            if asked and not pause():
+            if asked and not retries.pause():
                 raise Throttled("some rows were not read until the deadline")
 
 

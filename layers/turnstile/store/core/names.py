@@ -75,7 +75,7 @@ def check_uuid(value: str, field: str = "table_id") -> str:
 
 
 # -- comments ---------------------------------------------------------------------------------------------------------
-# Comments: what users write about things, short enough for answers that list many (``core.answer_size``).
+# Comments: what users write about things, short enough for answers that list many (``store.page_budget``).
 
 
 MAX_BYTES: Final = 32_768
