@@ -1,7 +1,7 @@
 """Ids without a central counter: snowflakes from a leased node, and random ones that are claimed.
 
-Where each is right (docs/ids.md has the reasons, tests/unit/coordination/test_snowflake_simulation.py the proof): snowflakes where
-processes live long and are fewer than 1,024; claimed random ids where thousands of sandboxes come, freeze and go.
+Use snowflakes where processes live long and are fewer than 1,024, claimed random ids where thousands of sandboxes come,
+freeze and go (docs/ids.md; tests/unit/coordination/test_snowflake_simulation.py shows that neither repeats).
 """
 
 from __future__ import annotations
@@ -11,29 +11,28 @@ from collections.abc import Callable
 from typing import Final
 
 from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.core.snowflake import NODES, RANDOM_BITS, Issuer, random_id
+from turnstile.coordination.core.snowflake import NODES, RANDOM_BITS, IdRange, random_id
 from turnstile.coordination.tasks import Leases
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.ports import Clock, Ids, World
 
 TERM_MS: Final = 60_000
 MARGIN_MS: Final = 5_000
-"""So long before the end of a lease no id is made any more: clocks differ, and time goes by between check and use."""
+"""No id is made in the last part of a lease: clocks differ, and time passes between check and use."""
 
 TRIES: Final = 64
 CLAIMS: Final = 16
 _ROUNDS: Final = 8
 
 Monotonic = Callable[[], int]
-"""A clock in ms that never steps; passed in, because services have no clock of their own."""
+"""A clock in ms that never steps back; passed in, because the subjects have no clock of their own."""
 
 
 class SnowflakeIds:
-    """Ids of one process. Safe for threads. Must not be shared by copies of a process: one that is forked, or restored
-    from a snapshot, makes its own.
+    """Ids of one process. Safe for threads. Copies of a process (forked, or restored from a snapshot) must not share one.
 
     Args:
-        monotonic: judges the lease's age beside the wall clock: whichever says that it is over is believed.
+        monotonic: measures the lease's age beside the wall clock. The lease is over when either says so.
         term_ms: how long a node is leased, more than ``margin_ms``; renewed in passing once half of that is over.
     """
 
@@ -41,15 +40,15 @@ class SnowflakeIds:
         self, world: World, monotonic: Monotonic, *, term_ms: int = TERM_MS, margin_ms: int = MARGIN_MS
     ) -> None:
         self._leases, self._clock, self._ids, self._monotonic = Leases(world), world.clock, world.ids, monotonic
-        self._term, self._margin = term_ms, margin_ms
+        self._term_ms, self._margin_ms = term_ms, margin_ms
         self._lock = threading.Lock()
         self._lease: Lease | None = None
-        self._issuer = Issuer(0, 0, 0)
+        self._range = IdRange(0, 0, 0)
         self._since = self._renew_at = 0
 
     def next(self) -> int:
-        """A fresh id, greater than every one before of the same lease (and of all from here, unless the clock stepped
-        back further than the sequence runs ahead and the node changed with it). No request but one every half term.
+        """Returns a new id. It is greater than every earlier one of the same lease, and than every earlier one from here
+        unless the clock stepped back far and the node changed with it. One request every half term.
 
         Raises:
             StateConflict: ``NoFreeNode``: every node that was tried is leased.
@@ -58,14 +57,14 @@ class SnowflakeIds:
         with self._lock:
             for _ in range(_ROUNDS):
                 lease, now, age = self._lease, self._clock.now_ms(), self._monotonic() - self._since
-                if lease is None or now >= lease.until - self._margin or age >= self._term - self._margin:
+                if lease is None or now >= lease.until - self._margin_ms or age >= self._term_ms - self._margin_ms:
                     self._lease_again(lease)
                     continue
                 if age >= self._renew_at and not self._extended(lease, age):
                     continue
-                made = self._issuer.next(now)
-                if made is not None:
-                    id, self._issuer = made
+                issued = self._range.next(now)
+                if issued is not None:
+                    id, self._range = issued
                     return id
                 self._lease_again(lease)
         raise StateConflict(
@@ -77,43 +76,43 @@ class SnowflakeIds:
         with self._lock:
             lease, self._lease = self._lease, None  # first: the node may be another's even if the answer is lost (I2)
             if lease is not None:
-                self._leases.release(lease, self._issuer.free)
+                self._leases.release(lease, self._range.free)
 
     def _extended(self, lease: Lease, age: int) -> bool:
-        """Renew in passing; False when somebody else has the lease. When the store cannot be asked now, what is left of
-        the lease will do until it can."""
+        """Renew; False when another process has the lease. When the store does not answer, the rest of the lease is used
+        until it does."""
         try:
             return self._renewed(lease)
         except (Throttled, OutcomeUnknown):
-            self._renew_at = age + self._margin
+            self._renew_at = age + self._margin_ms
             return True
 
     def _lease_again(self, old: Lease | None) -> None:
-        """A lease that is good now: the same node's if nobody took it meanwhile, else another's."""
+        """Get a valid lease: of the same node if no other process took it meanwhile, else of another."""
         self._lease = None
         if old is not None and self._renewed(old):
             return
         for _ in range(TRIES):
             node, since = self._random() % NODES, self._monotonic()
-            taken = self._leases.take(f"node/{node}", self._term)
+            taken = self._leases.take(f"node/{node}", self._term_ms)
             if isinstance(taken, Lease):
-                self._lease, self._since, self._renew_at = taken, since, self._term // 2
-                self._issuer = Issuer(node, taken.start, taken.until)
+                self._lease, self._since, self._renew_at = taken, since, self._term_ms // 2
+                self._range = IdRange(node, taken.start, taken.until)
                 return
         raise StateConflict(
             "NoFreeNode",
             f"{TRIES} of {NODES} nodes were tried and all are leased",
             remedy="try again later, or use claimed random ids where there are so many processes",
-            retry_after_ms=self._term,
+            retry_after_ms=self._term_ms,
         )
 
     def _renewed(self, lease: Lease) -> bool:
-        since = self._monotonic()  # before the request: the lease is at least as young as it is taken for
-        renewed = self._leases.renew(lease, self._term)
+        since = self._monotonic()  # before the request, so that the lease is never taken for younger than it is
+        renewed = self._leases.renew(lease, self._term_ms)
         self._lease = renewed
         if renewed is not None:
-            self._since, self._renew_at = since, self._term // 2
-            self._issuer = self._issuer.until(renewed.until)
+            self._since, self._renew_at = since, self._term_ms // 2
+            self._range = self._range.until(renewed.until)
         return renewed is not None
 
     def _random(self) -> int:
@@ -121,14 +120,13 @@ class SnowflakeIds:
 
 
 class ClaimedIds:
-    """Random ids that order by time, for any number of processes: nothing is leased, every id is claimed by the write
-    that uses it."""
+    """Random ids that order by time, for any number of processes. Nothing is leased; the write that uses an id claims it."""
 
     def __init__(self, clock: Clock, ids: Ids) -> None:
         self._clock, self._ids = clock, ids
 
     def claim(self, put_if_absent: Callable[[int], bool]) -> int:
-        """An id that nobody has: the first one for which ``put_if_absent`` says that nothing was there.
+        """Returns the first id for which ``put_if_absent`` says that nothing was there.
 
         Raises:
             StateConflict: ``NoFreeId``: so many ids in a row were taken that the random numbers must be broken.

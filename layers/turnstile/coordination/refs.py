@@ -1,9 +1,10 @@
-"""Named references for other systems: create, read, compare-and-swap, delete. Every operation is one request to the
-store, accepted or refused: a refusal is answered from the row that it returned. Only what is created again after it was
-deleted takes two, since the row that is left says with which version to go on.
+"""Named references for other systems: create, read, compare-and-swap, delete.
 
-Rights are in the same row, and a condition of the same write (I12). Whoever has none is told nothing, not even whether there
-is such a reference; that is for those who may create it.
+Every operation is one request to the store; a refusal is answered from the row that it returned. Only the creation of a
+reference that was deleted takes two, since its tombstone says with which version to go on.
+
+Rights are in the same row, and a condition of the same write (I12). A principal without any is not told whether there is
+such a reference, unless it may create it.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from turnstile.store.ports import Accepted, World
 _ROUNDS: Final = 8
 
 
-class Written(msgspec.Struct, frozen=True):
-    """What a request wrote (``entry.value`` None: it deleted), now or when it was sent before."""
+class WriteResult(msgspec.Struct, frozen=True):
+    """What a request wrote (``entry.value`` None: it deleted), now (applied) or when it was sent before (replayed)."""
 
     outcome: Literal["applied", "replayed"]
     name: str
@@ -46,8 +47,8 @@ class NamedRefs:
     """The references of one realm, in a key space of their own: no name leads to a row of anything else.
 
     Args:
-        principal: who asks, and owns what it creates.
-        may_create: whether it may be told that a reference does not exist; asked only when one does not.
+        principal: sends the requests, and owns what it creates.
+        may_create: whether it may be told that a reference does not exist; called only when one does not.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class NamedRefs:
     ) -> None:
         self._world, self._principal, self._may_create = world, principal, may_create
 
-    def create(self, name: str, value: str, request_id: str | None = None) -> Written:
+    def create(self, name: str, value: str, request_id: str | None = None) -> WriteResult:
         """A new reference.
 
         Raises:
-            AlreadyExists: somebody has the name; ``details`` has the present value for those who may read it.
+            AlreadyExists: the name is taken; ``details`` has the present value if the principal may read it.
             InvalidRequest, TooLarge: name, value or request id.
             OutcomeUnknown: as ``swap``.
         """
@@ -69,19 +70,19 @@ class NamedRefs:
         for _ in range(_ROUNDS):
             try:
                 ref, accepted = self._write(write, id)
-            except _NoRow:  # gc took the tombstone meanwhile
+            except _NoRow:  # gc removed the tombstone meanwhile
                 write = named_ref.create(key, name, value, id, now, owner=owner)
                 continue
             if accepted:
-                return Written("applied", name, ref.current)
-            told = permits(ref.rights, self._principal, READ)
-            before = named_ref.creation(ref, value, id)
-            if before is not None and not told:  # it handed the reference over since
+                return WriteResult("applied", name, ref.current)
+            readable = permits(ref.rights, self._principal, READ)
+            first = named_ref.creation(ref, value, id)
+            if first is not None and not readable:  # it has given the reference away since
                 raise denied(self._principal, name)
-            if before is not None:
-                return _again(name, before, value, id)
+            if first is not None:
+                return _replay(name, first, value, id)
             if ref.state != DELETED:
-                current = {"current": _told(ref.current)} if told else {}
+                current = {"current": _details(ref.current)} if readable else {}
                 raise AlreadyExists(f"reference '{name}' exists", field="name", remedy="read it and swap it", **current)
             write = named_ref.revive(key, ref, value, id, now, owner=owner)
         raise StateConflict(
@@ -92,37 +93,36 @@ class NamedRefs:
         """A reference as it is now, with its recent values.
 
         Raises:
-            PermissionDenied: whoever asks may not read it, whether or not there is one.
+            PermissionDenied: the principal may not read it, whether or not there is one.
             NotFound: there is none.
         """
         return self._live(name, READ)
 
-    def swap(self, name: str, token: str, value: str, request_id: str | None = None) -> Written:
+    def swap(self, name: str, token: str, value: str, request_id: str | None = None) -> WriteResult:
         """``value`` in place of the value of ``token``.
 
         Raises:
             StateConflict: ``RefMoved``, for good: another value came after that one; ``details`` has the present one.
-                ``ReloadRequired``: the reference has moved on so far that nobody can tell whether this very request
-                was applied before.
+                ``ReloadRequired``: so many values came since that it is unknown whether this request was applied before.
             NotFound: there is no such reference, or not any more.
-            PermissionDenied: whoever asks may not swap it.
+            PermissionDenied: the principal may not swap it.
             OutcomeUnknown: the answer was lost; ``details`` has the request id under which to send it again.
         """
         id, key = self._request(request_id), self._key(name)
-        judged = self._judged(name, SWAP)
-        write = named_ref.swap(key, token, check_value(value), id, self._world.clock.now_ms(), judged=judged)
-        return self._changed(name, token, value, id, write=write, least=SWAP)
+        authorized = self._authorized(name, SWAP)
+        write = named_ref.swap(key, token, check_value(value), id, self._world.clock.now_ms(), authorized=authorized)
+        return self._change(name, token, value, id, write=write, least=SWAP)
 
-    def delete(self, name: str, token: str, request_id: str | None = None) -> Written:
+    def delete(self, name: str, token: str, request_id: str | None = None) -> WriteResult:
         """Delete the reference, if its value is still that of ``token``. For its owner. Raises as ``swap``."""
         id, key = self._request(request_id), self._key(name)
-        judged = self._judged(name, OWN)
-        write = named_ref.delete(key, token, id, self._world.clock.now_ms(), judged=judged)
-        return self._changed(name, token, None, id, write=write, least=OWN)
+        authorized = self._authorized(name, OWN)
+        write = named_ref.delete(key, token, id, self._world.clock.now_ms(), authorized=authorized)
+        return self._change(name, token, None, id, write=write, least=OWN)
 
     def rights(self, name: str) -> Access:
-        """Owner and grants: all to the owner, to others what they have themselves and by their roles, be there such a
-        reference or not.
+        """Owner and grants: all of them for the owner; for others what they and their roles have, also where there is no
+        such reference.
 
         Raises:
             NotFound: there is none, for those who may create it.
@@ -131,19 +131,19 @@ class NamedRefs:
         if (row is None or row["state"] == DELETED) and (principal.admin or self._may_create()):
             raise _missing(name)
         ref = NamedRef.from_row(row) if row is not None and row["state"] != DELETED else None
-        found = access_of(ref.rights) if ref is not None else Access()
+        access = access_of(ref.rights) if ref is not None else Access()
         if ref is not None and permits(ref.rights, principal, OWN):
-            return found
-        return Access("", tuple(grant for grant in found.grants if grant.principal in principal.names))
+            return access
+        return Access("", tuple(grant for grant in access.grants if grant.principal in principal.names))
 
     def grant(self, name: str, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
-        """The rights after ``changes``, and with another ``owner`` if one is given (empty: admins only). For its owner; one
-        read and one write.
+        """Change the rights, and set another ``owner`` if one is given (empty: admins only). For its owner; one read and
+        one write. Returns the rights afterwards.
 
         Raises:
             PermissionDenied, NotFound: as ``read``.
             TooLarge: too many principals.
-            StateConflict: ``ConcurrentChange``: others changed them at every attempt.
+            StateConflict: ``ConcurrentChange``: they were changed during every attempt.
         """
         for _ in range(_ROUNDS):
             ref = self._live(name, OWN)
@@ -158,49 +158,49 @@ class NamedRefs:
 
     def _live(self, name: str, least: int) -> NamedRef:
         row = self._world.refs.read(self._key(name))
-        ref = self._known(name, None if row is None else NamedRef.from_row(row), least)
+        ref = self._visible(name, None if row is None else NamedRef.from_row(row), least)
         if ref.state == DELETED:
             raise _missing(name)
         return ref
 
-    def _known(self, name: str, ref: NamedRef | None, least: int) -> NamedRef:
-        """The reference, tombstones included, for whoever has the right to hear of it."""
+    def _visible(self, name: str, ref: NamedRef | None, least: int) -> NamedRef:
+        """Returns the reference, tombstones included, if the principal has the right ``least``; raises otherwise."""
         if ref is not None and permits(ref.rights, self._principal, least):
             return ref
         if (ref is None or ref.state == DELETED) and (self._principal.admin or self._may_create()):
             raise _missing(name)
         raise denied(self._principal, name)
 
-    def _judged(self, name: str, least: int) -> tuple[Clause, ...]:
-        """What a write asks for besides the token. One read for somebody with more roles than a condition can hold."""
+    def _authorized(self, name: str, least: int) -> tuple[Clause, ...]:
+        """The clauses that authorize a write. One read for a principal with more roles than a condition can hold."""
         names = self._principal.names
         if self._principal.admin:
             return ()
         if len(names) > MAX_NAMES:
             row = self._world.refs.read(self._key(name))
-            ref = self._known(name, None if row is None else NamedRef.from_row(row), least)
-            names = frozenset(one for one in names if ref.rights.get(one, 0) >= least)
+            ref = self._visible(name, None if row is None else NamedRef.from_row(row), least)
+            names = frozenset(held for held in names if ref.rights.get(held, 0) >= least)
         return (permitted(sorted(names)[:MAX_NAMES], least),)
 
-    def _changed(self, name: str, token: str, value: str | None, id: str, *, write: Write, least: int) -> Written:
+    def _change(self, name: str, token: str, value: str | None, id: str, *, write: Write, least: int) -> WriteResult:
         try:
-            found, accepted = self._write(write, id)
+            row, accepted = self._write(write, id)
         except _NoRow:
-            self._known(name, None, least)
+            self._visible(name, None, least)
             raise
         if accepted:
-            return Written("applied", name, found.current)
-        ref = self._known(name, found, least)
-        before = named_ref.replayed(ref, token, id)
-        if before is not None:
-            return _again(name, before, value, id)
+            return WriteResult("applied", name, row.current)
+        ref = self._visible(name, row, least)
+        first = named_ref.replayed(ref, token, id)
+        if first is not None:
+            return _replay(name, first, value, id)
         if not named_ref.moved_on(ref, token):
             raise StateConflict(
                 "ReloadRequired",
                 f"reference '{name}' no longer knows what came after this token",
                 field="token",
                 remedy="read the reference and decide anew; this request may have been applied before",
-                current=_told(ref.current),
+                current=_details(ref.current),
             )
         if ref.state == DELETED:
             raise _missing(name)
@@ -209,25 +209,25 @@ class NamedRefs:
             f"reference '{name}' has another value now; this request was not applied and never will be",
             field="token",
             remedy="read the present value, decide anew, and swap it under its token with a fresh request id",
-            current=_told(ref.current),
+            current=_details(ref.current),
         )
 
     def _write(self, write: Write, id: str) -> tuple[NamedRef, bool]:
         """The row after the write, or the one that refused it, and whether it was accepted."""
         try:
-            answer = self._world.refs.write(write)
+            response = self._world.refs.write(write)
         except OutcomeUnknown as unknown:
             unknown.details["request_id"] = id
             raise
-        if answer.row is None:
+        if response.row is None:
             raise _NoRow
-        return NamedRef.from_row(answer.row), isinstance(answer, Accepted)
+        return NamedRef.from_row(response.row), isinstance(response, Accepted)
 
     def _key(self, name: str) -> str:
         return self._world.space.ref(check_ref(name))
 
     def _request(self, request_id: str | None) -> str:
-        """The request's id; one of our own tells repetitions inside the store's client from other requests."""
+        """The request's id. A new one is needed for the store client's own repetitions, even if the caller gave none."""
         return self._world.ids.uuid() if request_id is None else check_request(request_id)
 
 
@@ -235,18 +235,18 @@ class _NoRow(Exception):
     """The write was refused because there is no row."""
 
 
-def _again(name: str, before: Entry, value: str | None, id: str) -> Written:
-    """The answer of the first time, to the same request."""
-    if before.value != value:
+def _replay(name: str, first: Entry, value: str | None, id: str) -> WriteResult:
+    """The first answer to this request; raises InvalidRequest if it asked for another value then."""
+    if first.value != value:
         raise InvalidRequest(
             f"request_id {id!r} was used for another change of this reference",
             field="request_id",
             remedy="use a fresh id for every request, and the same one only to send the same request again",
         )
-    return Written("replayed", name, before)
+    return WriteResult("replayed", name, first)
 
 
-def _told(entry: Entry) -> dict[str, object]:
+def _details(entry: Entry) -> dict[str, object]:
     return {"value": entry.value, "version": entry.version, "token": entry.token}
 
 

@@ -1,4 +1,8 @@
-"""Taking, renewing and giving up leases: one request each, two to take one over."""
+"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at a time.
+
+Every operation is one request unless it says otherwise. A refusal is answered from the row that it returned. Every write
+may raise Throttled (nothing was applied) and OutcomeUnknown (it may have been applied).
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from turnstile.coordination.core import rows as plans
-from turnstile.coordination.core import rows as states
-from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task
-from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.coordination.core import rows
+from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, check_name, check_payload
 from turnstile.store.core.obj_types import TASK
-from turnstile.store.core.writes import Row
+from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, World
 
+# -- leases -----------------------------------------------------------------------------------------------------------
 
-class Held(msgspec.Struct, frozen=True):
-    """Somebody else has it, until then (ms, by the holder's clock)."""
+
+class OtherHolder(msgspec.Struct, frozen=True):
+    """Another process holds the lease until then (ms, by that process's clock)."""
 
     until: int
 
@@ -27,41 +31,42 @@ class Leases:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def take(self, name: str, term_ms: int) -> Lease | Held:
-        """The lease of ``name`` for ``term_ms`` from now on, if nobody has it.
+    def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
+        """Returns the lease of ``name`` for ``term_ms`` from now on, if no other process has it. One more request where
+        the last one is over.
 
         Raises:
             Throttled: nothing was taken.
             OutcomeUnknown: perhaps it was; then it is free again when the term is over.
         """
         now, holder, key = self._world.clock.now_ms(), self._world.ids.uuid(), self._world.space.lease(name)
-        answer = self._world.refs.write(plans.take_first(key, holder, now, now + term_ms))
-        if isinstance(answer, Accepted) or _is(answer.row, holder):
+        response = self._world.refs.write(rows.take_first_lease(key, holder, now, now + term_ms))
+        if isinstance(response, Accepted) or _is(response.row, holder):
             return Lease(key, holder, now, now + term_ms, 0)
-        if answer.row is None:
-            return Held(now)
-        seen = LeaseRow.from_row(answer.row)
-        if seen.until > now and seen.holder != RELEASED:
-            return Held(seen.until)
-        start = max(now, seen.until)
-        answer = self._world.refs.write(plans.take_over(seen, holder, start + term_ms))
-        if isinstance(answer, Accepted) or _is(answer.row, holder):
-            return Lease(key, holder, start, start + term_ms, seen.fence + 1)
-        return Held(answer.row["until"] if answer.row is not None else now)
+        if response.row is None:
+            return OtherHolder(now)
+        last = LeaseRow.from_row(response.row)
+        if last.until > now and last.holder != RELEASED:
+            return OtherHolder(last.until)
+        start = max(now, last.until)
+        response = self._world.refs.write(rows.take_over_lease(last, holder, start + term_ms))
+        if isinstance(response, Accepted) or _is(response.row, holder):
+            return Lease(key, holder, start, start + term_ms, last.fence + 1)
+        return OtherHolder(response.row["until"] if response.row is not None else now)
 
     def renew(self, lease: Lease, term_ms: int) -> Lease | None:
-        """The same lease with an end ``term_ms`` from now on; None when somebody else has it meanwhile. Raises as
-        ``take``; what was held before is then still held until its end."""
+        """Returns the same lease with an end ``term_ms`` from now on; None when another process has it meanwhile. Raises
+        as ``take``; the lease is then still held until its old end."""
         until, holder = max(self._world.clock.now_ms() + term_ms, lease.until), self._world.ids.uuid()
-        answer = self._world.refs.write(plans.renew(lease, holder, until))
-        if isinstance(answer, Accepted) or _is(answer.row, holder):
+        response = self._world.refs.write(rows.renew_lease(lease, holder, until))
+        if isinstance(response, Accepted) or _is(response.row, holder):
             return msgspec.structs.replace(lease, holder=holder, until=until)
         return None
 
     def release(self, lease: Lease, free_ms: int) -> None:
-        """Let others have it at once; ``free_ms`` is the first time that was not used. Nothing happens when somebody
-        else has it already."""
-        self._world.refs.write(plans.release(lease, free_ms))
+        """Let others have it at once; ``free_ms`` is the first time that was not used. Does nothing when another process
+        has it already."""
+        self._world.refs.write(rows.release_lease(lease, free_ms))
 
 
 def _is(row: Row | None, holder: str) -> bool:
@@ -69,12 +74,80 @@ def _is(row: Row | None, holder: str) -> bool:
     return row is not None and row["holder"] == holder
 
 
+# -- updateable objects -----------------------------------------------------------------------------------------------
+
+
+class Updateable(msgspec.Struct, frozen=True):
+    """An object as it was read or written: ``token`` names this version of it; times in ms."""
+
+    key: str
+    type: str
+    token: str
+    payload: bytes
+    created: int
+    changed_at: int
+
+    @classmethod
+    def from_row(cls, row: Row) -> Updateable:
+        """Parse a refs row of kind ``updateable``."""
+        return cls(row["key"], row["type"], row["token"], row["payload"], row["created"], row["changed_at"])
+
+
+class OtherVersion(msgspec.Struct, frozen=True):
+    """Refused, and nothing changed: the object has another version now (None: there is no object)."""
+
+    current: Updateable | None
+
+
+class Updateables:
+    """Updateable objects of one realm. After OutcomeUnknown: read the object and decide anew."""
+
+    def __init__(self, world: World) -> None:
+        self._refs, self._space, self._clock, self._ids = world.refs, world.space, world.clock, world.ids
+
+    def read(self, type: str, id: str) -> Updateable | None:
+        """The object as it is now."""
+        row = self._refs.read(self._key(type, id))
+        return None if row is None else Updateable.from_row(row)
+
+    def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
+        """Returns the new object, or the one that has the name.
+
+        Raises:
+            InvalidRequest, TooLarge: type, id or payload.
+        """
+        key, token, now = self._key(type, id), self._ids.uuid(), self._clock.now_ms()
+        return self._write(rows.create_object(key, type, token, check_payload(payload), now), token)
+
+    def update(self, before: Updateable, payload: bytes) -> Updateable | OtherVersion:
+        """Replace the payload of the version ``before``. Raises TooLarge."""
+        token, now = self._ids.uuid(), self._clock.now_ms()
+        return self._write(rows.update_object(before.key, before.token, token, check_payload(payload), now), token)
+
+    def delete(self, before: Updateable) -> OtherVersion | None:
+        """Remove the object if it still has the version ``before``; returns None when it is gone."""
+        response = self._refs.write(rows.delete_object(before.key, before.token))
+        if isinstance(response, Accepted) or response.row is None:
+            return None
+        return OtherVersion(Updateable.from_row(response.row))
+
+    def _write(self, write: Write, token: str) -> Updateable | OtherVersion:
+        response = self._refs.write(write)
+        current = None if response.row is None else Updateable.from_row(response.row)
+        if current is not None and (isinstance(response, Accepted) or current.token == token):  # or its answer was lost
+            return current
+        return OtherVersion(current)
+
+    def _key(self, type: str, id: str) -> str:
+        check_name(type, id)
+        return self._space.updateable(f"{type}/{id}")
+
+
 # -- tasks ------------------------------------------------------------------------------------------------------------
-# Running coordinated tasks: at most one at a time, taken over when the one that ran is gone, the result kept.
 
 
-class Running(msgspec.Struct, frozen=True):
-    """An attempt that may run, until its lease ends (``task.until``, ms). ``task`` has the last result."""
+class Attempt(msgspec.Struct, frozen=True):
+    """An attempt that may run until its lease ends (``task.until``, ms). ``task`` has the last result."""
 
     name: str
     task: Task
@@ -89,73 +162,73 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class Tasks:
-    """Coordinated tasks of one realm. For what runs rarely: every step is a write on one row.
+    """Coordinated tasks of one realm. For rare work: every step is a write on one row.
 
-    At most one runs *by the clock of who begins*: choose terms longer than clocks are apart, end before the lease does,
-    and fence with ``task.attempt`` what must never be written twice.
+    At most one attempt runs *by the clock of the process that begins*: choose terms longer than clocks are apart, end
+    before the lease does, and fence with ``task.attempt`` what must never be written twice.
     """
 
     def __init__(self, world: World) -> None:
         self._objects, self._clock = Updateables(world), world.clock
 
     def last(self, name: str) -> Task | None:
-        """What is known of the task: one request."""
-        found = self._objects.read(TASK.name, name)
-        return None if found is None else states.unpack(found.payload)
+        """The task as it is now; None if it was never begun."""
+        current = self._objects.read(TASK.name, name)
+        return None if current is None else Task.unpack(current.payload)
 
-    def begin(self, name: str, term_ms: int) -> Running | Busy:
+    def begin(self, name: str, term_ms: int) -> Attempt | Busy:
         """Begin the task, unless it runs: two requests.
 
         Args:
-            term_ms: how long it may take; who is still at it then must have renewed.
+            term_ms: how long it may take; an attempt that takes longer must renew before.
 
         Raises:
             Throttled: it was not begun.
-            OutcomeUnknown: perhaps it was; then nobody runs it until its lease ends.
+            OutcomeUnknown: perhaps it was; then no attempt runs until its lease ends.
         """
-        seen, now = self._objects.read(TASK.name, name), self._clock.now_ms()
-        before = Task() if seen is None else states.unpack(seen.payload)
-        if before.running(now):
-            return Busy(before.until, before.attempt)
-        task = states.begun(before, now, now + term_ms)
-        if seen is None:
-            written = self._objects.create(TASK.name, name, states.pack(task))
+        before, now = self._objects.read(TASK.name, name), self._clock.now_ms()
+        last = Task() if before is None else Task.unpack(before.payload)
+        if last.running(now):
+            return Busy(last.until, last.attempt)
+        task = last.begin(now, now + term_ms)
+        if before is None:
+            written = self._objects.create(TASK.name, name, task.pack())
         else:
-            written = self._objects.update(seen, states.pack(task))
+            written = self._objects.update(before, task.pack())
         if isinstance(written, Updateable):
-            return Running(name, task, written)
-        other = Task() if written.current is None else states.unpack(written.current.payload)
+            return Attempt(name, task, written)
+        other = Task() if written.current is None else Task.unpack(written.current.payload)
         return Busy(other.until, other.attempt)
 
-    def renew(self, running: Running, term_ms: int) -> Running | None:
-        """A later end of the lease; None when somebody took the task over: stop at once. One request."""
-        return self._moved(running, states.renewed(running.task, self._clock.now_ms() + term_ms))
+    def renew(self, attempt: Attempt, term_ms: int) -> Attempt | None:
+        """A later end of the lease; None when another process took the task over: stop at once."""
+        return self._update(attempt, attempt.task.renew(self._clock.now_ms() + term_ms))
 
-    def finish(self, running: Running, result: bytes = b"") -> bool:
-        """The task is done and leaves ``result``; False when somebody took it over: theirs counts. One request."""
-        return self._moved(running, states.finished(running.task, result, self._clock.now_ms())) is not None
+    def finish(self, attempt: Attempt, result: bytes = b"") -> bool:
+        """The task is done and leaves ``result``; False when another process took it over, whose result counts."""
+        return self._update(attempt, attempt.task.finish(result, self._clock.now_ms())) is not None
 
-    def fail(self, running: Running, why: str) -> bool:
-        """The task failed, and anybody may begin it again; False when somebody already has. One request."""
-        return self._moved(running, states.failed(running.task, why, self._clock.now_ms())) is not None
+    def fail(self, attempt: Attempt, reason: str) -> bool:
+        """The task failed, and any process may begin it again; False when one already has."""
+        return self._update(attempt, attempt.task.fail(reason, self._clock.now_ms())) is not None
 
-    def run(self, name: str, term_ms: int, work: Callable[[Running], bytes]) -> Task | Busy:
-        """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` ends within the term.
+    def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
+        """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` must end within the term.
 
         Returns:
             Task: as this attempt left it, or, when it took too long and was taken over, as it was begun.
         """
-        running = self.begin(name, term_ms)
-        if isinstance(running, Busy):
-            return running
+        attempt = self.begin(name, term_ms)
+        if isinstance(attempt, Busy):
+            return attempt
         try:
-            result = work(running)
-        except Exception as error:  # told to whoever looks at the task, and raised for whoever called
-            self.fail(running, repr(error))
+            result = work(attempt)
+        except Exception as error:  # kept in the task for its readers, and raised for the caller
+            self.fail(attempt, repr(error))
             raise
-        done = self._moved(running, states.finished(running.task, result, self._clock.now_ms()))
-        return running.task if done is None else done.task
+        done = self._update(attempt, attempt.task.finish(result, self._clock.now_ms()))
+        return attempt.task if done is None else done.task
 
-    def _moved(self, running: Running, task: Task) -> Running | None:
-        written = self._objects.update(running.version, states.pack(task))
-        return None if isinstance(written, Moved) else Running(running.name, task, written)
+    def _update(self, attempt: Attempt, task: Task) -> Attempt | None:
+        written = self._objects.update(attempt.version, task.pack())
+        return None if isinstance(written, OtherVersion) else Attempt(attempt.name, task, written)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.coordination.tasks import Busy, Running, Tasks
+from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.gc.core import KINDS, Grace, Item
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
@@ -224,8 +224,8 @@ class CollectTask:
             return self._collector.collect(wanted, dry_run=True, until_ms=until_ms, most=most, imported=imported)
         reports: list[Report] = []
 
-        def work(running: Running) -> bytes:
-            cursor = _cursor(running.task.result)
+        def work(attempt: Attempt) -> bytes:
+            cursor = _cursor(attempt.task.result)
             report, cut_off = self._collector.go_on(
                 cursor, wanted, dry_run=False, until_ms=until_ms, most=most, imported=imported
             )

@@ -134,7 +134,7 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
     for some in batched(identities, BATCH_GET_MAX):
         keys = {identity_obj(table_id, identity): identity for identity in some}
         for id, obj in world.objs.get_many(space, list(keys)).items():
-            times[keys[id]] = obj.created // 1000
+            times[keys[id]] = obj.created_us // 1000
     return times
 
 
@@ -148,7 +148,7 @@ def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterat
     """
     world, grace = context.world, context.grace.history_ms + SETTLED_MS
     for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
-        since = part.created // 1000
+        since = part.created_us // 1000
         item = due(kind, f"{catalog}/{part.id}", len(part.payload), since=since, now=now, grace=grace)
         if item is not None:
             yield item

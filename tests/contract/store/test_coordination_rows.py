@@ -16,8 +16,16 @@ from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.ids import SnowflakeIds
 from turnstile.coordination.refs import NamedRefs
-from turnstile.coordination.tasks import Busy, Held, Leases, Running, Tasks
-from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.coordination.tasks import (
+    Attempt,
+    Busy,
+    Leases,
+    OtherHolder,
+    OtherVersion,
+    Tasks,
+    Updateable,
+    Updateables,
+)
 from turnstile.store.core.errors import PermissionDenied, StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.ports import World
@@ -47,7 +55,7 @@ def test_i2_a_lease_has_one_holder_and_goes_from_one_to_the_next(world: World) -
     assert isinstance(clock, FakeClock)
     answers = at_once(lambda: leases.take("n", TERM))
     (first,) = [one for one in answers if isinstance(one, Lease)]
-    assert [one for one in answers if isinstance(one, Held)] == [Held(first.until)] * 5
+    assert [one for one in answers if isinstance(one, OtherHolder)] == [OtherHolder(first.until)] * 5
     renewed = leases.renew(first, 2 * TERM)
     assert renewed is not None and leases.renew(first, TERM) is None
     clock.now = renewed.until
@@ -71,9 +79,9 @@ def test_i6_of_updates_at_once_one_wins_and_the_others_see_it(world: World) -> N
     assert isinstance(first, Updateable)
     answers = at_once(lambda: objects.update(first, b"\xffnext"))
     (won,) = [one for one in answers if isinstance(one, Updateable)]
-    assert [one for one in answers if isinstance(one, Moved)] == [Moved(won)] * 5
+    assert [one for one in answers if isinstance(one, OtherVersion)] == [OtherVersion(won)] * 5
     assert objects.read("config", "a") == won
-    assert objects.delete(first) == Moved(won)
+    assert objects.delete(first) == OtherVersion(won)
     assert objects.delete(won) is None
 
 
@@ -82,7 +90,7 @@ def test_i10_of_tasks_begun_at_once_one_runs(world: World) -> None:
     assert isinstance(clock, FakeClock)
     for attempt in (1, 2):
         answers = at_once(lambda: tasks.begin("gc", TERM))
-        (mine,) = [one for one in answers if isinstance(one, Running)]
+        (mine,) = [one for one in answers if isinstance(one, Attempt)]
         assert sum(isinstance(one, Busy) for one in answers) == 5
         assert mine.task.attempt == attempt
         if attempt == 1:

@@ -15,9 +15,8 @@ from tests.simulation.engine.state import State
 from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.core.snowflake import parts_of
 from turnstile.coordination.ids import SnowflakeIds
-from turnstile.coordination.refs import NamedRefs, Written
-from turnstile.coordination.tasks import Running, Tasks
-from turnstile.coordination.updateables import Updateable, Updateables
+from turnstile.coordination.refs import NamedRefs, WriteResult
+from turnstile.coordination.tasks import Attempt, Tasks, Updateable, Updateables
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
@@ -115,13 +114,13 @@ class IdMaker(Owner):
 
     def act(self) -> None:
         if self.rng.random() < 0.05:
-            lease, issuer = self._ids._lease, self._ids._issuer
+            lease, id_range = self._ids._lease, self._ids._range
             if lease is not None:
-                self.auditor.released(issuer.node, self.process.name, lease, issuer.free)
+                self.auditor.released(id_range.node, self.process.name, lease, id_range.free)
             self._ids.close()
         for _ in range(self.rng.randrange(1, 5)):
             id, lease = self._ids.next(), self._ids._lease
-            assert isinstance(lease, Lease) and parts_of(id).node == self._ids._issuer.node
+            assert isinstance(lease, Lease) and parts_of(id).node == self._ids._range.node
             self.auditor.issued(id, self.process.name, lease)
 
 
@@ -133,7 +132,7 @@ class TaskRunner(Owner):
 
     def act(self) -> None:
         running = self._tasks.begin("job", TERM)
-        if not isinstance(running, Running):
+        if not isinstance(running, Attempt):
             self.met("task busy")
             return
         seen = self._objects.read(LEDGER, "job")
@@ -218,7 +217,7 @@ class RefUser(Owner):
             self.auditor.told_written(name, request, token, written.entry.version)
             return
 
-    def _send(self, name: str, token: str, value: str | None, request: str) -> Written:
+    def _send(self, name: str, token: str, value: str | None, request: str) -> WriteResult:
         if not token:
             return self._refs.create(name, value or "", request)
         if value is None:

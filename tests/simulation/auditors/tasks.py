@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Violation, audits
 from tests.simulation.engine.faults import FREEZE
-from turnstile.coordination.core.rows import Task, unpack
+from turnstile.coordination.core.rows import Task
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State
@@ -26,7 +26,7 @@ class TaskAuditor:
     def _changed(self, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         if after is None or after["type"] != "task":
             return
-        old, new = Task() if before is None else unpack(before["payload"]), unpack(after["payload"])
+        old, new = Task() if before is None else Task.unpack(before["payload"]), Task.unpack(after["payload"])
         if new.attempt == old.attempt + 1:
             self._begun(old, new)
         elif new.attempt != old.attempt:

@@ -16,7 +16,7 @@ from tests.support.fakes.storage import FakeClock
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.lost_answers import Losing
 from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.tasks import Held, Leases
+from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.ports import Accepted, Rejected
@@ -30,7 +30,7 @@ def still() -> tuple[Leases, FakeWorld]:
     return Leases(world), world
 
 
-def taken(answer: Lease | Held) -> Lease:
+def taken(answer: Lease | OtherHolder) -> Lease:
     assert isinstance(answer, Lease)
     return answer
 
@@ -38,9 +38,9 @@ def taken(answer: Lease | Held) -> Lease:
 def test_a_lease_has_one_holder_until_it_ends() -> None:
     leases, world = still()
     first = taken(leases.take("n", TERM))
-    assert leases.take("n", TERM) == Held(first.until)
+    assert leases.take("n", TERM) == OtherHolder(first.until)
     world.clock.now += TERM - 1
-    assert leases.take("n", TERM) == Held(first.until)
+    assert leases.take("n", TERM) == OtherHolder(first.until)
     world.clock.now += 1
     second = taken(leases.take("n", TERM))
     assert (second.start, second.fence) == (first.until, 1)
@@ -68,7 +68,7 @@ def test_a_lease_that_is_over_can_be_renewed_while_nobody_took_it() -> None:
     world.clock.now += 10 * TERM
     again = leases.renew(first, TERM)
     assert again is not None and again.fence == 0
-    assert leases.take("n", TERM) == Held(again.until)
+    assert leases.take("n", TERM) == OtherHolder(again.until)
 
 
 def test_a_lease_that_was_given_up_is_free_at_once_from_where_it_was_used() -> None:
@@ -78,7 +78,7 @@ def test_a_lease_that_was_given_up_is_free_at_once_from_where_it_was_used() -> N
     second = taken(leases.take("n", TERM))
     assert (second.start, second.fence) == (first.start + 70, 1)
     leases.release(first, first.start)
-    assert leases.take("n", TERM) == Held(second.until), "the first holder has nothing to give up any more"
+    assert leases.take("n", TERM) == OtherHolder(second.until), "the first holder has nothing to give up any more"
 
 
 def test_taking_is_one_request_and_taking_over_two() -> None:
@@ -104,7 +104,7 @@ def test_a_lease_whose_taking_was_not_answered_is_nobodys_until_its_end(how: str
     store.lose = [how]
     with pytest.raises(OutcomeUnknown):
         leases.take("n", TERM)
-    assert isinstance(leases.take("n", TERM), Held if how == "after" else Lease)
+    assert isinstance(leases.take("n", TERM), OtherHolder if how == "after" else Lease)
     world.clock.now += TERM
     assert isinstance(leases.take("n", TERM), Lease)
 
@@ -128,11 +128,11 @@ def test_i2_of_two_that_take_over_at_once_one_does() -> None:
     leases = Leases(replace(world, refs=store))
     first = taken(leases.take("n", TERM))
     world.clock.now += TERM
-    others: list[Lease | Held] = []
+    others: list[Lease | OtherHolder] = []
     store.meanwhile = [lambda: others.append(leases.take("n", TERM))]
-    mine = leases.take("n", TERM)
+    second = leases.take("n", TERM)
     other = taken(others[0])
-    assert mine == Held(other.until)
+    assert second == OtherHolder(other.until)
     assert (other.start, other.fence) == (first.until, 1)
     assert leases.renew(other, TERM) is not None
 
@@ -144,13 +144,13 @@ def test_i2_a_lease_that_is_extended_in_the_last_moment_is_not_taken() -> None:
     first = taken(leases.take("n", TERM))
     world.clock.now += TERM
     store.meanwhile = [lambda: leases.renew(first, TERM)]
-    assert leases.take("n", TERM) == Held(world.clock.now + TERM)
+    assert leases.take("n", TERM) == OtherHolder(world.clock.now + TERM)
 
 
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["take", "renew", "release"]), st.integers(-300, 600)))
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(moves)
 def test_i2_ranges_of_holders_never_overlap_and_fences_rise_whatever_the_clocks_say(
     plan: list[tuple[int, str, int]],

@@ -52,13 +52,13 @@ def conflict(call: Callable[[], object]) -> StateConflict:
 
 def test_a_reference_is_created_read_swapped_and_deleted() -> None:
     refs, _ = fresh()
-    made = refs.create("app.head", "a")
-    assert (made.outcome, made.entry.value, made.entry.version) == ("applied", "a", 0)
-    swapped = refs.swap("app.head", made.entry.token, "b")
+    created = refs.create("app.head", "a")
+    assert (created.outcome, created.entry.value, created.entry.version) == ("applied", "a", 0)
+    swapped = refs.swap("app.head", created.entry.token, "b")
     assert (swapped.outcome, swapped.entry.value, swapped.entry.version) == ("applied", "b", 1)
     ref = refs.read("app.head")
     assert ref.current == swapped.entry
-    assert [one.value for one in ref.history()] == ["b", "a"]
+    assert [entry.value for entry in ref.history()] == ["b", "a"]
     refs.delete("app.head", swapped.entry.token)
     for call in (
         lambda: refs.read("app.head"),
@@ -89,10 +89,10 @@ def test_i6_a_swap_loses_to_any_other_swap_even_if_the_value_came_back() -> None
 
 def test_a_reference_that_is_taken_is_told_with_its_value() -> None:
     refs, _ = fresh()
-    made = refs.create("r", "a").entry
+    created = refs.create("r", "a").entry
     with pytest.raises(AlreadyExists) as error:
         refs.create("r", "b")
-    assert error.value.details["current"] == {"value": "a", "version": 0, "token": made.token}
+    assert error.value.details["current"] == {"value": "a", "version": 0, "token": created.token}
 
 
 @pytest.mark.parametrize("swaps", [1, RECENT - 1, RECENT, RECENT + 7])
@@ -102,7 +102,7 @@ def test_the_recent_values_are_kept_newest_first_and_no_more(swaps: int) -> None
     for number in range(1, swaps + 1):
         token = refs.swap("r", token, str(number)).entry.token
     kept = refs.read("r").history()
-    assert [one.value for one in kept] == [str(number) for number in range(swaps, max(-1, swaps - RECENT), -1)]
+    assert [entry.value for entry in kept] == [str(number) for number in range(swaps, max(-1, swaps - RECENT), -1)]
     assert len(str(world.refs.rows["test/ref/r"])) < 4096
 
 
@@ -111,36 +111,36 @@ def test_the_recent_values_are_kept_newest_first_and_no_more(swaps: int) -> None
 
 def test_i3_every_request_is_answered_again_as_it_was_the_first_time() -> None:
     refs, _ = fresh()
-    made = refs.create("r", "a", "one")
-    swapped = refs.swap("r", made.entry.token, "b", "two")
+    created = refs.create("r", "a", "one")
+    swapped = refs.swap("r", created.entry.token, "b", "two")
     third = refs.swap("r", swapped.entry.token, "c", "three")
-    assert refs.create("r", "a", "one") == made.__class__("replayed", "r", made.entry)
-    assert refs.swap("r", made.entry.token, "b", "two") == made.__class__("replayed", "r", swapped.entry)
+    assert refs.create("r", "a", "one") == created.__class__("replayed", "r", created.entry)
+    assert refs.swap("r", created.entry.token, "b", "two") == created.__class__("replayed", "r", swapped.entry)
     gone = refs.delete("r", third.entry.token, "four")
-    assert refs.delete("r", third.entry.token, "four") == made.__class__("replayed", "r", gone.entry)
-    assert refs.create("r", "a", "one") == made.__class__("replayed", "r", made.entry)
+    assert refs.delete("r", third.entry.token, "four") == created.__class__("replayed", "r", gone.entry)
+    assert refs.create("r", "a", "one") == created.__class__("replayed", "r", created.entry)
     with pytest.raises(NotFound):
         refs.read("r")
 
 
 def test_i3_what_can_no_longer_be_told_is_refused_and_not_guessed() -> None:
     refs, _ = fresh()
-    made = refs.create("r", "a", "one").entry
-    token = refs.swap("r", made.token, "b", "two").entry.token
+    created = refs.create("r", "a", "one").entry
+    token = refs.swap("r", created.token, "b", "two").entry.token
     for number in range(RECENT):
         token = refs.swap("r", token, str(number)).entry.token
-    assert conflict(lambda: refs.swap("r", made.token, "b", "two")).type == "ReloadRequired"
-    assert refs.create("r", "a", "one").entry == made
+    assert conflict(lambda: refs.swap("r", created.token, "b", "two")).type == "ReloadRequired"
+    assert refs.create("r", "a", "one").entry == created
 
 
 def test_a_request_id_is_good_for_one_request() -> None:
     refs, _ = fresh()
-    made = refs.create("r", "a", "one").entry
-    refs.swap("r", made.token, "b", "two")
+    created = refs.create("r", "a", "one").entry
+    refs.swap("r", created.token, "b", "two")
     for call in (
         lambda: refs.create("r", "other", "one"),
-        lambda: refs.swap("r", made.token, "other", "two"),
-        lambda: refs.delete("r", made.token, "two"),
+        lambda: refs.swap("r", created.token, "other", "two"),
+        lambda: refs.delete("r", created.token, "two"),
     ):
         with pytest.raises(InvalidRequest, match="was used for another change") as error:
             call()
@@ -155,12 +155,12 @@ def losing() -> tuple[NamedRefs, Losing]:
 @pytest.mark.parametrize("how", ["before", "after"])
 def test_i3_an_unknown_outcome_is_told_as_that_with_the_id_to_ask_again_under(how: str) -> None:
     refs, store = losing()
-    made = refs.create("r", "a").entry
+    created = refs.create("r", "a").entry
     store.lose = [how]
     with pytest.raises(OutcomeUnknown) as error:
-        refs.swap("r", made.token, "b")
+        refs.swap("r", created.token, "b")
     id = error.value.details["request_id"]
-    again = refs.swap("r", made.token, "b", id)
+    again = refs.swap("r", created.token, "b", id)
     assert again.outcome == ("replayed" if how == "after" else "applied")
     assert refs.read("r").current == again.entry
     assert again.entry.version == 1
@@ -239,22 +239,22 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(moves)
 def test_i3_i6_whatever_is_lost_or_repeated_every_write_counts_once(plan: list[tuple[str, int, str]]) -> None:
     """The store applied each request once at most; what was told is what it did; "moved" is final."""
     refs, store = losing()
-    asked: list[tuple[str, str, str, str]] = []  # operation, token, value, request id
-    told: dict[str, tuple[str, str]] = {}
+    sent: list[tuple[str, str, str, str]] = []  # operation, token, value, request id
+    answers: dict[str, tuple[str, str]] = {}
     never: set[str] = set()
     tokens = ["0." + "0" * 24]
     for number, (kind, which, lost) in enumerate(plan):
-        if kind == "again" and asked:
-            request = asked[which % len(asked)]
+        if kind == "again" and sent:
+            request = sent[which % len(sent)]
         else:
             operation = "swap" if kind == "again" else kind
             request = (operation, tokens[-1 - which % min(3, len(tokens))], f"v{number}", f"id{number}")
-            asked.append(request)
+            sent.append(request)
         operation, token, value, id = request
         store.lose = [lost] if lost else []
         try:
@@ -270,13 +270,13 @@ def test_i3_i6_whatever_is_lost_or_repeated_every_write_counts_once(plan: list[t
             continue
         entry = written.entry
         assert entry.token in store.applied
-        made = first_token(entry.version, id, entry.at)
-        assert entry.token == (made if operation == "create" else token_of(entry.version, id, token))
+        created = first_token(entry.version, id, entry.at)
+        assert entry.token == (created if operation == "create" else token_of(entry.version, id, token))
         assert operation == "create" or entry.version == version_of(token) + 1
         assert written.outcome == "applied" or store.applied.count(entry.token) == 1
-        told[id] = (entry.token, entry.value or "")
+        answers[id] = (entry.token, entry.value or "")
         tokens.append(entry.token)
     assert len(set(store.applied)) == len(store.applied), "a request was applied twice"
-    assert not never & told.keys()
-    tokens_of = {id: token for operation, token, _, id in asked if operation != "create"}
+    assert not never & answers.keys()
+    tokens_of = {id: token for operation, token, _, id in sent if operation != "create"}
     assert not {token_of(version_of(tokens_of[id]) + 1, id, tokens_of[id]) for id in never} & set(store.applied)

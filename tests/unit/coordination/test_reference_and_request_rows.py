@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fakes.refs import FakeRefs, applied
-from turnstile.api.http.errors import MOST
-from turnstile.catalog.core.request_rows import Remembered, remember
+from turnstile.api.http.responses import MOST
+from turnstile.catalog.core.request_rows import RequestOutcome, request_row
 from turnstile.coordination.core.named_ref import (
     DELETED,
     LIVE,
@@ -60,8 +60,8 @@ def test_i12_rights_are_those_of_one_life_of_a_reference() -> None:
 
 def test_i3_what_became_of_a_request_is_written_once() -> None:
     refs = FakeRefs()
-    assert isinstance(refs.write(remember("k", "asked", 1, status=409, error=AlreadyExists("taken"))), Accepted)
-    assert isinstance(refs.write(remember("k", "asked", 2)), Rejected)
+    assert isinstance(refs.write(request_row("k", "asked", 1, status=409, error=AlreadyExists("taken"))), Accepted)
+    assert isinstance(refs.write(request_row("k", "asked", 2)), Rejected)
     assert refs.rows["k"]["status"] == 409
 
 
@@ -69,11 +69,14 @@ def test_i3_of_a_refusal_a_small_row_keeps_what_can_be_told_again() -> None:
     long = "x" * 90_000
     details = {"limit": 5, "live": True, "of": [1], "no": None, "long": long, "after": "y"}
     error = StateConflict("CannotReset", long, field=long, remedy=long, **details)
-    row = remember("k", "asked", 1, status=409, error=error).row
+    row = request_row("k", "asked", 1, status=409, error=error).row
     assert len(str(row)) < 4_000
-    told = Remembered.from_row(row)
-    assert (told.type, told.details) == ("CannotReset", {"limit": 5, "live": True, "of": [1], "no": None, "after": "y"})
-    assert error.message.startswith(told.message) and told.message == told.field == told.remedy
-    assert len(told.message) > MOST
-    bare = Remembered.from_row(remember("k", "asked", 1).row)
+    outcome = RequestOutcome.from_row(row)
+    assert (outcome.type, outcome.details) == (
+        "CannotReset",
+        {"limit": 5, "live": True, "of": [1], "no": None, "after": "y"},
+    )
+    assert error.message.startswith(outcome.message) and outcome.message == outcome.field == outcome.remedy
+    assert len(outcome.message) > MOST
+    bare = RequestOutcome.from_row(request_row("k", "asked", 1).row)
     assert (bare.field, bare.remedy, bare.details) == (None, None, {})

@@ -16,8 +16,8 @@ from turnstile.coordination.core.snowflake import (
     NODES,
     PER_MS,
     RESERVED_MS,
-    Issuer,
-    Parts,
+    IdParts,
+    IdRange,
     compose,
     parts_of,
     random_id,
@@ -34,13 +34,13 @@ times = st.integers(FIRST, LAST)
 def test_an_id_says_when_where_and_which(at: int, node: int, sequence: int) -> None:
     id = compose(at, node, sequence)
     assert 0 < id < 2**63
-    assert parts_of(id) == Parts(at, node, sequence)
+    assert parts_of(id) == IdParts(at, node, sequence)
 
 
 @given(times, times, st.integers(0, 2**22 - 1), st.integers(0, 2**22 - 1))
-def test_ids_order_by_time(one: int, two: int, here: int, there: int) -> None:
-    if one < two:
-        assert random_id(one, here) < random_id(two, there)
+def test_ids_order_by_time(first: int, second: int, here: int, there: int) -> None:
+    if first < second:
+        assert random_id(first, here) < random_id(second, there)
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,15 @@ def test_the_epoch_is_the_first_of_january_2025() -> None:
 def test_i2_ids_of_a_lease_strictly_increase_and_stay_in_its_range_whatever_the_clock_does(
     steps: list[int], run: int
 ) -> None:
-    issuer, now, last = Issuer(7, FIRST + 100, FIRST + 160), FIRST + 120, 0
+    id_range, now, last = IdRange(7, FIRST + 100, FIRST + 160), FIRST + 120, 0
     for step in steps:
         now += step
         for _ in range(run):
-            made = issuer.next(now)
-            if made is None:
-                assert max(now, issuer.last) >= FIRST + 160
+            issued = id_range.next(now)
+            if issued is None:
+                assert max(now, id_range.last) >= FIRST + 160
                 continue
-            id, issuer = made
+            id, id_range = issued
             assert id > last
             assert FIRST + 100 <= parts_of(id).at < FIRST + 160
             assert parts_of(id).node == 7
@@ -78,17 +78,17 @@ def test_i2_ids_of_a_lease_strictly_increase_and_stay_in_its_range_whatever_the_
 
 
 def test_an_exhausted_sequence_goes_on_in_the_next_millisecond_until_the_range_ends() -> None:
-    issuer, ids = Issuer(1, FIRST, FIRST + 3), []
-    while (made := issuer.next(FIRST)) is not None:
-        id, issuer = made
+    id_range, ids = IdRange(1, FIRST, FIRST + 3), []
+    while (issued := id_range.next(FIRST)) is not None:
+        id, id_range = issued
         ids.append(id)
     assert len(ids) == len(set(ids)) == 3 * PER_MS
     assert ids == sorted(ids)
-    assert issuer.next(FIRST + 10) is None
-    assert issuer.free == FIRST + 3
-    made = issuer.until(FIRST + 4).next(FIRST)
-    assert made is not None
-    assert parts_of(made[0]) == Parts(FIRST + 3, 1, 0)
+    assert id_range.next(FIRST + 10) is None
+    assert id_range.free == FIRST + 3
+    issued = id_range.until(FIRST + 4).next(FIRST)
+    assert issued is not None
+    assert parts_of(issued[0]) == IdParts(FIRST + 3, 1, 0)
 
 
 # -- the service --------------------------------------------------------------------------------------------------
@@ -110,15 +110,15 @@ class Sandbox:
 def test_a_node_is_leased_once_and_renewed_every_half_term() -> None:
     sandbox = Sandbox(fake_world())
     requests = sandbox.world.refs.requests
-    made = [sandbox.ids.next() for _ in range(PER_MS + 5)]
+    issued = [sandbox.ids.next() for _ in range(PER_MS + 5)]
     assert requests == ["write"]
-    nodes = {parts_of(id).node for id in made}
+    nodes = {parts_of(id).node for id in issued}
     for _ in range(10):
         sandbox.pass_(TERM_MS // 4)
-        made += [sandbox.ids.next() for _ in range(3)]
+        issued += [sandbox.ids.next() for _ in range(3)]
     assert len(requests) == 6
-    assert {parts_of(id).node for id in made} == nodes
-    assert made == sorted(set(made))
+    assert {parts_of(id).node for id in issued} == nodes
+    assert issued == sorted(set(issued))
 
 
 @pytest.mark.parametrize("clocks", [{"monotonic": False}, {"wall": False}, {}], ids=["wall", "monotonic", "both"])
@@ -144,12 +144,12 @@ def test_i2_a_thawed_process_makes_no_id_before_it_has_a_lease_again_whichever_c
 
 def test_i2_a_process_whose_node_was_taken_over_takes_another() -> None:
     world = fake_world()
-    one = Sandbox(world)
-    first = one.ids.next()
-    one.pass_(2 * TERM_MS)
+    sandbox = Sandbox(world)
+    first = sandbox.ids.next()
+    sandbox.pass_(2 * TERM_MS)
     row = next(row for key, row in world.refs.rows.items() if "/lease/" in key)
     row |= {"holder": "somebody else", "until": world.clock.now + TERM_MS, "fence": 1}
-    second = one.ids.next()
+    second = sandbox.ids.next()
     assert parts_of(second).node != parts_of(first).node
 
 
@@ -163,30 +163,30 @@ def test_a_renewal_that_the_store_refuses_to_hear_is_put_off_while_the_lease_las
         raise OutcomeUnknown("lost")
 
     sandbox.world.refs.write = lost  # type: ignore[assignment,method-assign]
-    made = []
+    issued = []
     for _ in range(TERM_MS // 2 - MARGIN_MS):
         sandbox.pass_(1)
-        made.append(sandbox.ids.next())
+        issued.append(sandbox.ids.next())
     sandbox.pass_(TERM_MS // 2)
     with pytest.raises(OutcomeUnknown):
         sandbox.ids.next()
-    assert len(set(made)) == len(made)
+    assert len(set(issued)) == len(issued)
     assert len(calls) < 8
 
 
 def test_a_node_that_was_given_up_is_taken_at_once_and_its_times_go_on() -> None:
     world = fake_world()
-    one, two = Sandbox(world), Sandbox(world)
+    sandbox, other = Sandbox(world), Sandbox(world)
     numbers = iter([f"{n:08d}-0000-4000-8000-000000000005" for n in range(999)])  # whatever is drawn is node 5
     world.ids.uuid = lambda: next(numbers)  # type: ignore[method-assign]
-    made = [one.ids.next() for _ in range(PER_MS + 1)]
+    issued = [sandbox.ids.next() for _ in range(PER_MS + 1)]
     with pytest.raises(StateConflict) as error:
-        two.ids.next()
+        other.ids.next()
     assert error.value.type == "NoFreeNode"
-    one.ids.close()
-    made += [two.ids.next() for _ in range(10)]
-    assert {parts_of(id).node for id in made} == {5}
-    assert made == sorted(set(made))
+    sandbox.ids.close()
+    issued += [other.ids.next() for _ in range(10)]
+    assert {parts_of(id).node for id in issued} == {5}
+    assert issued == sorted(set(issued))
 
 
 def test_i2_a_process_that_gave_its_node_up_makes_no_more_ids_of_it_although_the_answer_was_lost() -> None:
@@ -194,8 +194,8 @@ def test_i2_a_process_that_gave_its_node_up_makes_no_more_ids_of_it_although_the
     sandbox.ids.next()
     write = sandbox.world.refs.write
 
-    def lost(one: object) -> object:
-        write(one)  # type: ignore[arg-type]
+    def lost(change: object) -> object:
+        write(change)  # type: ignore[arg-type]
         raise OutcomeUnknown("lost")
 
     sandbox.world.refs.write = lost  # type: ignore[assignment,method-assign]
@@ -238,11 +238,11 @@ def test_claimed_ids_of_one_millisecond_never_meet(processes: int, seed: int) ->
         taken.add(id)
         return free
 
-    made = []
-    for one in ids:
+    issued = []
+    for sandbox in ids:
         world.clock.now += numbers.randrange(2)
         try:
-            made.append(one.claim(put))
+            issued.append(sandbox.claim(put))
         except StateConflict:
             continue
-    assert len(set(made)) == len(made)
+    assert len(set(issued)) == len(issued)

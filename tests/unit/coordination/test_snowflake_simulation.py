@@ -16,9 +16,9 @@ import pytest
 from tests.support.universe import START, Sandbox, Universe
 from turnstile.coordination import ids as ids_module
 from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.core.snowflake import NODES, Issuer, parts_of, random_id
+from turnstile.coordination.core.snowflake import NODES, IdRange, parts_of, random_id
 from turnstile.coordination.ids import MARGIN_MS, ClaimedIds, SnowflakeIds
-from turnstile.coordination.tasks import Held, Leases
+from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.store.core.errors import StateConflict
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,10 @@ def repeated(ids: list[int]) -> list[int]:
 
 
 def snowflakes(universe: Universe, margin: int = MARGIN_MS) -> None:
-    makers = {id(one): SnowflakeIds(universe.world(one), one.monotonic, margin_ms=margin) for one in universe.sandboxes}
+    makers = {
+        id(sandbox): SnowflakeIds(universe.world(sandbox), sandbox.monotonic, margin_ms=margin)
+        for sandbox in universe.sandboxes
+    }
     universe.step = lambda sandbox: makers[id(sandbox)].next()
 
 
@@ -45,17 +48,17 @@ SEEDS = range(15)
 @pytest.mark.parametrize("wrong", [False, True], ids=["clocks right", "clocks wrong"])
 def test_i2_snowflakes_of_leased_nodes_never_repeat(wrong: bool) -> None:
     """Five processes on three nodes, frozen, thawed, with clocks that are wrong and answers that are lost."""
-    made = changes = 0
+    issued = changes = 0
     for seed in SEEDS:
         universe = Universe(seed, 5, wrong=wrong)
         snowflakes(universe)
-        found = universe.run(200)
-        assert repeated(found) == [], seed
+        ids = universe.run(200)
+        assert repeated(ids) == [], seed
         for sandbox in universe.sandboxes if not wrong else ():
             assert sandbox.made == sorted(sandbox.made), seed
-        made += len(found)
+        issued += len(ids)
         changes += sum(row["fence"] for row in universe.store.rows.values())
-    assert made > 3_000, "the simulation makes ids"
+    assert issued > 3_000, "the simulation makes ids"
     assert changes > 50, "nodes change hands"
 
 
@@ -65,20 +68,22 @@ def test_i2_with_clocks_that_are_right_no_id_is_made_after_its_lease_ran_out() -
     late = checked = 0
     for seed in SEEDS:
         universe = Universe(seed, 5, wrong=False)
-        makers = {id(one): SnowflakeIds(universe.world(one), one.monotonic) for one in universe.sandboxes}
+        makers = {
+            id(sandbox): SnowflakeIds(universe.world(sandbox), sandbox.monotonic) for sandbox in universe.sandboxes
+        }
 
         def step(sandbox: Sandbox, makers: dict[int, SnowflakeIds] = makers, universe: Universe = universe) -> int:
             nonlocal late, checked
             began, depth = universe.now, sandbox.asleep
-            made = makers[id(sandbox)].next()
+            issued = makers[id(sandbox)].next()
             if sandbox.asleep == depth:  # not frozen in the middle of this one
                 lease = makers[id(sandbox)]._lease
                 assert lease is not None and lease.start <= began < lease.until
                 checked += 1
             else:
                 late += 1
-                assert parts_of(made).at < universe.now + 1
-            return made
+                assert parts_of(issued).at < universe.now + 1
+            return issued
 
         universe.step = step
         universe.run(200)
@@ -89,33 +94,33 @@ def test_i2_with_clocks_that_are_right_no_id_is_made_after_its_lease_ran_out() -
 class Careless(Leases):
     """Takes a node over without a thought of where the times of the one before end."""
 
-    def take(self, name: str, term_ms: int) -> Lease | Held:
+    def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
         taken = super().take(name, term_ms)
         return msgspec.structs.replace(taken, start=0) if isinstance(taken, Lease) else taken
 
 
-class Endless(Issuer, frozen=True):
+class Endless(IdRange, frozen=True):
     """Knows no end of its range."""
 
-    def next(self, now: int) -> tuple[int, Issuer] | None:
-        made = msgspec.convert(msgspec.to_builtins(self) | {"stop": 2**42}, Issuer).next(now)
-        assert made is not None
-        return made[0], Endless(self.node, self.start, self.stop, made[1].last, made[1].sequence)
+    def next(self, now: int) -> tuple[int, IdRange] | None:
+        issued = msgspec.convert(msgspec.to_builtins(self) | {"stop": 2**42}, IdRange).next(now)
+        assert issued is not None
+        return issued[0], Endless(self.node, self.start, self.stop, issued[1].last, issued[1].sequence)
 
 
-class Forgetful(Issuer, frozen=True):
+class Forgetful(IdRange, frozen=True):
     """Believes a clock that stepped back."""
 
-    def next(self, now: int) -> tuple[int, Issuer] | None:
+    def next(self, now: int) -> tuple[int, IdRange] | None:
         last = self.last if now >= self.last else 0
-        made = Issuer(self.node, self.start, self.stop, last, self.sequence).next(now)
-        return made and (made[0], Forgetful(self.node, self.start, self.stop, made[1].last, made[1].sequence))
+        issued = IdRange(self.node, self.start, self.stop, last, self.sequence).next(now)
+        return issued and (issued[0], Forgetful(self.node, self.start, self.stop, issued[1].last, issued[1].sequence))
 
 
 @pytest.mark.usefixtures("few_nodes")
 @pytest.mark.parametrize(
     ("changes", "margin"),
-    [({"Issuer": Endless}, -(10**12)), ({"Issuer": Forgetful}, MARGIN_MS)],
+    [({"IdRange": Endless}, -(10**12)), ({"IdRange": Forgetful}, MARGIN_MS)],
     ids=["ranges end", "a clock may step back"],
 )
 def test_each_rule_is_needed(changes: dict[str, type], margin: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +143,8 @@ def test_i2_a_node_that_a_wrong_clock_took_early_makes_no_id_of_the_one_that_sti
     class Corrected(leases):  # type: ignore[valid-type,misc]
         """The clock is set right in the very moment in which the node was taken."""
 
-        def take(self, name: str, term_ms: int) -> Lease | Held:
-            taken: Lease | Held = super().take(name, term_ms)
+        def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
+            taken: Lease | OtherHolder = super().take(name, term_ms)
             wrong.offset = 0
             return taken
 
@@ -150,10 +155,10 @@ def test_i2_a_node_that_a_wrong_clock_took_early_makes_no_id_of_the_one_that_sti
     snowflakes(universe)
     right, wrong = universe.sandboxes
     right.offset, wrong.offset = 0, 0
-    made = [universe.step(right)]
+    issued = [universe.step(right)]
     wrong.offset = 70_000
-    made += [universe.step(wrong), universe.step(right), universe.step(wrong)]
-    assert bool(repeated([id or 0 for id in made])) == (leases is Careless)
+    issued += [universe.step(wrong), universe.step(right), universe.step(wrong)]
+    assert bool(repeated([id or 0 for id in issued])) == (leases is Careless)
 
 
 # -- a thousand sandboxes -----------------------------------------------------------------------------------------
@@ -195,8 +200,8 @@ def test_random_ids_repeat_unless_they_are_claimed() -> None:
             unclaimed += drawn
             maker = ClaimedIds(sandbox, numbers)
             sandbox.made += [maker.claim(put) for _ in range(5)]
-        found = [id for sandbox in universe.sandboxes for id in sandbox.made]
-        assert repeated(found) == []
-        assert len(found) == 5_000
+        ids = [id for sandbox in universe.sandboxes for id in sandbox.made]
+        assert repeated(ids) == []
+        assert len(ids) == 5_000
         met += bool(repeated(unclaimed))
     assert met >= 5, "of twenty runs, several show it"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.lost_answers import Losing
-from turnstile.coordination.core.rows import MAX_PAYLOAD, Task, begun, pack, unpack
-from turnstile.coordination.tasks import Busy, Running, Tasks
-from turnstile.coordination.updateables import Moved, Updateable, Updateables
+from turnstile.coordination.core.rows import MAX_PAYLOAD, Task
+from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateable, Updateables
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
 
 TERM = 1_000
@@ -28,7 +27,7 @@ def still() -> FakeWorld:
 # -- updateable objects -------------------------------------------------------------------------------------------
 
 
-def made(answer: Updateable | Moved) -> Updateable:
+def written(answer: Updateable | OtherVersion) -> Updateable:
     assert isinstance(answer, Updateable)
     return answer
 
@@ -36,26 +35,26 @@ def made(answer: Updateable | Moved) -> Updateable:
 def test_i6_an_object_changes_only_under_the_version_that_was_read() -> None:
     world = still()
     objects = Updateables(world)
-    first = made(objects.create("config", "a", b"1"))
-    assert objects.create("config", "a", b"x") == Moved(first)
+    first = written(objects.create("config", "a", b"1"))
+    assert objects.create("config", "a", b"x") == OtherVersion(first)
     world.clock.now += 5
-    second = made(objects.update(first, b"2"))
+    second = written(objects.update(first, b"2"))
     assert (second.payload, second.created, second.changed_at) == (b"2", first.created, first.created + 5)
-    assert objects.update(first, b"3") == Moved(second)
-    assert objects.delete(first) == Moved(second)
+    assert objects.update(first, b"3") == OtherVersion(second)
+    assert objects.delete(first) == OtherVersion(second)
     assert objects.read("config", "a") == second
     assert objects.delete(second) is None
     assert objects.read("config", "a") is None
-    assert objects.update(second, b"4") == Moved(None)
+    assert objects.update(second, b"4") == OtherVersion(None)
     assert objects.delete(second) is None
-    again = made(objects.create("config", "a", b"2"))
-    assert objects.update(second, b"5") == Moved(again), "a value that came back is another version"
+    again = written(objects.create("config", "a", b"2"))
+    assert objects.update(second, b"5") == OtherVersion(again), "a value that came back is another version"
 
 
 def test_every_operation_on_an_object_is_one_request() -> None:
     world = still()
     objects, requests = Updateables(world), world.refs.requests
-    first = made(objects.create("config", "a", b"1"))
+    first = written(objects.create("config", "a", b"1"))
     objects.update(first, b"2")
     objects.update(first, b"3")
     objects.delete(first)
@@ -76,8 +75,8 @@ def test_what_cannot_be_an_object_is_refused() -> None:
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 
-def running(answer: Running | Busy) -> Running:
-    assert isinstance(answer, Running)
+def running(answer: Attempt | Busy) -> Attempt:
+    assert isinstance(answer, Attempt)
     return answer
 
 
@@ -131,7 +130,7 @@ def test_a_task_that_failed_may_be_begun_at_once_and_its_last_result_stays() -> 
     tasks = Tasks(still())
     assert isinstance(tasks.run("gc", TERM, lambda held: b"%d" % held.task.attempt), Task)
 
-    def fall(held: Running) -> bytes:
+    def fall(held: Attempt) -> bytes:
         raise ValueError("the disk is full")
 
     with pytest.raises(ValueError, match="disk"):
@@ -148,13 +147,13 @@ def test_run_tells_that_it_was_taken_over_by_what_it_returns() -> None:
     world = still()
     tasks = Tasks(world)
 
-    def slow(held: Running) -> bytes:
+    def slow(held: Attempt) -> bytes:
         world.clock.now += 2 * TERM
         assert isinstance(tasks.run("gc", TERM, lambda _: b"heir"), Task)
         return b"slow"
 
-    mine = tasks.run("gc", TERM, slow)
-    assert isinstance(mine, Task) and (mine.attempt, mine.result) == (1, b"")
+    attempt = tasks.run("gc", TERM, slow)
+    assert isinstance(attempt, Task) and (attempt.attempt, attempt.result) == (1, b"")
     last = tasks.last("gc")
     assert last is not None and last.result == b"heir"
 
@@ -178,17 +177,17 @@ def test_a_task_whose_beginning_was_not_answered_is_nobodys_until_the_lease_ends
     store.lose = [how]
     with pytest.raises(OutcomeUnknown):
         tasks.begin("gc", TERM)
-    assert isinstance(tasks.begin("gc", TERM), Busy if how == "after" else Running)
+    assert isinstance(tasks.begin("gc", TERM), Busy if how == "after" else Attempt)
     world.clock.now += TERM
-    assert isinstance(tasks.begin("gc", TERM), Running)
+    assert isinstance(tasks.begin("gc", TERM), Attempt)
 
 
 def test_members_that_a_later_version_adds_are_skipped() -> None:
     import msgspec
 
-    task = begun(Task(), 5, 10)
-    later = msgspec.msgpack.encode(msgspec.msgpack.decode(pack(task)) | {"fancy": 1})
-    assert unpack(later) == task
+    task = Task().begin(5, 10)
+    later = msgspec.msgpack.encode(msgspec.msgpack.decode(task.pack()) | {"fancy": 1})
+    assert Task.unpack(later) == task
 
 
 moves = st.lists(
@@ -202,38 +201,38 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(300))
 @given(moves)
 def test_i10_at_most_one_runs_and_only_who_runs_leaves_a_result(plan: list[tuple[int, str, int, str]]) -> None:
     """Processes with one clock, some of which are slow, and lost answers."""
     world, store = still(), Losing()
     tasks = Tasks(replace(world, refs=store))
-    held: dict[int, Running] = {}
+    held: dict[int, Attempt] = {}
     attempts: list[int] = []
     for who, what, later, lost in plan:
         world.clock.now += later
         store.lose = [lost] if lost else []
-        mine = held.get(who)
+        attempt = held.get(who)
         try:
-            if what == "begin" and mine is None:
+            if what == "begin" and attempt is None:
                 answer = tasks.begin("gc", TERM)
-                if isinstance(answer, Running):
-                    others = [one for one in held.values() if one.task.running(world.clock.now)]
+                if isinstance(answer, Attempt):
+                    others = [other for other in held.values() if other.task.running(world.clock.now)]
                     assert others == [], "two run at once"
                     attempts.append(answer.task.attempt)
                     held[who] = answer
-            elif mine is not None and what == "renew":
-                renewed = tasks.renew(mine, TERM)
-                newest = max(attempts) == mine.task.attempt
+            elif attempt is not None and what == "renew":
+                renewed = tasks.renew(attempt, TERM)
+                newest = max(attempts) == attempt.task.attempt
                 assert renewed is None or newest
                 held.pop(who)
                 if renewed is not None:
                     held[who] = renewed
-            elif mine is not None and what in ("finish", "fail"):
-                name = f"{mine.task.attempt}"
+            elif attempt is not None and what in ("finish", "fail"):
+                name = f"{attempt.task.attempt}"
                 held.pop(who)
-                kept = tasks.finish(mine, name.encode()) if what == "finish" else tasks.fail(mine, name)
-                assert not kept or max(attempts) == mine.task.attempt
+                kept = tasks.finish(attempt, name.encode()) if what == "finish" else tasks.fail(attempt, name)
+                assert not kept or max(attempts) == attempt.task.attempt
         except OutcomeUnknown:
             held.pop(who, None)
     store.lose = []

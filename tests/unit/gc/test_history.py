@@ -368,5 +368,5 @@ class HistoryMachine(RuleBasedStateMachine):
                     assert [key for key, _ in cold.history.tree("main", AsOf(head=head)).subtree(())] == there
 
 
-HistoryMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
+HistoryMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=30)
 TestHistoryModel = HistoryMachine.TestCase

@@ -141,7 +141,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(steps)
 def test_i6_at_random_every_token_is_good_for_one_value_of_one_life(plan: list[tuple[str, int]]) -> None:
     """Requests have few ids, so that many are sent again in another life of the reference."""

@@ -1,18 +1,17 @@
-"""Named references: the same primitive that tables and catalogs stand on, for other systems (a pointer per application).
+"""Named references: the primitive that tables and catalogs stand on, for other systems (a pointer per application).
 
     ref    {key, kind, name, token, version, state, recent, made, rights, created, changed_at}
 
-A reference has a value and a *token*, which names this very value of this very reference: no two writes make the same
-token, so a swap under "the token is still t" cannot be fooled by a value that came back. The token is made of the
-version, the id of the request that wrote it, and the token that it replaced; the first one of a life is made of the time
-of its creation instead. So a refused request finds in the row that refused it whether it was applied before, and an answer
-can be given again as it was the first time (I3).
+A reference has a value and a *token* that names this one value of this one reference. No two writes make the same token,
+so a swap under "the token is still t" cannot be misled by a value that came back. A token is the version and a hash of
+the request id and of the token that was replaced; for the first one of a life, of the time of creation instead. So a
+refused request finds in the row that refused it whether it was applied before, and gets its first answer again (I3).
 
-``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one of its members. A
-reference that was deleted stays as a tombstone: it tells late repetitions of what was done to it, and one that is created
-again goes on with its versions. gc takes a tombstone when nobody repeats requests any more (``Grace.refs``), and versions
-begin at 0 then. No token comes back all the same: every token of a life follows from the time at which the life began, and
-that one is later, even if the very request that created the reference before were sent once more.
+``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one member. A deleted
+reference stays as a tombstone: it answers late repetitions of requests, and a reference that is created again continues
+its versions. gc removes a tombstone when requests are not repeated any more (``Grace.refs_ms``), and versions begin at 0
+then. No token comes back all the same: every token of a life follows from the time at which the life began, which is
+later, even if the very request that created the earlier reference is sent once more.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ LIVE: Final = "live"
 DELETED: Final = "deleted"
 
 _NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9_@.-]{1,255}")
-"""Not the two that a path takes for itself and its parent: clients leave them out of a URL (RFC 3986, 5.2.4)."""
+"""Without "." and "..", which clients remove from a URL (RFC 3986, 5.2.4)."""
 
 _REQUEST: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _TOKEN: Final = re.compile(r"(0|[1-9][0-9]{0,15})\.[0-9a-f]{24}")
@@ -89,8 +88,8 @@ class NamedRef(msgspec.Struct, frozen=True):
 
     def at(self, version: int) -> Entry | None:
         """The value of a version; None when it is forgotten or was never written."""
-        found = self.recent[version % RECENT] if version % RECENT < len(self.recent) else None
-        return found if found is not None and found.version == version else None
+        entry = self.recent[version % RECENT] if version % RECENT < len(self.recent) else None
+        return entry if entry is not None and entry.version == version else None
 
     def history(self) -> tuple[Entry, ...]:
         """The remembered values, newest first."""
@@ -108,20 +107,20 @@ def first_token(version: int, request_id: str, now: int) -> str:
 
 
 def version_of(token: str) -> int:
-    """The version that a token is of; raises InvalidRequest for what is no token."""
-    found = _TOKEN.fullmatch(token)
-    if found is None:
+    """The version in a token; raises InvalidRequest for what is no token."""
+    match = _TOKEN.fullmatch(token)
+    if match is None:
         raise InvalidRequest(
             f"token {token[:40]!r} is none of a reference", field="token", remedy="read the reference: it has its token"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 # -- writes -----------------------------------------------------------------------------------------------------------
 
 
 def create(key: str, name: str, value: str, request_id: str, now: int, *, owner: str = "") -> Insert:
-    """The first value of a reference that never was; it is ``owner``'s, or admins' if that is empty."""
+    """The first value of a new reference, which belongs to ``owner``; empty: to admins only."""
     entry = Entry(0, first_token(0, request_id, now), value, now)
     row: Row = {
         "key": key,
@@ -141,22 +140,22 @@ def create(key: str, name: str, value: str, request_id: str, now: int, *, owner:
 
 
 def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int, *, owner: str = "") -> Change:
-    """The first value of a reference that was deleted: its next version. Nobody has the rights of before."""
+    """The first value of a reference that was deleted: its next version. Its earlier rights are gone."""
     version = tombstone.version + 1
     entry = Entry(version, first_token(version, request_id, now), value, now)
     rights = Set(("rights",), owned_by(owner)) if owner else Drop(("rights",))
-    again = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now), rights)
-    return Change(key, (_same(tombstone.current.token),), (*_written(entry), *again))
+    life = (Set(("state",), LIVE), Set(("made",), entry.token), Set(("created",), now), rights)
+    return Change(key, (_same(tombstone.current.token),), (*_write(entry), *life))
 
 
-def swap(key: str, token: str, value: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
-    """Make ``value`` the next one, if the present one is still that of ``token``; ``judged`` asks for the right to."""
-    return Change(key, (_same(token), *judged), _next(token, value, request_id, now))
+def swap(key: str, token: str, value: str, request_id: str, now: int, *, authorized: tuple[Clause, ...] = ()) -> Change:
+    """Make ``value`` the next one, if the present one is still that of ``token`` and the ``authorized`` clauses hold."""
+    return Change(key, (_same(token), *authorized), _next(token, value, request_id, now))
 
 
-def delete(key: str, token: str, request_id: str, now: int, *, judged: tuple[Clause, ...] = ()) -> Change:
-    """Leave a tombstone, if the present value is still that of ``token``; ``judged`` as for ``swap``."""
-    return Change(key, (_same(token), *judged), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
+def delete(key: str, token: str, request_id: str, now: int, *, authorized: tuple[Clause, ...] = ()) -> Change:
+    """Leave a tombstone, if the present value is still that of ``token``; ``authorized`` as for ``swap``."""
+    return Change(key, (_same(token), *authorized), (*_next(token, None, request_id, now), Set(("state",), DELETED)))
 
 
 def regrant(key: str, ref: NamedRef, rights: Rights) -> Change:
@@ -177,11 +176,11 @@ def _same(token: str) -> Clause:
 
 def _next(token: str, value: str | None, request_id: str, now: int) -> tuple[Action, ...]:
     version = version_of(token) + 1
-    return _written(Entry(version, token_of(version, request_id, token), value, now))
+    return _write(Entry(version, token_of(version, request_id, token), value, now))
 
 
-def _written(entry: Entry) -> tuple[Action, ...]:
-    """The token says the version, so the place in the ring is known without a look at the row."""
+def _write(entry: Entry) -> tuple[Action, ...]:
+    """The version gives the position in the ring, so the row need not be read."""
     version, packed = entry.version, _ENCODER.encode(entry)
     remember: Action = Append(("recent",), (packed,)) if version < RECENT else Set(("recent", version % RECENT), packed)
     return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
@@ -193,13 +192,13 @@ def _written(entry: Entry) -> tuple[Action, ...]:
 def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
     """What this request wrote in place of ``token`` when it was applied before; None when it was not, or is forgotten."""
     version = version_of(token) + 1
-    found = ref.at(version)
-    return found if found is not None and found.token == token_of(version, request_id, token) else None
+    entry = ref.at(version)
+    return entry if entry is not None and entry.token == token_of(version, request_id, token) else None
 
 
 def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
     """What this request wrote when it created the reference before, in this life or, if that is remembered, in an
-    earlier one; None when it did not. Later values may have pushed it out of the row: then the request tells it."""
+    earlier one; None when it did not. If later values have pushed it out of the row, ``value`` fills in."""
     version = version_of(ref.made)
     if ref.made == first_token(version, request_id, ref.created):
         return ref.at(version) or Entry(version, ref.made, value, ref.created)
@@ -208,11 +207,11 @@ def creation(ref: NamedRef, value: str, request_id: str) -> Entry | None:
 
 
 def moved_on(ref: NamedRef, token: str) -> bool:
-    """Whether ``ref`` still knows that something else came after ``token``; if not, nobody can tell any more whether a
-    request that wanted to replace it was applied."""
+    """Whether ``ref`` still remembers that another value came after ``token``. If not, it is unknown whether a request
+    to replace it was applied."""
     version = version_of(token)
-    known = ref.at(version)
-    return known is not None and known.token == token and ref.at(version + 1) is not None
+    entry = ref.at(version)
+    return entry is not None and entry.token == token and ref.at(version + 1) is not None
 
 
 # -- names and values -------------------------------------------------------------------------------------------------

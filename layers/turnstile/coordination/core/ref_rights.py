@@ -1,10 +1,10 @@
-"""Who may do what with a reference (I12). The rights ride in its own row: judging costs no request, and a swap is judged by
-the very row that it changes.
+"""Who may do what with a reference (I12).
 
     rights    {principal or role: READ, SWAP and OWN in any sum}
 
-They are an ``Access`` in the form that one condition of a write can look at: SELECT reads, MODIFY swaps and reads what it
-may replace, the owner does everything. What has no rights is for admins.
+The rights are in the reference's own row, so they cost no request, and a swap is authorized by the row that it changes.
+They are an ``Access`` in a form that one condition of a write can check: SELECT reads, MODIFY swaps and reads what it may
+replace, the owner does everything. A reference without rights is for admins.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from turnstile.store.core.writes import Absent, AtLeast, Clause, Either, Equals
 READ: Final = 1
 SWAP: Final = 2
 OWN: Final = 4
-"""Each is worth more than those before it together, so that "at least" asks for it or for more."""
+"""Each is more than those before it together, so that "at least" means it or more."""
 
 PRIVILEGES: Final = {Privilege.SELECT: READ, Privilege.MODIFY: SWAP}
 
@@ -33,7 +33,7 @@ Rights = Mapping[str, int]
 
 
 def permits(rights: Rights, principal: Principal, least: int) -> bool:
-    """Whether ``principal`` may do what ``least`` stands for."""
+    """Whether ``principal`` has the right ``least`` or a greater one."""
     return principal.admin or any(rights.get(name, 0) >= least for name in principal.names)
 
 
@@ -44,13 +44,13 @@ def permitted(names: Iterable[str], least: int) -> Clause:
 
 
 def unchanged(rights: Rights) -> Clause:
-    """The rights are those that a change of them was computed from."""
+    """Clause: the rights are those that a change of them was computed from."""
     test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
     return Clause("same rights", "I12", "nobody changed the rights meanwhile", test)
 
 
 def owned_by(owner: str) -> dict[str, int]:
-    """The rights on what ``owner`` creates; empty: nobody's but admins'."""
+    """The rights on what ``owner`` creates; empty: admins only."""
     return {owner: OWN} if owner else {}
 
 
@@ -73,7 +73,7 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
     access = changed(access_of(rights), changes, owner)
     after = owned_by(access.owner)
     for grant in access.grants:
-        after[grant.principal] = after.get(grant.principal, 0) + sum(PRIVILEGES[one] for one in grant.privileges)
+        after[grant.principal] = after.get(grant.principal, 0) + sum(PRIVILEGES[name] for name in grant.privileges)
     if len(after) > max(MAX_PRINCIPALS, len(rights)):
         raise TooLarge(
             f"{len(after)} principals would have rights on one reference",
@@ -87,17 +87,17 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
 
 def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
     """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
-    found = []
+    privileges = []
     for name in names:
         if name not in {*PRIVILEGES}:
             fitting = " or ".join(PRIVILEGES)
             raise InvalidRequest(f"{name[:60]!r} cannot be granted on a reference", field=field, remedy=fitting)
-        found.append(Privilege(name))
-    return tuple(found)
+        privileges.append(Privilege(name))
+    return tuple(privileges)
 
 
 def denied(principal: Principal, name: str) -> PermissionDenied:
-    """The refusal, the same whether or not there is such a reference."""
+    """The error, the same whether or not there is such a reference."""
     return PermissionDenied(
         f"'{principal.name}' may not do this with reference '{name}'",
         remedy="ask its owner for a grant; if it exists",

@@ -1,11 +1,11 @@
-"""Snowflake ids: 64 bits that order by time and are unique without asking anybody (Polaris, "Object ID Alternatives").
+"""Snowflake ids: 64 bits that order by time and are unique without a request (Polaris, "Object ID Alternatives").
 
     0 | 41 bits: ms since 2025-01-01T00:00Z | 10 bits: node | 12 bits: sequence
 
 A node is leased, and a lease is a *range of time*: its ids carry times from ``start`` on and before ``stop``, and the next
-lease of the node starts where this one stopped, as the node's row says. So two holders of a node never make the same id,
-whatever their clocks say, however often they step back, and however long one of them was frozen: what is left of its
-range when it wakes up is still its own, and beyond the range it makes none (I2).
+lease of the node starts where this one stops, as the node's row says. So two holders of a node never make the same id,
+whatever their clocks say, however often these step back, and however long one holder was frozen: what is left of its
+range is still its own, and it makes no id beyond the range (I2).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ NODES: Final = 1 << NODE_BITS
 PER_MS: Final = 1 << SEQUENCE_BITS
 
 RESERVED_MS: Final = 1_000
-"""The first times after the epoch are kept for special ids; no clock will show them again."""
+"""The first times after the epoch are reserved for special ids."""
 
 _LAST_MS: Final = EPOCH_MS + (1 << TIME_BITS) - 1
 
 
-class Parts(msgspec.Struct, frozen=True):
-    """What an id is made of; ``at`` in ms since 1970."""
+class IdParts(msgspec.Struct, frozen=True):
+    """The parts of an id; ``at`` in ms since 1970."""
 
     at: int
     node: int
@@ -52,20 +52,20 @@ def compose(at: int, node: int, sequence: int) -> int:
     return (at - EPOCH_MS) << RANDOM_BITS | node << SEQUENCE_BITS | sequence
 
 
-def parts_of(id: int) -> Parts:
-    """What ``compose`` was given."""
-    return Parts((id >> RANDOM_BITS) + EPOCH_MS, id >> SEQUENCE_BITS & (NODES - 1), id & (PER_MS - 1))
+def parts_of(id: int) -> IdParts:
+    """The parts that ``compose`` made the id of."""
+    return IdParts((id >> RANDOM_BITS) + EPOCH_MS, id >> SEQUENCE_BITS & (NODES - 1), id & (PER_MS - 1))
 
 
 def random_id(at: int, random: int) -> int:
     """An id whose node and sequence are ``random`` bits: ordered by time, but unique only once it has been claimed
-    (written where nothing was). For where there are more processes than nodes."""
+    (written where nothing was). Use it where there are more processes than nodes."""
     return compose(at, random >> SEQUENCE_BITS & (NODES - 1), random & (PER_MS - 1))
 
 
-class Issuer(msgspec.Struct, frozen=True):
-    """Makes the ids of one lease of a node: times from ``start`` on and before ``stop`` (ms since 1970). ``last`` and
-    ``sequence`` are those of the last id (``last`` 0: none yet). Immutable; ``next`` gives its successor with the id."""
+class IdRange(msgspec.Struct, frozen=True):
+    """The ids of one lease of a node: times from ``start`` on and before ``stop`` (ms since 1970). ``last`` and
+    ``sequence`` are those of the last id (``last`` 0: none yet). Immutable."""
 
     node: int
     start: int
@@ -73,11 +73,11 @@ class Issuer(msgspec.Struct, frozen=True):
     last: int = 0
     sequence: int = 0
 
-    def next(self, now: int) -> tuple[int, Issuer] | None:
-        """The next id, greater than all before; None when the range is used up.
+    def next(self, now: int) -> tuple[int, IdRange] | None:
+        """Returns the next id, greater than all before, and the range after it; None when the range is used up.
 
-        A clock that stepped back, and a sequence that is exhausted, make times that run ahead of the clock: they are in
-        the range, so they are nobody else's.
+        Where the clock stepped back or the sequence is exhausted, the id's time runs ahead of the clock. It lies in the
+        range, so no other holder uses it.
 
         Args:
             now: the clock, in ms; the id carries this time unless a later one was used already.
@@ -89,14 +89,13 @@ class Issuer(msgspec.Struct, frozen=True):
                 at, sequence = at + 1, 0
         if at >= self.stop:
             return None
-        issuer = Issuer(self.node, self.start, self.stop, at, sequence)
-        return compose(at, self.node, sequence), issuer
+        return compose(at, self.node, sequence), IdRange(self.node, self.start, self.stop, at, sequence)
 
-    def until(self, stop: int) -> Issuer:
-        """The same, with a range that was extended."""
+    def until(self, stop: int) -> IdRange:
+        """The same range with a later end."""
         return msgspec.structs.replace(self, stop=stop)
 
     @property
     def free(self) -> int:
-        """The first time that no id was made with: where the next lease may start if this one is given up."""
+        """The first time that no id carries: where the next lease may start if this one is given up."""
         return max(self.last + 1, self.start)

@@ -116,7 +116,7 @@ class DroppedCatalogScanner:
         yield from lost_parts(self._context, "catalogs", name, now)
         for prefix in _CATALOG_OBJS:
             for obj in world.objs.list(world.space.objs(name), prefix):
-                since = max(obj.created // 1000, row["created"])
+                since = max(obj.created_us // 1000, row["created"])
                 item = due("catalogs", f"{name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
                 if item is not None:
                     yield item

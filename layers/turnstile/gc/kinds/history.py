@@ -66,7 +66,7 @@ class HistoryScanner:
         """Objs that are older than the kept history and that nothing in it leads to."""
         grace, head = self._context.grace.history_ms, kept.head
         for obj in self._context.world.objs.list(self._context.world.space.objs(head.name), prefix):
-            written = obj.created // 1000
+            written = obj.created_us // 1000
             if obj.id in marks or written > now - grace - 2 * SETTLED_MS:
                 continue
             since = max(written, kept.edge.commit.at // 1000)

@@ -37,8 +37,8 @@ class InlineObjScanner:
         space = world.space.objs(row["catalog"])
         old: dict[str, tuple[int, int, str]] = {}  # obj id -> (bytes, written at in ms, transaction)
         for obj in world.objs.list(space, INLINE.id(f"{row['table_id']}/")):
-            if now - obj.created // 1000 >= grace:
-                old[obj.id] = (len(obj.payload), obj.created // 1000, _transaction(obj))
+            if now - obj.created_us // 1000 >= grace:
+                old[obj.id] = (len(obj.payload), obj.created_us // 1000, _transaction(obj))
         if not old:
             return
         kept, carried = self._kept(row["key"])
@@ -96,7 +96,7 @@ class OldMetadataScanner:
         if not head.metadata.startswith(prefix):
             return
         old = {
-            obj.id: (len(obj.payload), obj.created // 1000)
+            obj.id: (len(obj.payload), obj.created_us // 1000)
             for obj in world.objs.list(space, prefix)
             if _version(obj.id) < _version(head.metadata)
         }
