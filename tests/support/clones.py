@@ -39,11 +39,11 @@ def anyone(_now: Tree, _source: Path, _kind: str | None, _to: Path, *, past: boo
     """Rights are tested elsewhere."""
 
 
-def cloner(services: CatalogServices, judge: CloneAuthorizer = anyone, owner: str = "") -> Cloner:
+def cloner(services: CatalogServices, authorize: CloneAuthorizer = anyone, owner: str = "") -> Cloner:
     """What makes the clones of one request."""
     files = MetadataFiles(services.world.storages, services.world.ids)
-    delta_tables = DeltaCopier(services.world, services.snapshots, services.publisher)
-    return Cloner(services, {TABLE: delta_tables, **copiers(services, files)}, judge, owner=owner)
+    delta_tables = DeltaCopier(services.world, services.metadata, services.publisher)
+    return Cloner(services, {TABLE: delta_tables, **copiers(services, files)}, authorize, owner=owner)
 
 
 def path(name: str) -> Path:

@@ -11,11 +11,11 @@ from tests.support.catalog import complete, create, fakes, fresh, head_of, names
 from tests.support.clones import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
 from tests.support.fakes import delta
 from turnstile.catalog.clone import copies as clone_plan
-from turnstile.catalog.clone.cloner import Cloned
+from turnstile.catalog.clone.cloner import CloneResult
 from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
 from turnstile.catalog.describe import Describer
-from turnstile.catalog.load import Loaded, Loader
-from turnstile.catalog.once import Once
+from turnstile.catalog.idempotency import IdempotentCommitter
+from turnstile.catalog.load import Loader, TableState
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.commits import Commits
 from turnstile.delta.core.decide import Refused
@@ -47,10 +47,10 @@ def sales(services: CatalogServices) -> dict[str, str]:
     }
 
 
-def load(services: CatalogServices, name: str) -> Loaded:
+def load(services: CatalogServices, name: str) -> TableState:
     *namespace, table = name.split(".")
     commits = Commits(services.world, services.limits)
-    return Loader(services.world, services.reader, services.snapshots, commits).load("main", namespace, table)
+    return Loader(services.world, services.reader, services.metadata, commits).load("main", namespace, table)
 
 
 def entity(services: CatalogServices, name: str) -> Any:
@@ -201,7 +201,7 @@ def test_a_snapshot_is_cloned_with_the_versions_that_it_recorded() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
     commit(world, id)
-    services.named.create("main", "month_end")
+    services.named_snapshots.create("main", "month_end")
     commit(world, id, wider())
     commit(world, id)
     (made,) = clone(services, "sales.t1", "sales.copy", snapshot="month_end").tables
@@ -371,12 +371,12 @@ def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: b
     services.namespaces.create("main", ("s",))
     for number in range(33):
         iceberg_table(services, f"s.t{number}")
-    once = Once(services.world, services.reader, key="test/request/main/k", asked="a", final=lambda _: 0)
+    once = IdempotentCommitter(services.world, services.reader, key="test/request/main/k", asked="a", final=lambda _: 0)
 
-    def made() -> Cloned:
+    def made() -> CloneResult:
         if not keyed:
             return clone(services, "s", "copy")
-        by = cloner(services.changed_by(once))
+        by = cloner(services.committing_with(once))
         return once.run(lambda: by.clone("main", ("s",), ("copy",)), lambda _: pytest.fail("nothing was made"))
 
     with pytest.raises(TooLarge) as error:
@@ -390,10 +390,10 @@ def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_told()
     services = fresh()
     create(services, "t")
     made = clone(services, "default", "copy")
-    assert cloner(services).told("main", ("copy",), made.seq) == made
+    assert cloner(services).result_of("main", ("copy",), made.seq) == made
     for to, seq in ((("other",), made.seq), (("default",), made.seq - 1)):
         with pytest.raises(NotFound, match="that made") as error:
-            cloner(services).told("main", to, seq)
+            cloner(services).result_of("main", to, seq)
         assert error.value.remedy is not None and "fresh key" in error.value.remedy
 
 
@@ -426,7 +426,7 @@ def test_a_clone_is_neither_exported_nor_described_nor_repaired() -> None:
         return msgspec.structs.replace(snapshot, beside=Beside(comment="c"))
 
     with pytest.raises(StateConflict, match="pinned"):
-        Describer(world, services.snapshots).describe(head_of(world, made.table_id), described)
+        Describer(world, services.metadata).describe(head_of(world, made.table_id), described)
     commit(world, id)
     services.publisher.publish(id)
     _, diagnosis = Repairer(world, services.publisher).repair(made.table_id)

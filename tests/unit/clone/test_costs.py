@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.catalog import counted, create, fakes, filled, fresh
 from tests.support.clones import clone, commit, iceberg_table
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 
 

@@ -12,7 +12,7 @@ from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from tests.support.gc import collect, days
 from turnstile.catalog.core.entities import IcebergTable
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StateConflict, StorageFault
 from turnstile.store.core.writes import Write
@@ -107,7 +107,7 @@ def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
     """The purge comes between the clone's look at the location and its transaction."""
     world, id, table = lake()
     services = fresh(world)
-    services.named.create("main", "then")
+    services.named_snapshots.create("main", "then")
     services.publisher.publish(id)
     services.dropper.drop("main", ("sales",), "d")
     drop_iceberg(services, "sales.i")
@@ -132,7 +132,7 @@ def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
 def test_i10_a_purge_that_died_half_way_leaves_nothing_to_clone(point: str) -> None:
     world, id, table = lake()
     services = fresh(world)
-    services.named.create("main", "then")
+    services.named_snapshots.create("main", "then")
     services.publisher.publish(id)
     services.dropper.drop("main", ("sales",), "d")
     drop_iceberg(services, "sales.i")
@@ -156,7 +156,7 @@ def test_i10_the_location_says_that_a_purge_has_begun() -> None:
     """An Iceberg clone looks at no HEAD: that its source's files are going, only the owner's row can tell."""
     world, _, table = lake()
     services = fresh(world)
-    services.named.create("main", "then")
+    services.named_snapshots.create("main", "then")
     drop_iceberg(services, "sales.i")
     days(world, 7.05)
 
@@ -200,7 +200,7 @@ def test_i10_a_reset_lets_go_of_clones_and_takes_them_back() -> None:
     before = services.reader.current("main").head
     (one,) = clone(services, "sales.d", "sales.one").tables
     with_one = services.reader.current("main").head
-    services.named.create("main", "one")
+    services.named_snapshots.create("main", "one")
     reset(services, before)
     assert held(world, f"file:///lake/main/sales/{id}") == frozenset()
     assert head_of(world, one.table_id).state == "dropped"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.catalog import complete, create, fakes, fresh, head_of
 from tests.support.clones import check_shown, clone, commit, held
 from tests.support.gc import DAY, collect, days, everything
-from turnstile.gc.kinds import Trouble
+from turnstile.gc.scanner import Problem
 from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.core.names import staged_file
 
@@ -23,7 +23,7 @@ def test_i10_a_dropped_source_is_purged_when_its_last_clone_is_gone_and_not_befo
     before = everything(world)
     report = collect(world)
     assert [(one.kind, one.id) for one in report.problems] == [("dropped", id)]
-    assert isinstance(report.problems[0], Trouble) and "2 clones need its files" in report.problems[0].message
+    assert isinstance(report.problems[0], Problem) and "2 clones need its files" in report.problems[0].message
     assert everything(world)[0] == before[0] and everything(world)[2] == before[2]
     check_shown(world, one.table_id, 1)
     services.dropper.drop("main", ("sales",), "one")

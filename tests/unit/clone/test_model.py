@@ -14,7 +14,7 @@ from tests.support.clones import check_shown, clone, commit
 from tests.support.examples import examples
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
@@ -239,4 +239,4 @@ def seen(services: CatalogServices) -> dict[Path, str]:
 
 
 TestCloneModel = pytest.mark.slow(CloneMachine.TestCase)
-TestCloneModel.settings = settings(max_examples=examples(30), stateful_step_count=25, deadline=None)
+TestCloneModel.settings = settings(max_examples=examples(30), stateful_step_count=25)

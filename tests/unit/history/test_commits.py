@@ -10,7 +10,7 @@ from tests.support.catalog import MAIN, counted, create, fakes, fresh, names
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace
 from turnstile.catalog.core.tree import Tree, ancestors, parents_after
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import SpillLimits

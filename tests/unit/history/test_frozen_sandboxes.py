@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names
-from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
+from tests.support.faults import before_next_write
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
 from turnstile.catalog.commit import OUTLIVED_MS, Edit, View
 from turnstile.catalog.core.entities import Namespace

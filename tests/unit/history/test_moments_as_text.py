@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnstile.api.iceberg import naming
 from turnstile.catalog.core.paths import fold
-from turnstile.catalog.history.core import AsOf, parse, to_text
-from turnstile.iceberg.core import naming
+from turnstile.catalog.history.core import AsOf, as_of_text, parse_as_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_VERSION
 
@@ -27,14 +27,14 @@ MOMENTS = st.one_of(
 
 @given(MOMENTS)
 def test_what_is_written_is_read_as_the_same_moment(as_of: AsOf) -> None:
-    assert parse(to_text(as_of)) == as_of
+    assert parse_as_of(as_of_text(as_of)) == as_of
 
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(9999, 1, 1)), st.integers(-14 * 60, 14 * 60))
 def test_a_time_is_one_moment_in_every_zone(there: datetime, minutes: int) -> None:
     local = there.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     ms = (local - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-    assert parse(f"time:{local.isoformat()}") == parse(f"time:{ms}") == AsOf(time=ms)
+    assert parse_as_of(f"time:{local.isoformat()}") == parse_as_of(f"time:{ms}") == AsOf(time=ms)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_time_is_one_moment_in_every_zone(there: datetime, minutes: int) -> No
     ],
 )
 def test_examples(text: str, wanted: AsOf) -> None:
-    assert parse(text) == wanted
+    assert parse_as_of(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_examples(text: str, wanted: AsOf) -> None:
 )  # fmt: skip
 def test_what_names_no_moment_is_refused_with_what_to_write(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        parse(text, "as_of")
+        parse_as_of(text, "as_of")
     assert refused.value.field == "as_of"
     assert refused.value.remedy
 

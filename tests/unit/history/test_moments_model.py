@@ -29,7 +29,6 @@ from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import Limits, SpillLimits
 from turnstile.store.ports import World
 
-MAIN = ("main", ("default",))
 GRACE = Grace(history_ms=2 * DAY)
 LIMITS = Limits(spill=SpillLimits(embedded=150, segment=300), history_ms=GRACE.history_ms)
 
@@ -74,7 +73,7 @@ def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There
             there[*one.name, table.name] = ("table", table.table_id, table.comment)
             entry = services.entries.table("main", one.name, table.name, as_of)
             assert (entry.path, entry.entity) == ((*one.name, table.name), table)
-    look = Finder(services.world, services.reader, services.moments, services.snapshots)
+    look = Finder(services.world, services.reader, services.as_of_reader, services.metadata)
     for query in ("/main/*", "/main/*/*"):
         found = list(all_of(lambda token, of=query: look.find(of, page_token=token, **options)))  # type: ignore[misc]
         assert {one.path: one.entity.comment for one in found} == {
@@ -168,9 +167,9 @@ class Moments(RuleBasedStateMachine):
     @rule(name=st.sampled_from("xy"))
     def snapshot(self, name: str) -> None:
         with suppress(NotFound):
-            self.services.named.drop("main", name)
+            self.services.named_snapshots.drop("main", name)
             self._remember()
-        self.services.named.create("main", name)
+        self.services.named_snapshots.create("main", name)
         self.named[name] = self.past[-1]
         self._remember()
 
@@ -214,5 +213,5 @@ class Moments(RuleBasedStateMachine):
             self.services.listings.namespaces("main", as_of=as_of)
 
 
-Moments.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=25, deadline=None)
+Moments.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=25)
 TestMomentsModel = Moments.TestCase

@@ -12,7 +12,7 @@ from tests.support.gc import DAY, days
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.state_writes import restore_head
 from turnstile.gc.collector import Collector
@@ -213,7 +213,7 @@ def test_what_has_no_head_of_its_own_is_not_dropped_by_going_back() -> None:
 
 
 def test_more_tables_than_one_transaction_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnstile.catalog.history.reset.AT_ONCE", 2)
+    monkeypatch.setattr("turnstile.catalog.history.reset.MAX_TABLES", 2)
     services = fresh()
     head = now(services)
     for n in range(3):

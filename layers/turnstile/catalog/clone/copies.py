@@ -1,4 +1,5 @@
-"""What a clone is made of: how each kind of table is copied, behind one interface."""
+"""What a clone consists of: its parts, the refusals that are known before anything is written, and the interface by which
+each kind of table is copied."""
 
 from __future__ import annotations
 
@@ -8,49 +9,51 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.change import MAX_ROWS, View
 from turnstile.catalog.clone.core import check_apart, needs_of
+from turnstile.catalog.commit import MAX_ROWS, View
 from turnstile.catalog.core.entities import NAMESPACE, Entity, Namespace, Table
 from turnstile.catalog.core.index import IndexEntry
-from turnstile.catalog.core.location_rows import MAX_CLONES, Held, Location
-from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
+from turnstile.catalog.core.location_rows import MAX_CLONES, HeldLocation, Location
+from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.namespaces import MAX_LEVELS, check_path, require_free
+from turnstile.catalog.namespaces import require_free
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import World
 
+MAX_NAMESPACES: Final = 1_000
+"""Namespaces of one clone; each is an obj to write."""
 
-class Past(msgspec.Struct, frozen=True):
-    """The moment that is cloned: its time (ms), and versions of Delta tables that are known, by uuid."""
 
-    time: int
+class PastVersions(msgspec.Struct, frozen=True):
+    """The moment that is cloned: its time, and the versions of Delta tables that were recorded then, by uuid."""
+
+    time_ms: int
     versions: Mapping[str, int] = {}
 
 
-class Wanted(msgspec.Struct, frozen=True):
-    """A table or a view to be copied.
+class CopyRequest(msgspec.Struct, frozen=True):
+    """A table or a view to copy.
 
     Attributes:
-        source: what it is.
-        was: its full name, for messages.
-        catalog: as written.
+        name: its full name, for messages.
+        catalog: as the user wrote it.
         to: its new full name without the catalog, as it will be written.
-        access: whose the copy is.
-        now: when it is made (ms).
+        access: owner and grants of the copy.
+        now_ms: the time of creation.
     """
 
     source: Entity
-    was: str
+    name: str
     catalog: str
     to: Path
     access: Access
-    now: int
+    now_ms: int
 
 
 class Copy(msgspec.Struct, frozen=True):
-    """A copy: its entity, its uuid, rows that are written in the transaction of the swap, and the version it shows if it is
-    a Delta table."""
+    """A copy: its entity, its uuid, the writes that belong to the transaction of the swap, and for a Delta table the version
+    that it shows."""
 
     entity: Entity
     table_id: str
@@ -59,17 +62,17 @@ class Copy(msgspec.Struct, frozen=True):
 
 
 class Copier(Protocol):
-    """Copies tables of one kind for one request. Asked again with every attempt; what an earlier attempt made of the same
-    source is used again."""
+    """Copies tables of one kind for one request. Called again with every attempt; what an earlier attempt stored for the
+    same source is used again."""
 
     rows: int
-    """Rows of the transaction that a copy takes, those that hold locations apart."""
+    """Rows of the transaction that a copy takes, without those that hold locations."""
 
-    def look(self, sources: Sequence[Entity]) -> None:
+    def prefetch(self, sources: Sequence[Entity]) -> None:
         """Read together what the copies of ``sources`` will need of the store."""
 
-    def copy(self, wanted: Wanted, past: Past | None) -> Copy:
-        """The copy of a table: everything it needs is stored, nothing names it.
+    def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
+        """Returns the copy of a table. Everything that it needs is stored; nothing names it yet.
 
         Args:
             past: None for the table as it is now.
@@ -78,38 +81,30 @@ class Copier(Protocol):
             StateConflict: ``CannotClone``, ``TableNotActive``.
         """
 
-    def forget(self) -> None:
-        """Remove what was stored for copies that were certainly not made. Never raises."""
-
-
-# -- clone plan -------------------------------------------------------------------------------------------------------
-# What a clone will consist of, and every refusal that can be known before anything is written.
-
-
-MAX_NAMESPACES: Final = 1_000
-"""Namespaces of one clone; each is an obj to write."""
+    def discard(self) -> None:
+        """Remove what was stored for copies that were certainly not created. Never raises."""
 
 
 class Part(msgspec.Struct, frozen=True):
     """One name that is cloned.
 
     Attributes:
-        was: its full name, for messages.
+        name: its full name, for messages.
         kind: of the entity.
         source: the entity; for the catalog itself an empty namespace.
         to: the new full name without the catalog, as it will be written.
-        needs: where its files lie.
+        needs: the locations of its files.
     """
 
-    was: str
+    name: str
     kind: str
     source: Entity
     to: Path
-    needs: tuple[Held, ...] = ()
+    needs: tuple[HeldLocation, ...] = ()
 
 
 def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
-    """Everything that a clone of ``source`` in ``tree`` shows, parents first.
+    """Returns everything that a clone of ``source`` in ``tree`` shows, parents first.
 
     Args:
         view: the present tree, where the clone goes.
@@ -125,7 +120,7 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     if source and entry is None:
         what = "table" if tree.find(source[:-1]) is not None else "namespace"
         raise NotFound(what, dotted(tree.catalog, *source), field="from", remedy="check the name, and the moment")
-    outermost = {key for one in (tree, view.tree) for key, _ in one.children((), NAMESPACE)}
+    outermost = {key for either in (tree, view.tree) for key, _ in either.children((), NAMESPACE)}
     check_apart(tree.catalog, source, to, outermost)
     if len(to) == 1 and entry is not None and entry.kind != NAMESPACE:
         raise InvalidRequest(
@@ -136,34 +131,35 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     if len(to) > 1:
         view.tree.parent(to[:-1], "to")
     require_free(view, to, "to")
-    found = _found(tree, source, entry)
-    _check_deep(found, source, to)
-    check_size("namespaces", sum(one.kind == NAMESPACE for _, one in found), MAX_NAMESPACES)
-    entities = view.entities([one.obj for _, one in found])
-    written = {key_of(source): (*view.written(to[:-1]), to[-1])}
-    parts = [] if source else [Part(tree.catalog, NAMESPACE, Namespace(to[-1], "", 0), written[""])]
-    for key, one in found:
-        entity, path = entities[one.obj], path_of(key)
-        name = written.get(key) or (*written[key_of(path[:-1])], str(getattr(entity, "name", path[-1])))
-        written[key] = name
+    cloned = _subtree(tree, source, entry)
+    _check_depth(cloned, source, to)
+    check_size("namespaces", sum(child.kind == NAMESPACE for _, child in cloned), MAX_NAMESPACES)
+    entities = view.entities([child.obj for _, child in cloned])
+    names = {key_of(source): (*view.written(to[:-1]), to[-1])}
+    parts = [] if source else [Part(tree.catalog, NAMESPACE, Namespace(to[-1], "", 0), names[""])]
+    for key, child in cloned:
+        entity, path = entities[child.obj], path_of(key)
+        name = names.get(key) or (*names[key_of(path[:-1])], str(getattr(entity, "name", path[-1])))
+        names[key] = name
         if isinstance(entity, Table) and entity.external is not None:
             raise UnsupportedTable(
                 f"table '{dotted(tree.catalog, *path)}' is external: its versions are not known here",
                 field="from",
                 remedy="clone what is beside it, or let its engine copy it",
             )
-        parts.append(Part(dotted(tree.catalog, *path), one.kind, entity, name, needs_of(entity)))
+        parts.append(Part(dotted(tree.catalog, *path), child.kind, entity, name, needs_of(entity)))
     return parts
 
 
 def check_held(world: World, parts: Sequence[Part]) -> None:
-    """Whether everything that ``parts`` need is there, and has room for another clone. One request per hundred locations.
+    """Check that all locations that ``parts`` need still hold their files, and have room for another clone. One request per
+    hundred locations.
 
     Raises:
-        StateConflict: ``CannotClone``: what lies there is another's by now, or is being removed.
+        StateConflict: ``CannotClone``: what lies there belongs to another table by now, or is being removed.
         TooLarge: a location has too many clones.
     """
-    names = {held: part.was for part in parts for held in part.needs}
+    names = {held: part.name for part in parts for held in part.needs}
     keys = [world.space.location(held.location) for held in names]
     owners = world.refs.read_many(keys)
     for (held, name), key in zip(names.items(), keys, strict=True):
@@ -179,9 +175,12 @@ def check_held(world: World, parts: Sequence[Part]) -> None:
 
 
 def check_rows(parts: Sequence[Part], rows: Mapping[str, int]) -> None:
-    """Whether one transaction holds the clone; ``rows`` says what a table of a kind takes beside the rows of locations, which
-    tables share: with its own two for a Delta table, three or more for an Iceberg table, two for a view. Raises TooLarge."""
-    held = {one for part in parts for one in part.needs}
+    """Check that one transaction holds the clone. Raises TooLarge.
+
+    ``rows`` is what a table of a kind takes beside the rows of locations, which tables share: with its location two for a
+    Delta table, three or more for an Iceberg table, two for a view.
+    """
+    held = {location for part in parts for location in part.needs}
     check_size("rows of one transaction", len(held) + sum(rows.get(part.kind, 0) for part in parts), MAX_ROWS)
 
 
@@ -197,14 +196,15 @@ def check_size(what: str, size: int, limit: int) -> None:
         )
 
 
-def _found(tree: Tree, source: Path, entry: IndexEntry | None) -> list[tuple[str, IndexEntry]]:
-    """What is cloned, in key order: a parent before its children."""
+def _subtree(tree: Tree, source: Path, entry: IndexEntry | None) -> list[tuple[str, IndexEntry]]:
+    """The entries that are cloned, in key order: a parent before its children."""
     below = list(tree.subtree(source)) if entry is None or entry.kind == NAMESPACE else []
     return below if entry is None else [(key_of(source), entry), *below]
 
 
-def _check_deep(found: Sequence[tuple[str, IndexEntry]], source: Path, to: Path) -> None:
+def _check_depth(cloned: Sequence[tuple[str, IndexEntry]], source: Path, to: Path) -> None:
     """Raises InvalidRequest when a namespace would be too deep."""
-    deeper = max((len(path_of(key)) for key, one in found if one.kind == NAMESPACE), default=len(source)) - len(source)
+    deepest = max((len(path_of(key)) for key, entry in cloned if entry.kind == NAMESPACE), default=len(source))
+    deeper = deepest - len(source)
     if len(to) + deeper > MAX_LEVELS:
         check_path((*to, *("x",) * deeper), "to")

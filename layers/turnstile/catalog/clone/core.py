@@ -1,40 +1,34 @@
 """Clones of Delta tables: one version of another table's log, under a name and a uuid of its own.
 
-A Delta log names its files relative to the table's folder, so that a version can be shown only where it lies. A clone
-therefore has the location of its source, a HEAD that is at its version for ever, and no say about the log.
+A Delta log names its files relative to the table's folder, so a version can be shown only where it lies. A clone therefore
+has the location of its source, and a HEAD that stays at its version; it never writes the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import msgspec
 
 from turnstile.catalog.core.entities import CloneOf, Entity, IcebergTable, Table
-from turnstile.catalog.core.location_rows import Held, let_go
+from turnstile.catalog.core.location_rows import HeldLocation, let_go
 from turnstile.catalog.core.paths import Path, dotted, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
-READ_ONLY: Final = (
-    "a clone of a Delta table is read-only: write to its source, or copy it with CREATE TABLE ... AS SELECT"
-)
-"""What to do instead of a write."""
-
 
 class Pin(msgspec.Struct, frozen=True):
     """A version to show.
 
     Attributes:
-        source: uuid of the table whose log it is; of the first one, if clones are cloned.
-        location: where that lies.
+        source: uuid of the table whose log it is; the first one, if clones are cloned.
+        location: that table's.
         version: number of the version.
         ict: its in-commit timestamp (ms).
         row_hwm: its row-id high-water mark; None where row tracking is off.
-        metadata: id of the metadata snapshot, written for the clone.
+        metadata: id of the table metadata, written for the clone.
     """
 
     source: str
@@ -46,7 +40,7 @@ class Pin(msgspec.Struct, frozen=True):
 
 
 def new_pinned(space: Space, pin: Pin, *, table_id: str, catalog: str, name: str, now: int) -> Insert:
-    """The HEAD of a clone. Everything up to its version is published: that is what it shows."""
+    """Returns the insert of a clone's HEAD. Everything up to its version is published: that is what it shows."""
     row: Row = new_head_row(
         key=space.table(table_id),
         table_id=table_id,
@@ -63,44 +57,44 @@ def new_pinned(space: Space, pin: Pin, *, table_id: str, catalog: str, name: str
     return Insert({**row, "state": PINNED, "source": pin.source}, (new_row("I2"),))
 
 
-def needs_of(source: Entity) -> tuple[Held, ...]:
-    """Where a clone of ``source`` has its files, and whose they are: nowhere for what has none."""
+def needs_of(source: Entity) -> tuple[HeldLocation, ...]:
+    """Returns the locations of the files of a clone of ``source``, with their owners; none for what has no files."""
     match source:
         case Table(external=None):
-            return (Held(source.location, source.clone.source if source.clone else source.table_id),)
+            return (HeldLocation(source.location, source.clone.source if source.clone else source.table_id),)
         case IcebergTable():
-            return (Held(source.location, source.table_id), *source.needs)
+            return (HeldLocation(source.location, source.table_id), *source.needs)
         case _:
             return ()
 
 
 def let_go_of(space: Space, dropped: Iterable[Entity]) -> list[Write]:
-    """The writes that go with dropping these: locations that clones among them needed. One for each location."""
-    clones: dict[Held, list[str]] = {}
+    """Returns the writes that release the locations that clones among these dropped entities needed: one per location."""
+    clones: dict[HeldLocation, list[str]] = {}
     for entity in dropped:
         match entity:
             case Table(clone=CloneOf()):
-                needed = needs_of(entity)
+                needs = needs_of(entity)
             case IcebergTable():
-                needed = entity.needs
+                needs = entity.needs
             case _:
                 continue
-        for held in needed:
+        for held in needs:
             clones.setdefault(held, []).append(entity.table_id)
-    return [let_go(space, held, names) for held, names in clones.items()]
+    return [let_go(space, held, table_ids) for held, table_ids in clones.items()]
 
 
-def check_apart(catalog: str, source: Path, to: Path, held: Iterable[str]) -> None:
-    """Whether ``to`` is no part of what is cloned, as of any moment that matters.
+def check_apart(catalog: str, source: Path, to: Path, outermost: Iterable[str]) -> None:
+    """Check that ``to`` is no part of what is cloned, then or now.
 
     Args:
-        held: keys of the outermost names of the catalog then and now; what a clone of the whole catalog must not go into.
+        outermost: keys of the catalog's outermost names then and now; a clone of the whole catalog must not be in them.
 
     Raises:
-        InvalidRequest: a clone would be a clone of itself.
+        InvalidRequest: a clone would contain itself.
     """
     inside = key_of(to) == key_of(source) or is_below(key_of(to), key_of(source))
-    if inside and (source or key_of(to[:1]) in held):
+    if inside and (source or key_of(to[:1]) in outermost):
         raise InvalidRequest(
             f"'{dotted(catalog, *to)}' lies in what is cloned, '{dotted(catalog, *source)}'",
             field="to",

@@ -1,11 +1,17 @@
-"""Moments of a catalog's past, and the one way to write them: in queries, in warehouses, on the command line.
+"""Moments of a catalog's past as text, and named snapshots.
+
+A moment is written in one way, in queries, in warehouses and on the command line:
 
     head:<id>            a HEAD
     seq:<number>         a number of the catalog's log
-    time:<moment>        ISO 8601 with its zone, or ms since 1970: the newest commit not after it
+    time:<time>          ISO 8601 with its zone, or ms since 1970: the newest commit not after it
     snapshot:<name>      a named snapshot
 
-No name of a catalog holds a colon, so ``lake@snapshot:month_end`` can only be read in one way.
+No name of a catalog holds a colon, so ``lake@snapshot:month_end`` is not ambiguous.
+
+A named snapshot is a HEAD that keeps its tree for as long as it has a name (TreeCat, "snapshot"). It is an entry of the tree
+itself, beside everything that users name: under a key that no name can have and that sorts before all of them. So naming
+one is a change like every other, and a snapshot costs one small obj.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.names import MAX_VERSION, check_identifier, is_commit_id
 
 FIELD: Final = "as_of"
-"""Where a moment is given unless something else is said: the parameter of a query."""
+"""The parameter of a query that names a moment: the default field of errors."""
 
 GRAMMAR: Final = "head:<id>, seq:<number>, time:<ISO 8601 or ms> or snapshot:<name>"
 
@@ -31,8 +37,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """Which tree is meant: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or the name of
-    a snapshot."""
+    """A moment: exactly one of a HEAD, a number, a time (ms; the newest commit not after it), or the name of a snapshot."""
 
     head: str | None = None
     seq: int | None = None
@@ -40,12 +45,8 @@ class AsOf(msgspec.Struct, frozen=True):
     snapshot: str | None = None
 
 
-def parse(text: str, field: str = FIELD) -> AsOf:
-    """The moment that ``text`` names; ``field`` is where it was given.
-
-    Raises:
-        InvalidRequest: it names none.
-    """
+def parse_as_of(text: str, field: str = FIELD) -> AsOf:
+    """Returns the moment that ``text`` names. Raises InvalidRequest for ``field`` if it names none."""
     kind, _, value = text.partition(":")
     if kind == "head":
         return AsOf(head=_head(value, field))
@@ -58,16 +59,16 @@ def parse(text: str, field: str = FIELD) -> AsOf:
     raise InvalidRequest(f"{field} {text[:100]!r} names no moment", field=field, remedy=f"write {GRAMMAR}")
 
 
-def checked(as_of: AsOf, field: str) -> AsOf:
-    """A moment whose members a request's body gave one by one, below ``field``.
+def check_as_of(as_of: AsOf, field: str) -> AsOf:
+    """Returns a moment whose members were read one by one, below ``field`` of a request's body.
 
     Raises:
-        InvalidRequest: not exactly one of them, a HEAD (``field.head``) or a name (``field.snapshot``) that can be none.
+        InvalidRequest: not exactly one member is set; or ``head`` cannot be a HEAD, or ``snapshot`` a name.
     """
-    given = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
-    if len(given) != 1:
+    names = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
+    if len(names) != 1:
         raise InvalidRequest(
-            f"{field} names {' and '.join(given) or 'no moment'}",
+            f"{field} names {' and '.join(names) or 'no moment'}",
             field=field,
             remedy="give exactly one of head, seq, time and snapshot",
         )
@@ -79,8 +80,8 @@ def checked(as_of: AsOf, field: str) -> AsOf:
 
 
 @contextmanager
-def told_of(field: str) -> Iterator[None]:
-    """A moment that is not there is told of ``field``, the member of the request that named it."""
+def report_field(field: str) -> Iterator[None]:
+    """A NotFound for a moment names ``field``, the member of the request that gave the moment."""
     try:
         yield
     except NotFound as error:
@@ -89,8 +90,9 @@ def told_of(field: str) -> Iterator[None]:
         raise
 
 
-def to_text(as_of: AsOf) -> str:
-    """The moment as ``parse`` reads it: one text for what is one moment, without characters that a path would escape."""
+def as_of_text(as_of: AsOf) -> str:
+    """Returns the moment as ``parse_as_of`` reads it: one text for each moment, without characters that a path would
+    escape."""
     if as_of.head is not None:
         return f"head:{as_of.head.removeprefix(_HEAD)}"
     if as_of.seq is not None:
@@ -117,48 +119,41 @@ def _number(value: str, field: str) -> int:
 
 
 def _time(value: str, field: str) -> int:
-    """Milliseconds since 1970; a part of one counts for nothing, since commits are looked for up to its end."""
+    """Milliseconds since 1970. Fractions are cut off: commits are looked for up to the end of the millisecond."""
     if value.isascii() and value.isdigit():
         return _number(value, field)
     try:
-        given = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except ValueError:
-        given = None
-    if given is None or given.tzinfo is None or given < _EPOCH:
+        time = None
+    if time is None or time.tzinfo is None or time < _EPOCH:
         raise InvalidRequest(
             f"{field} {value[:100]!r} is not a time with its zone",
             field=field,
             remedy="write 2026-11-01T00:00:00Z or +01:00 for Z ('+' is %2B in a URL), or ms since 1970",
         )
-    return (given - _EPOCH) // timedelta(milliseconds=1)
-
-
-# -- core snapshots ---------------------------------------------------------------------------------------------------
-# Named snapshots of a catalog: a HEAD that keeps its tree for as long as it has a name (TreeCat, "snapshot").
-#
-# They are entries of the tree itself, beside everything that users name: under a key that no name can have and that sorts
-# before all of them. So naming one is a change like every other, and a snapshot costs one small obj.
+    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 SNAPSHOT: Final = "snapshot"
 _ROOT: Final = "\x01snapshot"
 
 PARENT: Final[Path] = (_ROOT,)
-"""What they are the children of."""
+"""The path whose children named snapshots are."""
 
 ALL: Final = (_ROOT + "\x00", _ROOT + "\x01")
-"""The range of their keys."""
+"""The range of the keys of named snapshots."""
 
 
-class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=SNAPSHOT):
+class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=SNAPSHOT):
     """A name for a HEAD.
 
     Attributes:
-        name: as it was written.
-        head, seq, at: the commit it names: id, number, time (microseconds).
+        name: as the user wrote it.
+        head, seq, at: the commit that it names: id, number, time (microseconds).
         created: when it was named (ms).
-        versions: version of each Delta table by uuid when it was named; empty for a HEAD of the past, whose tables are to
-            be read as of its time.
+        versions: version of each Delta table by uuid when it was named; empty for a HEAD of the past, whose tables are
+            read as of its time.
     """
 
     name: str
@@ -171,5 +166,5 @@ class Snapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", t
 
 
 def snapshot_path(name: str) -> Path:
-    """Where a snapshot is in the tree."""
+    """Returns the path of a snapshot in the tree."""
     return (_ROOT, name)

@@ -1,9 +1,11 @@
 """Going back: the tree becomes what it was at some HEAD, by a commit of its own. Nothing of the past is rewritten.
 
 Names, properties, rights and the current metadata of Iceberg tables are again what they were; Delta tables keep their
-commits. Tables that were created since are dropped, tables that were dropped since come back as long as gc has not begun
-to purge them, and stuck where they were stuck: HEADs and names change in one transaction (I9). Snapshots stay.
-If the present HEAD leads nowhere, ``lost_head`` goes on from another one.
+commits. Tables that were created since are dropped. Tables that were dropped since come back as long as gc has not begun to
+purge them, stuck if they were stuck: HEADs and names change in one transaction (I9). Snapshots stay. Clones come and go like
+other tables; the locations that they need are held again, or released, in the same transaction (I10).
+
+If the objs that the present HEAD leads to are lost, ``LostHead`` goes on from another one.
 """
 
 from __future__ import annotations
@@ -16,32 +18,36 @@ import msgspec
 
 from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
-from turnstile.catalog.core.entities import KINDS as ICEBERG
-from turnstile.catalog.core.entities import TABLE, Table
+from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.location_rows import Location, exchange
 from turnstile.catalog.core.paths import dotted, key_of, path_of
-from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.log import AsOf, History
-from turnstile.catalog.history.moments import AsOfReader
-from turnstile.catalog.reader import SAID, CatalogReader, LostHead
+from turnstile.catalog.core.rows import CatalogHead, swap_head
+from turnstile.catalog.core.tree import Tree, parents_after
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.history.log import History
+from turnstile.catalog.history.reader import AsOfReader
+from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.state_writes import drop_head, rename_head, restore_head
 from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write
-from turnstile.store.ports import TRANSACT_MAX, World
+from turnstile.store.ports import TRANSACT_MAX, Accepted, World
 
-AT_ONCE: Final = TRANSACT_MAX - 10
-"""Tables that come, go or move with one reset: one transaction holds at most 100 rows."""
+MAX_TABLES: Final = TRANSACT_MAX - 10
+"""Tables that come, go or move with one reset: the transaction has other rows as well."""
+
+_MESSAGE: Final = "reset to "
+"""How the message of a reset's commit begins; the HEAD gone back to follows."""
 
 _Entries = Mapping[str, IndexEntry]
+_NamedTables = list[tuple[str, Table]]
 _NO_REASONS: Final[Mapping[str, str]] = {}
 
 
 class ResetResult(msgspec.Struct, frozen=True):
-    """What a reset did: the HEAD gone back to, the new one, and the tables that came back, went, or got their old name,
-    by full name."""
+    """What a reset did: the HEAD gone back to, the new one, and the full names of tables that came back, were dropped, or
+    got their old name."""
 
     to: str
     head: str
@@ -52,27 +58,33 @@ class ResetResult(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """Going back ``to`` a HEAD; ``names`` of the tables behind ``edit.writes``, in their order."""
+class _Reset:
+    """Going back ``to`` a HEAD. The tables that come, go and move have the first of ``edit.writes``, in this order."""
 
     to: str
     edit: Edit
-    names: tuple[str, ...]
-    restored: tuple[str, ...]
-    dropped: tuple[str, ...]
-    renamed: tuple[str, ...]
-    coming: list[Table]
-    going: list[Table]
+    coming: _NamedTables
+    going: _NamedTables
+    moving: _NamedTables
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in (*self.coming, *self.going, *self.moving)]
+
+    def result(self, head: str, seq: int) -> ResetResult:
+        groups = (self.coming, self.going, self.moving)
+        restored, dropped, renamed = (tuple(name for name, _ in tables) for tables in groups)
+        return ResetResult(self.to, head, seq, restored, dropped, renamed)
 
 
 class Resetter:
     """Resets catalogs."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, history: History, moments: AsOfReader
+        self, world: World, reader: CatalogReader, committer: Committer, history: History, as_of_reader: AsOfReader
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
-        self._history, self._moments, self._lost = history, moments, LostHead(world, reader)
+        self._history, self._as_of_reader, self._lost = history, as_of_reader, LostHead(world, reader)
 
     def reset(self, catalog: str, to: AsOf) -> ResetResult:
         """Make the tree what it was.
@@ -81,57 +93,59 @@ class Resetter:
             NotFound: no such catalog; no such commit or snapshot, never or no more.
             StateConflict: ``CannotReset``: a table would come or go that has no HEAD, or was imported;
                 ``TableNotActive``: one cannot be dropped, or is being purged.
-            TooLarge: more than ``AT_ONCE`` tables would come, go or move.
+            TooLarge: more than ``MAX_TABLES`` tables would come, go or move.
         """
         row = self._world.refs.read(self._reader.key(catalog))
         if row is not None and not self._lost.stored(catalog, row["head"]):
             return ResetResult(*self._lost.go_on(CatalogHead.from_row(row), to))
-        plans: list[_Plan] = []
+        attempts: list[_Reset] = []
         reasons: dict[str, str] = {}
 
         def change(view: View) -> Edit:
-            past = self._moments.kept(view.tree, to)
-            plan = self._plan(view, past.tree, reasons)
-            plans[:] = [plan]
-            rows = held_again(self._world, plan.coming, plan.going, room=MAX_ROWS - len(plan.edit.writes))
-            return msgspec.structs.replace(plan.edit, writes=(*plan.edit.writes, *rows), replaced=past.replaced)
+            past = self._as_of_reader.kept(view.tree, to)
+            attempt = self._prepare(view, past.tree, reasons)
+            attempts[:] = [attempt]
+            coming, going = ([table for _, table in tables] for tables in (attempt.coming, attempt.going))
+            rows = held_again(self._world, coming, going, room=MAX_ROWS - len(attempt.edit.writes))
+            return msgspec.structs.replace(attempt.edit, writes=(*attempt.edit.writes, *rows), replaced=past.replaced)
 
-        def on_rejected(failed: Mapping[int, Row | None]) -> None:
-            for position, found in failed.items():
-                if position >= len(plans[0].names):
-                    continue  # a location's clones changed since they were read: the reset is computed anew
-                if position < len(plans[0].restored) and _was_stuck(found, reasons):
-                    continue  # what it was stuck at comes back with it
-                name, state = plans[0].names[position], found["state"] if found else "gone"
+        def on_rejected(rejected: Mapping[int, Row | None]) -> None:
+            names = attempts[0].names
+            for position, row in rejected.items():
+                if position >= len(names):
+                    continue  # a location's clones changed since they were read: the reset is computed again
+                if position < len(attempts[0].coming) and _was_stuck(row, reasons):
+                    continue  # it is restored with the reason why it was stuck
+                name, state = names[position], row["state"] if row else "gone"
                 raise StateConflict(
                     "TableNotActive",
-                    f"table '{name}' is {state}" + (f" ({found['reason']})" if found and found.get("reason") else ""),
+                    f"table '{name}' is {state}" + (f" ({row['reason']})" if row and row.get("reason") else ""),
                     field="table",
                     remedy="go back to another time, or wait until it is in ordinary use",
                     state=state,
                 )
 
         tree = self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
-        plan = plans[0]
-        return ResetResult(plan.to, tree.head, tree.commit.seq, plan.restored, plan.dropped, plan.renamed)
+        return attempts[0].result(tree.head, tree.commit.seq)
 
-    def told(self, catalog: str, seq: int | None) -> ResetResult:
-        """What the reset that made commit ``seq`` answered. None: one that began the log anew, which is the present commit.
+    def result_of(self, catalog: str, seq: int | None) -> ResetResult:
+        """Returns the result of the reset that made commit ``seq``; None: one that began the log anew, whose commit is the
+        present one.
 
         Raises:
             NotFound: no such catalog, or no such commit any more.
         """
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
-        to = after.commit.message.removeprefix(SAID).partition(",")[0]
+        to = after.commit.message.removeprefix(_MESSAGE).partition(",")[0]
         if seq is None:
             return ResetResult(to, after.head, after.commit.seq)
-        plan = self._plan(View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store), after)
-        return ResetResult(to, after.head, seq, plan.restored, plan.dropped, plan.renamed)
+        before = View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store)
+        return msgspec.structs.replace(self._prepare(before, after).result(after.head, seq), to=to)
 
-    def _plan(self, view: View, past: Tree, reasons: Mapping[str, str] = _NO_REASONS) -> _Plan:
-        """What going back to ``past`` takes. ``reasons`` why tables were stuck when they were dropped, by uuid."""
+    def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str] = _NO_REASONS) -> _Reset:
+        """What going back to ``past`` takes. ``reasons``: why tables were stuck when they were dropped, by uuid."""
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
-        self._require_ours(view, now, then)
+        self._require_same_iceberg(view, now, then)
         tables, before = _tables(now), _tables(then)
         coming = self._named(view, then, [before[id] for id in before.keys() - tables.keys()])
         going = self._named(view, now, [tables[id] for id in tables.keys() - before.keys()])
@@ -142,68 +156,67 @@ class Resetter:
         ]
         moving = self._moved(view, now, then, [(tables[id], before[id]) for id in both])
         count = len(coming) + len(going) + len(moving)
-        if count > AT_ONCE:
+        if count > MAX_TABLES:
             raise TooLarge(
                 f"{count} tables of catalog '{view.tree.catalog}' would come, go or move",
                 field="to",
                 remedy="go back in steps, or drop and rename some of them first",
-                limit=AT_ONCE,
+                limit=MAX_TABLES,
                 size=count,
             )
         clock, space = self._world.clock.now_ms(), self._world.space
         writes: list[Write] = [
             restore_head(
-                space.table(one.table_id),
+                space.table(table.table_id),
                 name,
                 clock,
-                ACTIVE if one.clone is None else PINNED,
-                reason=reasons.get(one.table_id, ""),
+                ACTIVE if table.clone is None else PINNED,
+                reason=reasons.get(table.table_id, ""),
             )
-            for name, one in coming
+            for name, table in coming
         ]
-        writes += [drop_head(space.table(one.table_id), clock) for _, one in going]
-        writes += [rename_head(space.table(one.table_id), name, clock) for name, one in moving]
+        writes += [drop_head(space.table(table.table_id), clock) for _, table in going]
+        writes += [rename_head(space.table(table.table_id), name, clock) for name, table in moving]
         edit = Edit(
-            f"{SAID}{past.head}",
+            f"{_MESSAGE}{past.head}",
             entries={key: entry for key, entry in then.items() if now.get(key) != entry},
             remove=tuple(path_of(key) for key in now if key not in then),
             writes=tuple(writes),
             access=past.commit.access,
             restores=True,
         )
-        restored, dropped, renamed = (tuple(name for name, _ in found) for found in (coming, going, moving))
-        come, go = ([table for _, table in found] for found in (coming, going))
-        return _Plan(past.head, edit, (*restored, *dropped, *renamed), restored, dropped, renamed, come, go)
+        return _Reset(past.head, edit, coming, going, moving)
 
-    def _require_ours(self, view: View, now: _Entries, then: _Entries) -> None:
-        """Tables of other formats may change with a reset, not come or go: their locations have owners elsewhere."""
-        here, there = ({key: entry for key, entry in one.items() if entry.kind in ICEBERG} for one in (now, then))
+    def _require_same_iceberg(self, view: View, now: _Entries, then: _Entries) -> None:
+        """Iceberg's tables and views may change with a reset, not come or go: their locations have owners elsewhere."""
+        here, there = ({key: entry for key, entry in one.items() if entry.kind in ICEBERG_KINDS} for one in (now, then))
         for key in sorted(here.keys() ^ there.keys()):
-            raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+            raise _cannot_come_or_go(view.tree, key)
         changed = [key for key in here if here[key].obj != there[key].obj]
-        found = view.entities([index[key].obj for key in changed for index in (here, there)])
+        entities = view.entities([index[key].obj for key in changed for index in (here, there)])
         for key in changed:
-            one, other = found[here[key].obj], found[there[key].obj]
-            if getattr(one, "table_id", None) != getattr(other, "table_id", None):
-                raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+            ids = {getattr(entities[index[key].obj], "table_id", None) for index in (here, there)}
+            if len(ids) > 1:
+                raise _cannot_come_or_go(view.tree, key)
 
-    def _named(self, view: View, index: _Entries, keys: list[str]) -> list[tuple[str, Table]]:
+    def _named(self, view: View, index: _Entries, keys: list[str]) -> _NamedTables:
         """Tables that come or go, with their full names. Raises StateConflict for one that has no HEAD of its own."""
-        found = view.entities([index[key].obj for key in keys])
+        entities = view.entities([index[key].obj for key in keys])
         named = []
         for key in sorted(keys):
-            table = found[index[key].obj]
+            table = entities[index[key].obj]
             if not isinstance(table, Table) or table.external is not None or not (table.managed or table.clone):
-                raise _not_ours(dotted(view.tree.catalog, *path_of(key)))
+                raise _cannot_come_or_go(view.tree, key)
             named.append((self._full(view, index, key, table.name), table))
         return named
 
-    def _moved(self, view: View, now: _Entries, then: _Entries, keys: list[tuple[str, str]]) -> list[tuple[str, Table]]:
+    def _moved(self, view: View, now: _Entries, then: _Entries, keys: list[tuple[str, str]]) -> _NamedTables:
         """Tables with a HEAD that get another name, which is the old one."""
-        found = view.entities([index[key].obj for pair in keys for index, key in zip((now, then), pair, strict=True)])
+        indexes = (now, then)
+        entities = view.entities([index[key].obj for pair in keys for index, key in zip(indexes, pair, strict=True)])
         moved = []
         for here, there in sorted(keys):
-            table, before = found[now[here].obj], found[then[there].obj]
+            table, before = entities[now[here].obj], entities[then[there].obj]
             if isinstance(before, Table) and before.external is None and isinstance(table, Table):
                 name = self._full(view, then, there, before.name)
                 if name != self._full(view, now, here, table.name):
@@ -211,11 +224,11 @@ class Resetter:
         return moved
 
     def _full(self, view: View, index: _Entries, key: str, name: str) -> str:
-        """The full name as written: levels are spelled in their entities."""
+        """The full name as users wrote it: levels are spelled in their entities."""
         path = path_of(key)
         levels = [index[key_of(path[:end])].obj for end in range(1, len(path))]
-        found = view.entities(levels)
-        return dotted(view.tree.catalog, *(getattr(found[obj], "name", "") for obj in levels), name)
+        entities = view.entities(levels)
+        return dotted(view.tree.catalog, *(getattr(entities[obj], "name", "") for obj in levels), name)
 
 
 def _tables(index: _Entries) -> dict[str, str]:
@@ -223,30 +236,28 @@ def _tables(index: _Entries) -> dict[str, str]:
     return {entry.table_id: key for key, entry in index.items() if entry.kind == TABLE}
 
 
-def _was_stuck(found: Row | None, reasons: dict[str, str]) -> bool:
-    """Whether a table was not restored only because it was stuck when it was dropped; ``reasons`` says why from now on."""
-    head = TableHead.from_row(found) if found is not None else None
+def _was_stuck(row: Row | None, reasons: dict[str, str]) -> bool:
+    """Whether a table was not restored only because it was stuck when it was dropped. If so, ``reasons`` says why from now
+    on."""
+    head = TableHead.from_row(row) if row is not None else None
     if head is None or head.state != DROPPED or gone_for_good(head) or reasons.get(head.table_id, "") == head.reason:
         return False
     reasons[head.table_id] = head.reason
     return True
 
 
-def _not_ours(full: str) -> StateConflict:
+def _cannot_come_or_go(tree: Tree, key: str) -> StateConflict:
     return StateConflict(
         "CannotReset",
-        f"'{full}' would come or go, and it is no managed Delta table",
+        f"'{dotted(tree.catalog, *path_of(key))}' would come or go, and it is no managed Delta table",
         field="to",
         remedy="register or drop it first, so that it is there now as it was then",
     )
 
 
-# -- clone reset ------------------------------------------------------------------------------------------------------
-# Clones that come and go with a reset: what they need is held again, or let go of, in the same transaction (I10).
-
-
 def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *, room: int) -> list[Write]:
-    """The rows of the locations that clones among these tables need. One read where there are any.
+    """Returns the writes that hold, or release, the locations that clones among these tables need. One read where there
+    are any.
 
     Args:
         room: rows that the transaction has left.
@@ -255,21 +266,21 @@ def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *,
         StateConflict: ``CannotReset``: the files that a clone shows are gone or being removed.
         TooLarge: there is no room for them.
     """
-    come, go = ({one.table_id: needs_of(one)[0] for one in some if one.clone is not None} for some in (coming, going))
-    places = {held: world.space.location(held.location) for held in (*come.values(), *go.values())}
-    if not places:
+    come, go = ({table.table_id: needs_of(table)[0] for table in some if table.clone} for some in (coming, going))
+    keys = {held: world.space.location(held.location) for held in (*come.values(), *go.values())}
+    if not keys:
         return []
-    if len(places) > room:
+    if len(keys) > room:
         raise TooLarge(
-            f"clones of {len(places)} locations would come or go",
+            f"clones of {len(keys)} locations would come or go",
             field="to",
             remedy="go back in steps, or drop some of the clones first",
             limit=room,
-            size=len(places),
+            size=len(keys),
         )
-    rows = world.refs.read_many(list(places.values()))
+    rows = world.refs.read_many(list(keys.values()))
     writes: list[Write] = []
-    for held, key in places.items():
+    for held, key in keys.items():
         owner = Location.from_row(rows[key]) if key in rows else None
         if owner is None or not owner.keeps(held):
             raise StateConflict(
@@ -278,6 +289,73 @@ def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *,
                 field="to",
                 remedy="go back to another time",
             )
-        comes, goes = ([id for id, at in some.items() if at == held] for some in (come, go))
+        comes, goes = ([id for id, needed in some.items() if needed == held] for some in (come, go))
         writes.append(exchange(world.space, held, owner.clones, come=comes, go=goes))
     return writes
+
+
+class LostHead:
+    """Goes on from a recent HEAD when the catalog's own leads nowhere, as after a loss of objs (a replica that lags behind
+    its refs): the tree of a recent HEAD that is whole is taken as it is, and the log goes on from there.
+
+    Reads past the caches, which may still have what is lost.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader) -> None:
+        self._world, self._reader = world, reader
+
+    def stored(self, catalog: str, head: str) -> bool:
+        """Whether the commit is in the store (a list is never cached). One request."""
+        newest = self._world.objs.newest(self._world.space.objs(catalog), head)
+        return newest is not None and newest.id == head
+
+    def go_on(self, at: CatalogHead, to: AsOf) -> tuple[str, str, int]:
+        """Go on from a recent HEAD as if nothing had come after it. Returns that HEAD, the new one and its number.
+
+        Raises:
+            StateConflict: ``CannotReset``: not a recent HEAD, or not whole; ``ConcurrentChange``.
+            OutcomeUnknown: it may have happened.
+        """
+        if to.head is None or to.head not in at.recent:
+            raise StateConflict(
+                "CannotReset",
+                f"the HEAD of catalog '{at.name}' leads nowhere",
+                field="to",
+                remedy="name a recent HEAD that is whole: the catalog's row lists them",
+                recent=list(at.recent),
+            )
+        store = self._reader.store
+        past = store.tree(at.name, to.head)
+        self._require_whole(past)
+        id, now = store.new_commit_id(), self._world.clock.now_ms()
+        commit = msgspec.structs.replace(
+            past.commit,
+            seq=past.commit.seq + 1,
+            parents=parents_after(past.commit.seq, past.head, past.commit.parents),
+            message=f"{_MESSAGE}{past.head}, what followed is lost",
+            at=max(now * 1000, past.commit.at + 1),
+            restored_by=past.head if past.commit.restores else past.commit.restored_by,
+            restores=True,
+        )
+        store.write(at.name, id, commit, {})
+        recent = at.recent[at.recent.index(past.head) :]
+        onto = msgspec.structs.replace(at, seq=past.commit.seq, recent=recent)
+        response = self._world.refs.write(swap_head(onto, id, now, commit.segments))
+        if isinstance(response, Accepted) or (response.row is not None and id in response.row["recent"]):
+            return past.head, id, commit.seq  # it is also done if its own swap, whose response was lost, refused it
+        raise StateConflict("ConcurrentChange", f"catalog '{at.name}' changed", remedy="send the request again")
+
+    def _require_whole(self, tree: Tree) -> None:
+        """Raises StateConflict when something that the tree leads to is missing (I9)."""
+        space = self._world.space.objs(tree.catalog)
+        missing = {entry.obj for _, entry in tree.index.iterate()}
+        missing |= {segment.obj for segment in tree.index.directory if segment.obj}
+        for prefix in {id.partition("/")[0] + "/" for id in missing}:
+            missing.difference_update(obj.id for obj in self._world.objs.list(space, prefix))
+        if missing:
+            raise StateConflict(
+                "CannotReset",
+                f"{len(missing)} objs of HEAD {tree.head} are missing, as {min(missing)}",
+                field="to",
+                remedy="name an older one of the recent HEADs",
+            )

@@ -1,0 +1,157 @@
+"""Opens the tree that a request reads: the present one, or that of a moment of the past; and finds where its pages go on.
+
+Rights are those of the present tree, whichever tree is read (I12). So a principal sees of the past what it may see now:
+things that still have their names. The rest is for admins, since the rights on it are no longer known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from turnstile.catalog.core.entities import id_of
+from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import AsOf, as_of_text
+from turnstile.catalog.history.log import History, KeptTree, find_named_snapshot
+from turnstile.catalog.paging import FIELD, PageToken, bad_token, decode_token, encode_token, place_of
+from turnstile.catalog.reader import CatalogReader
+from turnstile.store.core.errors import NotFound
+from turnstile.store.ports import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAsOf:
+    """What one request is answered from.
+
+    Attributes:
+        tree: as of the moment.
+        present: the tree whose rights count; ``tree`` itself where no rights are checked and nothing else needs it.
+        versions: of the Delta tables by uuid, as the requested named snapshot has them.
+    """
+
+    tree: Tree
+    present: Tree
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PageStart:
+    """Where a page begins.
+
+    Attributes:
+        after: the index key that the page before ended with; empty for the first one.
+        pinned: the token of this page; for the first page, the one that would lead to it.
+    """
+
+    moment: TreeAsOf
+    after: str
+    pinned: PageToken
+
+    def following(self, after: str) -> str:
+        """Returns the token of the page that goes on after this key."""
+        return encode_token(msgspec.structs.replace(self.pinned, after=after))
+
+
+class AsOfReader:
+    """Opens trees for requests. Cheap: one per request, or shared.
+
+    Args:
+        reader: with the request's authorizer, where rights are to be checked.
+        history_ms: for how long gc leaves a catalog's past.
+    """
+
+    def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int) -> None:
+        self._reader, self._clock, self._history_ms = reader, clock, history_ms
+        self._history = History(reader)
+
+    def at(self, catalog: str, as_of: AsOf | None) -> TreeAsOf:
+        """Returns the catalog now, or as of a moment that gc leaves alone: one request warm. A moment that is new to the
+        sandbox also takes the reads of ``History``.
+
+        Raises:
+            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
+            NotFound: no such catalog; or no such commit or snapshot, never or no more.
+            PermissionDenied: by the present rights.
+        """
+        present = self._reader.current(catalog)
+        if as_of is None:
+            return TreeAsOf(present, present)
+        return TreeAsOf(self.kept(present, as_of).tree, present, self._versions(present, as_of))
+
+    def kept(self, present: Tree, as_of: AsOf) -> KeptTree:
+        """Returns the tree as of a moment, for changes of ``present`` that bring something of the past back. They call it
+        again whenever they are computed again, since gc, or the end of a name, may have come first (I9). Raises as
+        ``at``."""
+        return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
+
+    def page(
+        self,
+        catalog: str,
+        parent: str,
+        kind: str,
+        as_of: AsOf | None,
+        page_token: str | None,
+        *,
+        member: str = FIELD,
+    ) -> PageStart:
+        """Returns where a page of a listing begins; every page is a view of the HEAD that the first one read. A page that
+        follows takes no request where no rights are checked and the tree is cached.
+
+        Args:
+            parent: index key of what is listed.
+            kind: of listing; a token is valid for listings of one kind.
+            member: the request's member that holds the token.
+
+        Raises:
+            InvalidRequest: a token that is damaged, expired or of another listing.
+            NotFound, PermissionDenied: as ``at``.
+        """
+        parent = place_of(parent)
+        kind = kind if as_of is None else f"{kind} {as_of_text(as_of)}"
+        now = self._clock.now_ms()
+        if not page_token:
+            moment = self.at(catalog, as_of)
+            return PageStart(moment, "", PageToken(fold(catalog), moment.tree.head, parent, kind, "", now))
+        token = decode_token(page_token, now, member)
+        if (token.catalog, token.parent, token.kind) != (fold(catalog), parent, kind):
+            raise bad_token("belongs to another listing", member)
+        needs_present = self._reader.authorizer is not None or (as_of is not None and as_of.snapshot is not None)
+        present = self._reader.current(catalog) if needs_present else None
+        tree = self._reader.store.find_tree(catalog, token.head)
+        if tree is None:
+            raise bad_token("has expired", member)
+        versions = {} if present is None or as_of is None else self._versions(present, as_of)
+        return PageStart(TreeAsOf(tree, present or tree, versions), token.after, token)
+
+    def require(self, moment: TreeAsOf, path: Path, what: str = "namespace", member: str = "namespace") -> None:
+        """Raise NotFound unless ``shows``: with the same words whether it did not exist, or may not be seen."""
+        if not self.shows(moment, path):
+            raise NotFound(
+                what,
+                dotted(moment.tree.catalog, *path),
+                field=member,
+                remedy="list what was there then; what has lost its name since is shown to admins",
+            )
+
+    def shows(self, moment: TreeAsOf, path: Path) -> bool:
+        """Whether the request may see what ``path`` led to; if not, the answer is that it led nowhere (I12).
+
+        The guard has checked the rights on ``path`` in the present tree. They count only for what still has the name:
+        rights on a table are no rights on an earlier one of the same name.
+        """
+        then = moment.tree.find(path)
+        if then is None or self._reader.authorizer is None:
+            return then is not None
+        now = moment.present.find(path)
+        if now is None or then.obj == now.obj:
+            return now is not None
+        entities = self._reader.store.entities(moment.tree.catalog, [then.obj, now.obj])
+        return id_of(entities[then.obj]) == id_of(entities[now.obj])
+
+    def _versions(self, present: Tree, as_of: AsOf) -> Mapping[str, int]:
+        if as_of.snapshot is None:
+            return {}
+        return find_named_snapshot(present, self._reader.store, as_of.snapshot).versions
