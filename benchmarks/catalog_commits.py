@@ -27,7 +27,7 @@ from rich.table import Table
 
 from benchmarks.catalog_racing import heats
 from benchmarks.catalog_racing.heats import Heat, Mode, Race
-from benchmarks.catalog_racing.places import credentials
+from benchmarks.catalog_racing.worlds import credentials
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store import servers
 from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, Backend
@@ -97,19 +97,19 @@ def figures(heat: Heat) -> dict[str, Any]:
         "ms_p95": round(heat.ms(0.95), 1),
         "ms_longest": round(heat.ms(1), 1),
         "large_commits": sum(
-            len(one.ms) for one, kind in zip(heat.told, heat.race.kinds, strict=True) if kind == "large"
+            len(report.ms) for report, kind in zip(heat.reports, heat.race.kinds, strict=True) if kind == "large"
         ),
         "large_ms_p50": round(heat.ms(0.5, "large"), 1),
-        "given_up": sum(one.put_off for one in heat.told),
+        "given_up": sum(report.put_off for report in heat.reports),
         "violations": heat.violations,
     }
 
 
-def ratios(shown: list[dict[str, Any]]) -> None:
-    """Add to each how many times the commits a second of the first one that is."""
-    base = shown[0]["per_second"] or 1
-    for one in shown:
-        one["ratio"] = round(one["per_second"] / base, 2)
+def ratios(rows: list[dict[str, Any]]) -> None:
+    """Add to each its commits a second as a multiple of the first one's."""
+    base = rows[0]["per_second"] or 1
+    for row in rows:
+        row["ratio"] = round(row["per_second"] / base, 2)
 
 
 _COLUMNS = {
@@ -143,15 +143,15 @@ _TURNS = {
 
 def table(title: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> Table:
     """Figures side by side."""
-    drawn = Table(title=title, title_justify="left")
+    grid = Table(title=title, title_justify="left")
     for heading in columns.values():
-        drawn.add_column(heading, justify="left" if heading == "how" else "right")
+        grid.add_column(heading, justify="left" if heading == "how" else "right")
     for row in rows:
-        drawn.add_row(*(_said(row[name]) for name in columns))
-    return drawn
+        grid.add_row(*(_cell(row[name]) for name in columns))
+    return grid
 
 
-def _said(value: Any) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.0f}" if isinstance(value, float) and value >= 100 else str(value)
@@ -167,29 +167,29 @@ def run(
     output: Annotated[str, typer.Option(help="text or json")] = "text",
 ) -> None:
     """Race for one catalog's HEAD and print what a commit costs."""
-    console, shown = Console(width=max(_WIDTH, Console().width)), []
+    console, rows = Console(width=max(_WIDTH, Console().width)), []
     with started(on) as backend:
         apart: Mode = "processes" if backend.real else "sandboxes"
         for race in races(writers or [1, 8, 32], seconds, names, apart=apart):
             load = os.getloadavg()[0]
-            shown.append(
+            rows.append(
                 {
                     **figures(heats.run(backend, race, latency=0 if backend.real else latency)),
                     "load_before": round(load, 1),
                 }
             )
-    ratios(shown)
-    violations = [said for one in shown for said in one["violations"]]
+    ratios(rows)
+    violations = [violation for row in rows for violation in row["violations"]]
     if output == "json":
-        typer.echo(json.dumps({"on": on.value, "seconds": seconds, "names": names, "heats": shown}, indent=2))
+        typer.echo(json.dumps({"on": on.value, "seconds": seconds, "names": names, "heats": rows}, indent=2))
     else:
-        alike, mixed = [one for one in shown if not one["large"]], [one for one in shown if one["large"]]
+        alike, mixed = [row for row in rows if not row["large"]], [row for row in rows if row["large"]]
         console.print(table(f"{on.value}: each row is for one commit", _COLUMNS, alike))
         console.print(table("one writer of a hundred entities a commit among seven of one", _TURNS, mixed))
-        loads = [one["load_before"] for one in shown]
+        loads = [row["load_before"] for row in rows]
         console.print(f"{os.cpu_count()} processors, load {min(loads)} to {max(loads)} (the benchmark's own included)")
-    for said in violations:
-        console.print(f"VIOLATED: {said}", style="red")
+    for violation in violations:
+        console.print(f"VIOLATED: {violation}", style="red")
     raise typer.Exit(1 if violations else 0)
 
 

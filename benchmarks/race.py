@@ -21,7 +21,7 @@ def show(title: str, heat: heats.Heat) -> None:
         f"{title}: {heat.commits} commits in {heat.seconds:.1f} s = {heat.commits / heat.seconds:.0f}/s, all published"
         f" after {heat.published_seconds:.1f} s; {heat.conflicts} conflicts; request p50 {p50:.1f} ms, p95 {p95:.1f} ms"
     )
-    others = {kind: count for kind, count in heat.told.items() if kind not in ("ok", "CommitVersionConflict")}
+    others = {kind: count for kind, count in heat.results.items() if kind not in ("ok", "CommitVersionConflict")}
     if others:
         print(f"  also answered: {others}")
     for violation in heat.violations[:10]:
@@ -35,12 +35,12 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as home, Stack.start(home=home, port=0) as stack:
         raced = table.create(stack.url, stack.token, "race")
-        one = heats.run(raced, racers.named, 8, options.commits)
-        show("8 processes, named versions", one)
+        named = heats.run(raced, racers.named, 8, options.commits)
+        show("8 processes, named versions", named)
         appended = table.create(stack.url, stack.token, "appends", row_tracking=True)
-        two = heats.run(appended, racers.tickets, 4, options.appends, appenders=8)
-        show("32 blind appenders, tickets", two)
-    return 1 if one.violations or two.violations else 0
+        tickets = heats.run(appended, racers.tickets, 4, options.appends, appenders=8)
+        show("32 blind appenders, tickets", tickets)
+    return 1 if named.violations or tickets.violations else 0
 
 
 if __name__ == "__main__":

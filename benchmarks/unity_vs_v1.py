@@ -25,7 +25,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.racing import content, table
+from benchmarks.racing import table
 from turnstile_local import Stack
 
 WARM_UP = 10
@@ -71,7 +71,7 @@ class Writer:
         """The next version, its in-commit timestamp and its content."""
         self.version += 1
         stamp = int(time.time() * 1000)
-        return self.version, stamp, content.append(str(uuid.uuid4()), stamp, self.version - 1, row_tracking=False)
+        return self.version, stamp, table.append(str(uuid.uuid4()), stamp, self.version - 1, row_tracking=False)
 
     def _stage(self, version: int, text: str) -> tuple[str, int]:
         """Write the staged file; its name and modification time in ms."""

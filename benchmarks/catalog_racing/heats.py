@@ -1,9 +1,10 @@
-"""Writers as threads or as processes: all start together, and what they were told and what it cost is gathered."""
+"""Races of writers as threads or as processes, which all start together, and the check of the catalog's log (I9)."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -12,16 +13,15 @@ from typing import Any, Literal
 
 import msgspec
 
-from benchmarks.catalog_racing.audit import violations
 from benchmarks.catalog_racing.metering import Counts, Meter, Network
-from benchmarks.catalog_racing.places import Place, fresh_realm, world_of
-from benchmarks.catalog_racing.virtual import VirtualLine, VirtualTime
-from benchmarks.catalog_racing.writers import Kind, Told, Writer
+from benchmarks.catalog_racing.worlds import CATALOG, Place, VirtualQueue, VirtualTime, fresh_realm, world_of
+from benchmarks.catalog_racing.writers import Kind, Writer, WriterReport
 from tests.support.store.backends import Backend
 from turnstile.catalog.commit import DEADLINE_MS, Committer
+from turnstile.catalog.history.log import LogEntry
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING
-from turnstile.catalog.services import build
+from turnstile.catalog.services import CatalogServices, build
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import World
@@ -31,6 +31,7 @@ Mode = Literal["line", "no line", "sandboxes", "processes"]
 ``sandboxes`` are threads that share nothing but the tables; ``processes`` are processes."""
 
 _PATIENCE = 120  # seconds, for processes to start
+_PAGE = 17  # commits; less than any log here has, so that every walk turns pages
 
 
 Through = Callable[[World], World]
@@ -57,16 +58,16 @@ class Race(msgspec.Struct, frozen=True):
     deadline_ms: int = DEADLINE_MS
     limits: Limits = Limits()
 
-    def run(self, writer: Writer) -> Told:
+    def run(self, writer: Writer) -> WriterReport:
         return writer.commits(self.commits) if self.commits else writer.commits_for(self.seconds)
 
 
 class Heat(msgspec.Struct):
-    """A race that was run: what every writer was told, what it cost, and every violated property as a sentence."""
+    """A race that was run: the report of every writer, what it cost, and every violated property as a sentence."""
 
     race: Race
     realm: str
-    told: list[Told]
+    reports: list[WriterReport]
     counts: Counts
     seconds: float
     violations: list[str]
@@ -74,20 +75,20 @@ class Heat(msgspec.Struct):
     @property
     def commits(self) -> int:
         """Acknowledged commits."""
-        return sum(len(one.acknowledged) for one in self.told)
+        return sum(len(report.acknowledged) for report in self.reports)
 
     @property
     def per_second(self) -> float:
         """Commits acknowledged a second, of the time in which everybody raced."""
         if self.race.commits:
             return self.commits / self.seconds
-        within = sum(ended <= self.race.seconds for one in self.told for ended in one.ended)
+        within = sum(ended <= self.race.seconds for report in self.reports for ended in report.ended)
         return within / self.race.seconds
 
     def ms(self, part: float, kind: Kind | None = None) -> float:
         """The ``part`` quantile (1: the longest) of what a commit took, of writers of a kind."""
-        chosen = zip(self.told, self.race.kinds, strict=True)
-        times = sorted(taken for one, of in chosen if kind in (None, of) for taken in one.ms)
+        chosen = zip(self.reports, self.race.kinds, strict=True)
+        times = sorted(taken for report, of in chosen if kind in (None, of) for taken in report.ms)
         return times[min(len(times) - 1, int(len(times) * part))] if times else 0.0
 
 
@@ -101,31 +102,31 @@ def run(backend: Backend, race: Race, *, latency: float = 0.0, through: Through 
     realm = fresh_realm(backend, race.names)
     began = perf_counter()
     if race.mode == "processes":
-        told, counts = _processes(backend, realm, race)
+        reports, counts = _processes(backend, realm, race)
     elif latency:
-        told, counts = _virtually(backend, realm, race, latency)
+        reports, counts = _virtually(backend, realm, race, latency)
     else:
-        told, counts = _threads(race, lambda meter: through(world_of(backend, realm, meter)))
+        reports, counts = _threads(race, lambda meter: through(world_of(backend, realm, meter)))
     seconds = perf_counter() - began
     cold = build(world_of(backend, realm), lake_root="file:///lake", limits=race.limits)
-    return Heat(race, realm, told, counts, seconds, violations(cold, told))
+    return Heat(race, realm, reports, counts, seconds, violations(cold, reports))
 
 
 def _committer(world: World, race: Race, time: VirtualTime | None = None) -> Committer:
     reader = CatalogReader(world, CatalogStore(world, race.limits.spill))
     if time is not None:
-        reader.store.line = VirtualLine(time)
+        reader.store.queue = VirtualQueue(time)
     return Committer(
         world,
         reader,
         pause=time.sleep if time else sleep,
         deadline_ms=race.deadline_ms,
-        in_line=race.mode != "no line",
+        queued=race.mode != "no line",
         starving=race.starving,
     )
 
 
-def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tuple[list[Told], Counts]:
+def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tuple[list[WriterReport], Counts]:
     meter, time = Meter(), VirtualTime()
     network = Network(latency, time.sleep)
 
@@ -140,7 +141,7 @@ def _virtually(backend: Backend, realm: str, race: Race, latency: float) -> tupl
     return time.run([partial(race.run, writer) for writer in writers]), meter.counts
 
 
-def _threads(race: Race, world: Callable[[Meter], World]) -> tuple[list[Told], Counts]:
+def _threads(race: Race, world: Callable[[Meter], World]) -> tuple[list[WriterReport], Counts]:
     meter = Meter()
     shared = _committer(world(meter), race)
     own = race.mode == "sandboxes"
@@ -150,15 +151,15 @@ def _threads(race: Race, world: Callable[[Meter], World]) -> tuple[list[Told], C
     ]
     together = threading.Barrier(len(writers))
 
-    def one(writer: Writer) -> Told:
+    def run_writer(writer: Writer) -> WriterReport:
         together.wait()
         return race.run(writer)
 
     with ThreadPoolExecutor(len(writers)) as pool:
-        return list(pool.map(one, writers)), meter.counts
+        return list(pool.map(run_writer, writers)), meter.counts
 
 
-def _processes(backend: Backend, realm: str, race: Race) -> tuple[list[Told], Counts]:
+def _processes(backend: Backend, realm: str, race: Race) -> tuple[list[WriterReport], Counts]:
     assert backend.url is not None, "processes meet at a URL only"
     place, context = Place(backend.name, backend.url, realm), get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -169,15 +170,15 @@ def _processes(backend: Backend, realm: str, race: Race) -> tuple[list[Told], Co
     ]
     for racer in racers:
         racer.start()
-    found: dict[int, Told] = {}
+    by_number: dict[int, WriterReport] = {}
     counts = Counts()
     for _ in racers:
-        number, told, cost = answers.get(timeout=_PATIENCE + race.seconds)
-        found[number] = told
+        number, report, cost = answers.get(timeout=_PATIENCE + race.seconds)
+        by_number[number] = report
         counts.add(cost)
     for racer in racers:
         racer.join()
-    return [found[number] for number in range(len(racers))], counts
+    return [by_number[number] for number in range(len(racers))], counts
 
 
 def _process(place: Place, race: Race, number: int, together: Any, answers: Any) -> None:
@@ -188,9 +189,71 @@ def _process(place: Place, race: Race, number: int, together: Any, answers: Any)
     world.refs.read(world.space.catalog("main"))  # the connection, and the client's first steps
     meter.start()
     together.wait(_PATIENCE)
-    told = race.run(writer)
-    answers.put((number, told, meter.counts))
+    report = race.run(writer)
+    answers.put((number, report, meter.counts))
 
 
 def _name(number: int) -> str:
     return f"w{number:02d}"
+
+
+def walked(services: CatalogServices, *, oldest_first: bool) -> list[LogEntry]:
+    """The log, page by page."""
+    entries: list[LogEntry] = []
+    start = None
+    while True:
+        page = services.history.log(CATALOG, start=start, oldest_first=oldest_first, max_results=_PAGE)
+        entries += page.commits
+        start = page.next_seq
+        if start is None:
+            return entries
+
+
+def by_parents(services: CatalogServices) -> list[str]:
+    """HEADs from the newest to the first, each named by the one after it."""
+    tree = services.reader.current(CATALOG)
+    heads, commit = [tree.head], tree.commit
+    while commit.parents:
+        heads.append(commit.parents[0])
+        parent = services.reader.store.find_commit(CATALOG, commit.parents[0])
+        if parent is None:
+            raise AssertionError(f"commit {heads[-1]} is named and missing")
+        commit = parent
+    return heads
+
+
+def violations(services: CatalogServices, reports: Sequence[WriterReport]) -> list[str]:
+    """What is wrong, as sentences; empty if the log is what was acknowledged to the writers.
+
+    Args:
+        services: of a sandbox that has seen nothing yet.
+        reports: of every writer there was since the catalog was made.
+    """
+    up = walked(services, oldest_first=True)
+    wrong = []
+    if up != walked(services, oldest_first=False)[::-1]:
+        wrong.append("the log reads differently from its newest commit on than from its oldest")
+    if [entry.head for entry in up] != by_parents(services)[::-1]:
+        wrong.append("the log is not the chain of parents")
+    if [entry.seq for entry in up] != list(range(len(up))):
+        wrong.append(f"the numbers of {len(up)} commits are not 0 to {len(up) - 1}")
+    for report in reports:
+        wrong += _of_writer(report, [commit.message for commit in up])
+    return wrong
+
+
+def _of_writer(report: WriterReport, messages: Sequence[str]) -> list[str]:
+    landed = [int(message.split()[1]) for message in messages if message.startswith(f"{report.name} ")]
+    times, wrong = Counter(landed), []
+    if landed != sorted(landed):
+        wrong.append(f"the commits of {report.name} are out of order: {landed}")
+    wrong += [
+        f"commit {number} of {report.name} is there {times[number]} times" for number in times if times[number] > 1
+    ]
+    wrong += [
+        f"commit {number} of {report.name} was acknowledged and is lost"
+        for number in report.acknowledged
+        if not times[number]
+    ]
+    unheard = set(landed) - set(report.acknowledged) - report.unknown
+    return wrong + [f"commit {number} of {report.name} is there and nobody was told" for number in sorted(unheard)]

@@ -1,4 +1,4 @@
-"""What one writer does: change number 0, 1, 2, ... of a catalog, each sent until its answer is final."""
+"""What one writer does: change number 0, 1, 2, ... of a catalog, each sent until its outcome is final."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Literal
 import msgspec
 
 from benchmarks.catalog_racing.metering import Meter
-from benchmarks.catalog_racing.places import CATALOG
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from benchmarks.catalog_racing.worlds import CATALOG
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, StorageFault, Throttled
@@ -22,14 +21,14 @@ Kind = Literal["grow", "update", "large"]
 _LARGE = 100
 
 
-class Told(msgspec.Struct):
-    """What a writer was told.
+class WriterReport(msgspec.Struct):
+    """What a writer saw.
 
     Attributes:
         name: the writer's, which its commits' messages begin with.
         acknowledged: numbers of its changes that are in, in its order.
         unknown: numbers of which an answer was lost for good at least once.
-        put_off: how often it was told that nothing was applied and to try again.
+        put_off: how often nothing was applied and it had to try again.
         ms: what each acknowledged change took, from the first attempt on.
         ended: when each was acknowledged, seconds since the start.
     """
@@ -61,59 +60,59 @@ class Writer:
         seconds: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._committer, self._kind, self._meter, self._seconds = committer, kind, meter, seconds
-        self.told = Told(name)
+        self.report = WriterReport(name)
 
-    def commits(self, count: int) -> Told:
+    def commits(self, count: int) -> WriterReport:
         """Make ``count`` changes, one after the other."""
         for _ in range(count):
             self._next(self._seconds())
-        return self.told
+        return self.report
 
-    def commits_for(self, seconds: float) -> Told:
+    def commits_for(self, seconds: float) -> WriterReport:
         """Make changes until ``seconds`` are over; the last one may end later."""
         began = self._seconds()
         while self._seconds() - began < seconds:
             self._next(began)
-        return self.told
+        return self.report
 
     def _next(self, began: float) -> None:
-        number, told = len(self.told.acknowledged), self.told
+        number, report = len(self.report.acknowledged), self.report
         change, started = self._change(number), self._seconds()
         while True:
             try:
                 self._committer.commit(CATALOG, change)
             except OutcomeUnknown:
-                told.unknown.add(number)
+                report.unknown.add(number)
             except (Throttled, StorageFault, StateConflict):
-                told.put_off += 1
+                report.put_off += 1
             else:
                 break
-        told.acknowledged.append(number)
-        told.ms.append((self._seconds() - started) * 1000)
-        told.ended.append(self._seconds() - began)
+        report.acknowledged.append(number)
+        report.ms.append((self._seconds() - started) * 1000)
+        report.ended.append(self._seconds() - began)
 
     def _change(self, number: int) -> Callable[[View], Edit | None]:
-        """As clients send it: told that it is there already, if an attempt landed whose answer was lost."""
+        """As clients send it; None if it is there already, from an attempt whose answer was lost."""
         paths = self._paths(number)
-        ids = [f"{self.told.name}-{number}" for _ in paths]
+        ids = [f"{self.report.name}-{number}" for _ in paths]
 
         def change(view: View) -> Edit | None:
             self._meter.add(attempts=1)
-            found = [view.tree.find(path) for path in paths]
-            known = view.entities([entry.obj for entry in found if entry])
+            entries = [view.tree.find(path) for path in paths]
+            entities = view.entities([entry.obj for entry in entries if entry])
             put: dict[Path, Entity] = {}
-            for path, id, entry in zip(paths, ids, found, strict=True):
-                old = known[entry.obj] if entry else Namespace(path[-1], id, 1)
+            for path, id, entry in zip(paths, ids, entries, strict=True):
+                old = entities[entry.obj] if entry else Namespace(path[-1], id, 1)
                 assert isinstance(old, Namespace)
                 if entry and old.properties.get("number", str(number)) == str(number):
                     return None
                 put[path] = msgspec.structs.replace(old, properties={"number": str(number)})
-            return Edit(f"{self.told.name} {number}", put=put)
+            return Edit(f"{self.report.name} {number}", put=put)
 
         return change
 
     def _paths(self, number: int) -> list[Path]:
-        name = self.told.name
+        name = self.report.name
         match self._kind:
             case "grow":
                 return [(f"{name}_{number:03d}",)]

@@ -1,7 +1,6 @@
-"""Many processes that commit to one table over HTTP, and the proof that the log is exactly what they were told.
+"""Many processes that commit to one table over HTTP, and the proof that the log is exactly what was acknowledged.
 
-    table     a catalog-managed table made with three requests and one file
-    client    one proposal until its answer is final
+    table     a catalog-managed table made with three requests and one file, and commits to it
     racers    what a process does: named versions with rebasing, or tickets
     heats     starts the processes, waits for the publisher, checks the log
 

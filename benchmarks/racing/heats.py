@@ -1,4 +1,4 @@
-"""Starts racers, waits for the publisher, and holds what they were told against the log."""
+"""Starts racers, waits for the publisher, and compares the log with what was acknowledged to them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Heat:
     commits: int
     seconds: float
     published_seconds: float
-    told: Counter[str]
+    results: Counter[str]
     ms: list[float]
     violations: list[str] = field(default_factory=list)
 
     @property
     def conflicts(self) -> int:
-        return self.told["CommitVersionConflict"]
+        return self.results["CommitVersionConflict"]
 
 
 def run(table: RaceTable, racer: Callable[..., Report], processes: int, commits: int, **options: Any) -> Heat:
@@ -35,12 +35,12 @@ def run(table: RaceTable, racer: Callable[..., Report], processes: int, commits:
     report = Report()
     began = time.perf_counter()
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        for found in [pool.submit(racer, table, commits, **options) for _ in range(processes)]:
-            report.add(found.result())
+        for future in [pool.submit(racer, table, commits, **options) for _ in range(processes)]:
+            report.add(future.result())
     seconds = time.perf_counter() - began
     violations = _acknowledged(report)
     violations += _published(table, report)
-    return Heat(len(report.acknowledged), seconds, time.perf_counter() - began, report.told, report.ms, violations)
+    return Heat(len(report.acknowledged), seconds, time.perf_counter() - began, report.results, report.ms, violations)
 
 
 def _acknowledged(report: Report) -> list[str]:

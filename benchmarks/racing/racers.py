@@ -1,8 +1,9 @@
-"""What each process of a race does."""
+"""What each process of a race does: it proposes commits, each until its outcome is final."""
 
 from __future__ import annotations
 
 import hashlib
+import random
 import threading
 import time
 import uuid
@@ -11,22 +12,65 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.racing import content
-from benchmarks.racing.client import Proposer
-from benchmarks.racing.table import RaceTable
+import httpx
+
+from benchmarks.racing.table import RaceTable, append
+
+SEND_AGAIN = {
+    *("CommitStateUnknown", "InternalError", "NoAnswer"),  # it may have been ratified
+    *("Throttled", "BacklogFull", "ConcurrentChange", "StorageFault"),  # it was not, and still may be
+}
+
+
+class Proposer:
+    """Sends proposals for one table.
+
+    ``results`` counts responses by error type ("ok": none); ``ms`` has the time of every answered request.
+    """
+
+    def __init__(self, http: httpx.Client, table_id: str) -> None:
+        self._http, self._route = http, f"/v1/tables/{table_id}/commits"
+        self.results: Counter[str] = Counter()
+        self.ms: list[float] = []
+
+    def propose(self, body: dict[str, Any], *, deadline: float = 120) -> dict[str, Any]:
+        """The final response to ``body``: a 200's JSON, or an ``error``. After unknown outcomes and throttles exactly the
+        same is sent again (I3)."""
+        until = time.monotonic() + deadline
+        while True:
+            answer = self._once(body)
+            kind = answer.get("error", {}).get("type", "ok")
+            self.results[kind] += 1
+            if kind not in SEND_AGAIN:
+                return answer
+            if time.monotonic() > until:
+                raise TimeoutError(f"no final answer in {deadline:.0f} s, the last was {answer}")
+            time.sleep(random.uniform(0, answer["error"].get("retry_after_ms", 200) / 1000))
+
+    def _once(self, body: dict[str, Any]) -> dict[str, Any]:
+        started = time.perf_counter()
+        try:
+            response = self._http.post(self._route, json=body)
+            self.ms.append((time.perf_counter() - started) * 1000)
+            body = response.json()
+            if response.is_error and "type" not in body.get("error", {}):
+                return {"error": {"type": "NoAnswer", "message": f"the gateway: {response.text[:200]}"}}
+            return body
+        except (httpx.HTTPError, ValueError) as fault:
+            return {"error": {"type": "NoAnswer", "message": str(fault)}}
 
 
 @dataclass
 class Report:
-    """What one racer was told: version -> digest of the bytes it believes are that version."""
+    """What one racer saw. ``acknowledged``: versions with the digest of the bytes it believes are that version."""
 
     acknowledged: list[tuple[int, str]] = field(default_factory=list)
-    told: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)
     ms: list[float] = field(default_factory=list)
 
     def add(self, other: Report) -> None:
         self.acknowledged += other.acknowledged
-        self.told += other.told
+        self.results += other.results
         self.ms += other.ms
 
 
@@ -48,7 +92,7 @@ def named(table: RaceTable, commits: int) -> Report:
             txn = str(uuid.uuid4())
             while True:
                 version, ict = latest + 1, max(_now(), last + 1)
-                text = content.append(txn, ict, latest, row_tracking=False)
+                text = append(txn, ict, latest, row_tracking=False)
                 body = _staged(table, version, text) if number % 2 else _inline(version, text)
                 answer = proposer.propose(body)
                 if "error" not in answer:
@@ -57,7 +101,7 @@ def named(table: RaceTable, commits: int) -> Report:
                     latest, last = answer["latest"], max(last, commit["timestamp"])
                     break
                 latest, last = _rebase(answer["error"], last)
-        report.told, report.ms = proposer.told, proposer.ms
+        report.results, report.ms = proposer.results, proposer.ms
     return report
 
 
@@ -66,9 +110,9 @@ def tickets(table: RaceTable, commits: int, appenders: int = 1) -> Report:
     report, lock = Report(), threading.Lock()
 
     def run() -> None:
-        mine = _append(table, commits)
+        own = _append(table, commits)
         with lock:
-            report.add(mine)
+            report.add(own)
 
     threads = [threading.Thread(target=run) for _ in range(appenders)]
     for thread in threads:
@@ -84,14 +128,14 @@ def _append(table: RaceTable, commits: int) -> Report:
         proposer = Proposer(http, table.table_id)
         base = http.get(f"/v1/tables/{table.table_id}/head").json()["latest"]
         for _ in range(commits):
-            text = content.append(str(uuid.uuid4()), _now(), base, row_tracking=True)
+            text = append(str(uuid.uuid4()), _now(), base, row_tracking=True)
             answer = proposer.propose({"version": None, "base": base, "inline": {"content": text}})
             if "error" in answer:
                 raise RuntimeError(f"a blind append was refused: {answer['error']}")
             commit = answer["commit"]
             report.acknowledged.append((commit["version"], digest(commit["content"].encode())))
             base = answer["latest"]
-        report.told, report.ms = proposer.told, proposer.ms
+        report.results, report.ms = proposer.results, proposer.ms
     return report
 
 

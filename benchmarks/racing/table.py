@@ -1,15 +1,70 @@
-"""A catalog-managed table on the embedded stack, made as any client makes one."""
+"""A catalog-managed table on the embedded stack, and commits to it: commitInfo and one added file of ten rows."""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlparse
 
 import httpx
 
-from benchmarks.racing import content
+ROWS = 10
+SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+def _lines(*actions: dict[str, Any]) -> str:
+    return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+
+
+def version_zero(ict: int, features: list[str], properties: dict[str, str], *, row_tracking: bool) -> str:
+    """The commit that creates the table."""
+    wanted = {"catalogManaged", "inCommitTimestamp", *features}
+    if row_tracking:
+        wanted |= {"rowTracking", "domainMetadata"}
+        properties = {**properties, "delta.enableRowTracking": "true"}
+    readers = {"catalogManaged", "v2Checkpoint", "deletionVectors", "columnMapping", "vacuumProtocolCheck"}
+    return _lines(
+        {"commitInfo": {"inCommitTimestamp": ict, "timestamp": ict, "operation": "CREATE TABLE", "txnId": "create"}},
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": sorted(wanted & readers),
+                "writerFeatures": sorted(wanted),
+            }
+        },
+        {
+            "metaData": {
+                "id": "5f0c6d5e-7d2b-4b0a-9f43-2f1f6f1b8a10",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(SCHEMA),
+                "partitionColumns": [],
+                "configuration": {**properties, "delta.enableInCommitTimestamps": "true"},
+                "createdTime": ict,
+            }
+        },
+    )
+
+
+def append(txn: str, ict: int, read_version: int, *, row_tracking: bool) -> str:
+    """A blind append."""
+    info = {"inCommitTimestamp": ict, "timestamp": ict, "operation": "WRITE", "txnId": txn, "readVersion": read_version}
+    add = {
+        "path": f"{txn}.parquet",
+        "partitionValues": {},
+        "size": 1000,
+        "modificationTime": ict,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": ROWS}),
+    }
+    actions: list[dict[str, Any]] = [{"commitInfo": info}, {"add": add}]
+    if row_tracking:
+        mark = json.dumps({"rowIdHighWaterMark": -1})
+        actions.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
+    return _lines(*actions)
 
 
 @dataclass(frozen=True)
@@ -39,7 +94,7 @@ def create(url: str, token: str, name: str, *, row_tracking: bool = False) -> Ra
         staged = _ok(http.post(f"{route}/staging-tables", json={"name": name}))
         log = Path(unquote(urlparse(staged["location"]).path)) / "_delta_log"
         log.mkdir(parents=True, exist_ok=True)
-        first = content.version_zero(
+        first = version_zero(
             int(time.time() * 1000),
             staged["required_features"],
             staged["required_properties"],
@@ -50,7 +105,7 @@ def create(url: str, token: str, name: str, *, row_tracking: bool = False) -> Ra
     return RaceTable(url, token, staged["table_id"], str(log))
 
 
-def _ok(answer: httpx.Response) -> dict:
-    if answer.is_error:
-        raise RuntimeError(f"{answer.request.url} answered {answer.status_code}: {answer.text}")
-    return answer.json()
+def _ok(response: httpx.Response) -> dict:
+    if response.is_error:
+        raise RuntimeError(f"{response.request.url} answered {response.status_code}: {response.text}")
+    return response.json()

@@ -1,10 +1,35 @@
-"""Errors as a user needs them: what, where, and what to do about it."""
+"""Exit codes, and errors as a user needs them: what, where, and what to do about it."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
-from turnstile_cli.codes import Exit
+
+class Exit(IntEnum):
+    """The exit code of a command."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    REFUSED = 4
+    UNREACHABLE = 5
+    UNKNOWN = 6
+
+
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.FAILURE: "failure: a fault of the service or of the stack",
+    Exit.USAGE: "usage: an option or a name that cannot be right",
+    Exit.NOT_FOUND: "not found: catalog, namespace, table, file",
+    Exit.REFUSED: "refused: conflict, permission or a bad request; nothing changed",
+    Exit.UNREACHABLE: "the stack is not running or cannot be reached",
+    Exit.UNKNOWN: "unknown outcome: the same command again finds out",
+}
+
+EPILOG = "Exit codes\n\n" + "\n".join(f"- **{code.value}** {meaning}" for code, meaning in MEANINGS.items())
+"""For ``--help``."""
 
 
 class CliError(Exception):
@@ -35,10 +60,10 @@ class CliError(Exception):
 
     def document(self) -> dict[str, Any]:
         """The error as ``--output json`` prints it, on standard error."""
-        told: dict[str, Any] = {"type": self.type, "message": self.message, "exit": int(self.exit)}
+        error: dict[str, Any] = {"type": self.type, "message": self.message, "exit": int(self.exit)}
         if self.remedy:
-            told["remedy"] = self.remedy
-        return {"error": {**self.details, **told}}
+            error["remedy"] = self.remedy
+        return {"error": {**self.details, **error}}
 
 
 def usage(message: str, remedy: str = "") -> CliError:

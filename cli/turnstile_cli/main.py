@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from turnstile_cli import commands_catalog, commands_clients, commands_operate, commands_stack, commands_tables
-from turnstile_cli.codes import EPILOG
-from turnstile_cli.commands_access import grants
-from turnstile_cli.commands_find import find
-from turnstile_cli.commands_past import catalog
-from turnstile_cli.commands_refs import refs
+from turnstile_cli.commands import access, catalog, operations, refs, stack, tables
+from turnstile_cli.errors import EPILOG
 
 app = typer.Typer(
     name="turnstile",
@@ -25,22 +21,12 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Stack", (commands_stack.up, commands_stack.down, commands_stack.status, commands_stack.demo)),
-    (
-        "Tables",
-        (
-            commands_tables.tables,
-            commands_tables.head,
-            commands_tables.log,
-            commands_catalog.namespaces,
-            commands_catalog.describe,
-            find,
-            commands_catalog.import_,
-            commands_catalog.export,
-        ),
-    ),
-    ("Operation", (commands_operate.publish, commands_operate.repair, commands_operate.gc, commands_operate.outcome)),
-)
+    ("Stack", (stack.up, stack.down, stack.status, stack.demo)),
+    ("Tables", (tables.tables, tables.head, tables.log, catalog.namespaces, catalog.describe, catalog.find, catalog.import_,
+                catalog.export)),
+    ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome)),
+)  # fmt: skip
+_GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs))
 
 for panel, members in _COMMANDS:
     for command in members:
@@ -48,10 +34,8 @@ for panel, members in _COMMANDS:
             command
         )
 
-app.add_typer(commands_clients.clients, name="clients", rich_help_panel="Operation")
-app.add_typer(grants, name="grants", rich_help_panel="Operation")
-app.add_typer(catalog, name="catalog", rich_help_panel="Operation")
-app.add_typer(refs, name="refs", rich_help_panel="Operation")
+for name, group in _GROUPS:
+    app.add_typer(group, name=name, rich_help_panel="Operation")
 
 
 def main() -> None:

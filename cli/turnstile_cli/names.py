@@ -1,20 +1,23 @@
-"""Names of tables as users write them."""
+"""Names of tables, and moments of a catalog's past, as users write them."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote
 
-from turnstile_cli.codes import Exit
-from turnstile_cli.errors import CliError, usage
+import typer
+
+from turnstile_cli.errors import CliError, Exit, usage
 
 if TYPE_CHECKING:
     from turnstile_cli.api import Api
 
-CATALOG = "main"
-_LEVEL = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="catalog.namespace.table, or namespace.table in 'main'.")]
+CATALOG: Final = "main"
+_LEVEL: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 
 
 @dataclass(frozen=True)
@@ -47,18 +50,14 @@ class TableName:
         return f"{self.namespace_path}/tables/{quote(self.table, safe='')}"
 
     def load(self, api: Api) -> dict[str, Any]:
-        """The table as the service loads it by name, with the content of inline commits rather than files of it."""
+        """The table as the service loads it by name, without writing files for its inline commits."""
         return api.get(self.path, content="true")
 
     def table_id(self, api: Api) -> str:
-        """The table's id in whatever state the table is; one that recovers cannot be loaded.
-
-        Raises:
-            CliError: no such table.
-        """
-        for found in api.pages(f"{self.namespace_path}/tables", "tables"):
-            if found["name"].lower() == self.table.lower():
-                return str(found["table_id"])
+        """The table's id, also of a table that cannot be loaded because it recovers; raises CliError if there is none."""
+        for row in api.pages(f"{self.namespace_path}/tables", "tables"):
+            if row["name"].lower() == self.table.lower():
+                return str(row["table_id"])
         raise CliError(
             Exit.NOT_FOUND,
             f"NoSuchTable: there is no table '{self}'",
@@ -67,14 +66,14 @@ class TableName:
         )
 
 
-def catalog_path(catalog: str) -> str:
-    """Path of a catalog's namespaces."""
+def namespaces_path(catalog: str) -> str:
+    """Path of the namespaces of a catalog."""
     return f"/v1/catalogs/{quote(catalog, safe='')}/namespaces"
 
 
 def namespace_path(catalog: str, namespace: str) -> str:
     """Path of a namespace."""
-    return f"{catalog_path(catalog)}/{quote(namespace, safe='')}"
+    return f"{namespaces_path(catalog)}/{quote(namespace, safe='')}"
 
 
 def _levels(text: str) -> list[str]:
@@ -85,3 +84,57 @@ def _levels(text: str) -> list[str]:
                 f"'{text}' is not a name: '{level}' is not allowed", "names are made of letters, digits, _, @ and -"
             )
     return levels
+
+
+MOMENT_WORDS: Final = "head:ID, seq:NUMBER of the log, time:2026-11-01T00:00:00Z (or ms since 1970) or snapshot:NAME"
+"""No angle brackets: help is rendered as Markdown, which takes them for HTML and shows nothing."""
+
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of", help=f"What was there at a moment: {MOMENT_WORDS}. Short: commit/..., a number, a snapshot's name."
+    ),
+]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment_text(text: str) -> str:
+    """The moment in the service's words, where users may write less.
+
+    A snapshot whose name is a number, contains a colon or begins with ``commit/`` must be written ``snapshot:NAME``.
+    """
+    if text.startswith("commit/"):
+        return f"head:{text}"
+    if text.isascii() and text.isdigit():
+        return f"seq:{text}"
+    return text if ":" in text else f"snapshot:{text}"
+
+
+def moment_query(text: str | None) -> dict[str, Any]:
+    """The moment as a query parameter; empty for None."""
+    return {} if text is None else {"as_of": moment_text(text)}
+
+
+def moment_body(text: str) -> dict[str, Any]:
+    """The moment as request bodies have it; raises CliError if ``text`` is not one."""
+    kind, _, value = moment_text(text).partition(":")
+    if kind == "head" and value:
+        return {"head": value if value.startswith("commit/") else f"commit/{value}"}
+    if kind == "seq" and value.isdigit():
+        return {"seq": int(value)}
+    if kind == "time":
+        return {"time": int(value) if value.isdigit() else _ms(value)}
+    if kind == "snapshot" and value:
+        return {"snapshot": value}
+    raise usage(f"'{text}' names no moment", f"write {MOMENT_WORDS}")
+
+
+def _ms(value: str) -> int:
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise usage(f"'{value}' is not a time with its zone", "write 2026-11-01T00:00:00Z, or ms since 1970")
+    return (time - _EPOCH) // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""Print answers: tables and sentences for people, one JSON object for programs."""
+"""Prints results: tables and sentences for people, one JSON object for programs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, ParamSpec
 
 import typer
@@ -15,12 +16,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from turnstile_cli.errors import CliError
-from turnstile_cli.options import Format
 
 P = ParamSpec("P")
 
 _PIPE_WIDTH = 200
-"""Columns when nobody watches: rich would fold everything to 80."""
+"""Columns when the output is not a terminal: rich would fold everything to 80."""
+
+
+class Format(StrEnum):
+    """What ``--output`` may be."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -30,24 +37,25 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def emit_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Prints one JSON document on standard output."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
 
 
 def say(text: str) -> None:
-    """A sentence for people; rich markup is understood, so escape what users named."""
+    """Prints a sentence for people. It may have rich markup, so escape names that users chose."""
     console().print(text)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, empty: str) -> None:
-    """A table for people. A column whose name starts with ``#`` is right-aligned; ``empty`` replaces no rows."""
-    shown = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    """Prints a table for people, or ``empty`` if there are no rows. Columns whose name starts with ``#`` are
+    right-aligned."""
+    grid = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        shown.add_column(column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="fold")
+        grid.add_column(column.lstrip("#"), justify="right" if column.startswith("#") else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
-    if shown.row_count:
-        console().print(shown)
+        grid.add_row(*("" if cell is None else escape(str(cell)) for cell in row))
+    if grid.row_count:
+        console().print(grid)
     else:
         say(f"[dim]{empty}[/dim]")
 
@@ -70,7 +78,7 @@ def size(count: int) -> str:
 
 
 def span(ms: float) -> str:
-    """A duration in the unit that suits it."""
+    """Milliseconds as a duration in a fitting unit."""
     seconds = ms / 1000
     for limit, divisor, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
         if seconds < limit:
@@ -78,8 +86,8 @@ def span(ms: float) -> str:
     return f"{seconds / 86_400:.0f} days"
 
 
-def reporting(command: Callable[P, None]) -> Callable[P, None]:
-    """A command whose errors are printed as ``--output`` asks and end in the documented exit code."""
+def report_errors(command: Callable[P, None]) -> Callable[P, None]:
+    """Makes a command print its errors in the format of ``--output`` and end with the documented exit code."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -89,10 +97,10 @@ def reporting(command: Callable[P, None]) -> Callable[P, None]:
             if kwargs.get("output") is Format.JSON:
                 sys.stderr.write(json.dumps(error.document(), ensure_ascii=False) + "\n")
             else:
-                on = console(stderr=True)
-                on.print(f"[bold red]error:[/bold red] {escape(error.message)}", soft_wrap=True)
+                terminal = console(stderr=True)
+                terminal.print(f"[bold red]error:[/bold red] {escape(error.message)}", soft_wrap=True)
                 if error.remedy:
-                    on.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", soft_wrap=True)
+                    terminal.print(f"[bold]remedy:[/bold] {escape(error.remedy)}", soft_wrap=True)
             raise typer.Exit(int(error.exit)) from error
 
     return run

@@ -9,7 +9,7 @@ stops in order, no permission is checked, and whoever reaches the port may do ev
 """
 
 from turnstile_local.errors import StackError
+from turnstile_local.home import StackState
 from turnstile_local.stack import Stack
-from turnstile_local.state import StackState
 
 __all__ = ["Stack", "StackError", "StackState"]

@@ -1,8 +1,12 @@
 """The one process of a running stack: ``python -m turnstile_local.gateway``, started by :mod:`turnstile_local.launch`.
 
-It takes an already listening socket from its parent, so that the port is known to be free before anything starts,
-and the stack's lock, which it holds until it dies. SIGTERM stops it in order: requests in flight end, then the
-emulator writes its state.
+It serves one URL: the API's own paths go to the deployed HTTP API, the rest to the emulated AWS. It takes from its
+parent an already listening socket, so that the port is known to be free before anything starts, and the stack's lock,
+which it holds until it dies. SIGTERM stops it in order: requests in flight end, then the emulator writes its state.
+
+The emulator alone writes its state only when it is told to stop. :class:`Checkpoint` writes the tables soon after they
+change, so that a killed stack loses only what came after the last pause of two seconds, or the last half minute under
+steady load.
 """
 
 from __future__ import annotations
@@ -10,20 +14,45 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
+import json
+import logging
 import os
 import resource
 import shutil
 import threading
 import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from turnstile_local.checkpoint import Checkpoint
-from turnstile_local.layout import Layout
+from turnstile_local.home import Layout
+from turnstile_local.settings import API_ID, HEALTH, SAVE
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg")
+"""Paths below which everything belongs to the API. A bucket of one of these names could not be reached by its path."""
+
+_PREFIX: Final = f"/_aws/execute-api/{API_ID}/$default"
+
+PAUSE_SECONDS: Final = 2.0
+LONGEST_SECONDS: Final = 30.0
+SHARE: Final = 50
+"""Under load, a checkpoint that takes a second is followed by fifty without one."""
+
+_WRITES: Final = tuple(
+    b"DynamoDB_20120810." + action
+    for action in (b"PutItem", b"UpdateItem", b"DeleteItem", b"BatchWriteItem", b"TransactWriteItems")
+)
+_log = logging.getLogger("turnstile.checkpoint")
 
 
 def main() -> None:
-    """Serve until SIGTERM or SIGINT. Arguments are for the launcher only."""
+    """Serves until SIGTERM or SIGINT. Arguments are for the launcher only."""
     parser = argparse.ArgumentParser(description="The embedded development stack; start it with 'turnstile up'.")
     parser.add_argument("--home", required=True)
     parser.add_argument("--socket", required=True, type=int, help="descriptor of the listening socket")
@@ -50,7 +79,6 @@ async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
     from ministack.app import app
 
     from turnstile_local import patches
-    from turnstile_local.asgi import Gateway
 
     patches.apply(Layout.at(options.home), deploys=options.deploys)
     config = Config()
@@ -70,20 +98,122 @@ async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
     await serve(Gateway(app, identity, checkpoint), config)  # type: ignore[arg-type]
 
 
+class Gateway:
+    """ASGI app around the emulator's. ``identity`` is what the health check answers."""
+
+    def __init__(self, emulator: App, identity: dict[str, Any], checkpoint: Checkpoint) -> None:
+        self._emulator = emulator
+        self._identity = json.dumps(identity).encode()
+        self._checkpoint = checkpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            saving = asyncio.create_task(self._checkpoint.keep())
+            await self._emulator(scope, receive, send)
+            saving.cancel()
+            return
+        if scope["type"] == "http":
+            if scope["path"] in (HEALTH, SAVE):
+                if scope["path"] == SAVE and scope["method"] == "POST":
+                    self._checkpoint.save_all()
+                await self._send_identity(send)
+                return
+            if is_api(scope):
+                # The raw path goes along: it alone tells an encoded slash from a plain one.
+                raw = scope.get("raw_path") or scope["path"].encode()
+                scope = {**scope, "path": _PREFIX + scope["path"], "raw_path": _PREFIX.encode() + raw}
+            else:
+                self._checkpoint.note(scope["headers"])
+        await self._emulator(scope, receive, send)
+
+    async def _send_identity(self, send: Send) -> None:
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(self._identity)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": self._identity})
+
+
+def is_api(scope: Scope) -> bool:
+    """Whether a request is for the HTTP API: by its path, unless it is signed for an AWS service."""
+    path: str = scope["path"]
+    if not any(path == root or path.startswith(root + "/") for root in API_ROOTS):
+        return False
+    return not any(
+        name == b"authorization" and value.startswith(b"AWS4-HMAC-SHA256") for name, value in scope["headers"]
+    )
+
+
+class Checkpoint:
+    """Knows whether the tables changed since they were written, and when to write them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._changed_first = 0.0
+        self._changed_last = 0.0
+        self._not_before = 0.0
+
+    def note(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Notes a request to the emulated AWS."""
+        if any(name == b"x-amz-target" and value in _WRITES for name, value in headers):
+            self._changed_last = time.monotonic()
+            self._changed_first = self._changed_first or self._changed_last
+
+    def due(self, now: float) -> bool:
+        """Whether the tables should be written at ``now`` (monotonic seconds)."""
+        if not self._changed_first:
+            return False
+        paused = now - self._changed_last >= PAUSE_SECONDS
+        return paused or (now - self._changed_first >= LONGEST_SECONDS and now >= self._not_before)
+
+    async def keep(self) -> None:
+        """Writes whenever it is due; runs for as long as the server does."""
+        while True:
+            await asyncio.sleep(PAUSE_SECONDS / 2)
+            if self.due(time.monotonic()):
+                await self.save_tables()
+
+    async def save_tables(self) -> None:
+        """Writes the tables. They are copied between two requests, so that the copy is of one moment."""
+        from ministack.core.persistence import save_state
+        from ministack.services import dynamodb
+
+        self._changed_first = 0.0
+        began = time.monotonic()
+        try:
+            state = dynamodb.get_state()
+            await asyncio.to_thread(save_state, "dynamodb", state)
+        except Exception:
+            _log.exception("the tables could not be written; the next checkpoint tries again")
+        ended = time.monotonic()
+        self._not_before = ended + SHARE * (ended - began)
+
+    def save_all(self) -> None:
+        """Writes everything, and note which deployment that is."""
+        from ministack import app
+        from ministack.core.persistence import save_all
+
+        save_all(app._build_persistence_save_dict())  # noqa: SLF001
+        self.note_deployment()
+
+    def note_deployment(self) -> None:
+        """Records that the state on disk is that of the running deployment."""
+        if self._layout.deployed.exists():
+            self._layout.deployed.replace(self._layout.saved)
+
+
 def _load_transform() -> None:
-    """Import what a deployment needs, which takes a second, while the launcher gets its own clients ready."""
+    """Imports what a deployment needs, which takes a second, while the launcher gets its own clients ready."""
     for module in ("samtranslator.translator.transform", "ministack.services.cloudformation"):
         importlib.import_module(module)
 
 
 def _empty(folder: Path) -> None:
-    """Remove functions that a stack which was killed left unpacked."""
+    """Removes functions that a stack which was killed left unpacked."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
 
 
 def _raise_open_files() -> None:
-    """Take all the descriptors the system gives: every client connection and every function needs some."""
+    """Takes all the descriptors the system gives: every client connection and every function needs some."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

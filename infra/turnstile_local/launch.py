@@ -1,4 +1,4 @@
-"""Start and stop the gateway process."""
+"""Starts and stops the gateway process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpx
 
-from turnstile_local import locks
 from turnstile_local.errors import AlreadyRunning, PortTaken, StackError
+from turnstile_local.home import Layout, is_locked, take_lock
 from turnstile_local.settings import HEALTH, HOST, SAVE, child_environment
-
-if TYPE_CHECKING:
-    from turnstile_local.layout import Layout
 
 READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 20.0
@@ -29,12 +26,12 @@ def launch(
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start the gateway on ``port`` (0: any free one). It listens when this returns; :func:`wait_ready` comes next.
 
-    ``deploys`` says that a template follows at once, ``roles`` that functions are held to theirs. Returns the process and the port. Raises PortTaken or
-    AlreadyRunning.
+    ``deploys`` says that a template follows at once, ``roles`` that functions are held to their roles. Returns the process
+    and the port. Raises PortTaken or AlreadyRunning.
     """
     layout.create()
     listener = _listen(port)
-    lock = locks.take(layout.lock)
+    lock = take_lock(layout.lock)
     if lock is None:
         listener.close()
         raise AlreadyRunning(f"a stack is running in {layout.home}", "stop it with 'turnstile down'")
@@ -45,7 +42,7 @@ def launch(
              "--home", str(layout.home), "--socket", str(listener.fileno()), "--lock", str(lock),
              *(["--deploys"] if deploys else [])],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=layout.home,
-            # A session of its own: it outlives the terminal and hears no Ctrl-C meant for others.
+            # A session of its own: it outlives the terminal and gets no Ctrl-C meant for other programs.
             start_new_session=True,
             pass_fds=(listener.fileno(), lock),
             env=child_environment(
@@ -58,13 +55,13 @@ def launch(
 
 
 def healthy(port: int, *, timeout: float = 2.0) -> dict[str, object] | None:
-    """What the gateway on ``port`` says of itself, or None if nothing of ours answers there."""
+    """The identity of the gateway on ``port``; None if no gateway answers there."""
     try:
-        answer = httpx.get(f"http://{HOST}:{port}{HEALTH}", timeout=timeout, trust_env=False)
-        told = answer.json()
+        response = httpx.get(f"http://{HOST}:{port}{HEALTH}", timeout=timeout, trust_env=False)
+        identity = response.json()
     except (httpx.HTTPError, ValueError):
         return None
-    return told if isinstance(told, dict) and told.get("service") == "turnstile-stack" else None
+    return identity if isinstance(identity, dict) and identity.get("service") == "turnstile-stack" else None
 
 
 def save(url: str) -> None:
@@ -83,9 +80,9 @@ def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = Non
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while locks.held(layout.lock) and time.monotonic() < deadline:
+    while is_locked(layout.lock) and time.monotonic() < deadline:
         time.sleep(0.02)
-    late = locks.held(layout.lock)
+    late = is_locked(layout.lock)
     if late:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from turnstile_local.settings import CONCURRENCY, STACK_NAME
 
 if TYPE_CHECKING:
-    from turnstile_local.layout import Layout
+    from turnstile_local.home import Layout
 
 FUNCTION_LOG_BYTES: Final = 8_000_000
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import secrets
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from types import TracebackType
+from typing import Any, Final, Self
 
 import httpx
 
-from turnstile_local import deploy, launch, locks, starting, state
-from turnstile_local.errors import NotRunning
-from turnstile_local.layout import Layout
-from turnstile_local.settings import client_environment
+from turnstile_local import launch
+from turnstile_local.deployment import Deployment, aws_client
+from turnstile_local.errors import AlreadyRunning, NotRunning, StackError
+from turnstile_local.home import Layout, StackState, is_locked, locked
+from turnstile_local.settings import HOST, client_environment
 
-if TYPE_CHECKING:
-    import subprocess
-    from types import TracebackType
-
-DEFAULT_HOME = ".turnstile"
+DEFAULT_HOME: Final = ".turnstile"
+DEFAULT_PORT: Final = 8750
+CATALOG: Final = "main"
+NAMESPACE: Final = "default"
+_BOOTSTRAP_SECONDS: Final = 40.0
 
 
 class Stack:
@@ -25,9 +32,9 @@ class Stack:
     ``url`` is the one base URL: the API below ``/v1``, the emulated AWS everywhere else.
     """
 
-    def __init__(self, layout: Layout, known: state.StackState, process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, layout: Layout, state: StackState, process: subprocess.Popen[bytes] | None = None) -> None:
         self._layout = layout
-        self._state = known
+        self._state = state
         self._process = process
 
     @classmethod
@@ -57,22 +64,22 @@ class Stack:
             StackError: it could not be started or deployed; the message has the end of the log.
         """
         layout = Layout.at(home)
-        wanted = starting.Wanted(port, token, lake, functions, parameters or {}, roles)
-        return cls(layout, *starting.start(layout, wanted))
+        settings = StackSettings(port, token, lake, functions, parameters or {}, roles)
+        return cls(layout, *_start_or_find(layout, settings))
 
     @classmethod
     def attach(cls, home: str | Path = DEFAULT_HOME) -> Self:
         """The stack that runs in ``home``; raises NotRunning."""
         layout = Layout.at(home)
-        known = state.read(layout)
-        if known is None or not locks.held(layout.lock):
+        state = StackState.read(layout)
+        if state is None or not is_locked(layout.lock):
             raise NotRunning(layout.home)
-        return cls(layout, known)
+        return cls(layout, state)
 
     def stop(self) -> None:
         """Stop it in order: requests in flight end, state is written. Raises StackError if it had to be killed."""
-        with locks.hold(self._layout.starting):
-            if locks.held(self._layout.lock):
+        with locked(self._layout.starting):
+            if is_locked(self._layout.lock):
                 launch.stop(self._layout, self._state.pid, self._process)
 
     def __enter__(self) -> Self:
@@ -132,7 +139,7 @@ class Stack:
         return self._state.objs_table
 
     @property
-    def state(self) -> state.StackState:
+    def state(self) -> StackState:
         """What ``stack.json`` holds."""
         return self._state
 
@@ -143,4 +150,136 @@ class Stack:
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the emulated service."""
-        return deploy.client(service, self._state.url)
+        return aws_client(service, self._state.url)
+
+
+def first_bytes(home: Path, bucket: str, key: str, count: int) -> bytes | None:
+    """The first ``count`` bytes of an object, None if the stack of ``home`` does not run or has no such object."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        response = Stack.attach(home).aws("s3").get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{count - 1}")
+        return bytes(response["Body"].read())
+    except (StackError, BotoCoreError, ClientError):
+        return None
+
+
+@dataclass(frozen=True)
+class StackSettings:
+    """Settings of a stack that is started. What is None stays as it is or was in this home."""
+
+    port: int | None = None
+    token: str | None = None
+    lake: str | None = None
+    functions: Path | None = None
+    parameters: dict[str, str] = field(default_factory=dict)
+    roles: bool = False
+
+    @property
+    def lake_root(self) -> str:
+        """The lake without a slash at the end; empty if it is not set."""
+        return (self.lake or "").rstrip("/")
+
+
+def _start_or_find(layout: Layout, settings: StackSettings) -> tuple[StackState, subprocess.Popen[bytes] | None]:
+    """The running stack's state, and its process if this call started it. Raises StackError."""
+    layout.create()
+    with locked(layout.starting):
+        previous = StackState.read(layout)
+        if is_locked(layout.lock):
+            return _running(layout, previous, settings), None
+        return _start(layout, previous, settings)
+
+
+def _start(
+    layout: Layout, previous: StackState | None, settings: StackSettings
+) -> tuple[StackState, subprocess.Popen[bytes] | None]:
+    # A token that was given once stays: a restart must not open the API silently.
+    token = settings.token if settings.token is not None else previous.token if previous else ""
+    root = settings.lake_root or (previous.lake_root if previous else "") or layout.lake.as_uri()
+    keys = (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
+    deployment = Deployment.of(root, token, keys, settings.functions, settings.parameters)
+    outputs_kept = previous.outputs if previous and _read_text(layout.saved) == deployment.digest else None
+    wanted_port = DEFAULT_PORT if settings.port is None else settings.port
+    process, port = launch.launch(layout, wanted_port, deploys=outputs_kept is None, roles=settings.roles)
+    url = f"http://{HOST}:{port}"
+    try:
+        outputs = deployment.carry_out(url, outputs_kept, lambda: launch.wait_ready(process, layout, port))
+        layout.deployed.write_text(deployment.digest)
+        if token or deployment.is_open:  # otherwise only an external issuer's token could create anything
+            _bootstrap(url, token)
+        if outputs_kept is None:
+            launch.save(url)
+    except BaseException:
+        launch.stop(layout, process.pid, process)
+        raise
+    now = int(time.time() * 1000)
+    fresh = StackState(
+        pid=process.pid, port=port, url=url, token=token, lake_root=root, started=now, outputs=outputs, keys=keys
+    )
+    fresh.write(layout)
+    return fresh, process
+
+
+def _running(layout: Layout, previous: StackState | None, settings: StackSettings) -> StackState:
+    """The running stack, if it has these settings; raises AlreadyRunning if not."""
+    remedy = f"stop it with 'turnstile down --home {layout.home}' first"
+    if previous is None:
+        raise AlreadyRunning(f"a stack runs in {layout.home} but its stack.json is gone", remedy)
+    if settings.port not in (None, 0, previous.port):
+        raise AlreadyRunning(f"the stack in {layout.home} runs on port {previous.port}, not {settings.port}", remedy)
+    if settings.token not in (None, previous.token):
+        raise AlreadyRunning(f"the stack in {layout.home} runs with another token", remedy)
+    if settings.lake_root not in ("", previous.lake_root):
+        raise AlreadyRunning(f"the stack in {layout.home} has its tables in {previous.lake_root}", remedy)
+    return previous
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _bootstrap(url: str, token: str) -> None:
+    """Creates catalog ``main`` and its namespace ``default`` unless they exist, which also warms up both API functions.
+
+    Raises StackError when the API refuses for another reason than that they are there already.
+    """
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    client = httpx.Client(base_url=url, headers=headers, timeout=_BOOTSTRAP_SECONDS, trust_env=False)
+    with client as api, ThreadPoolExecutor(1) as pool:
+        about = pool.submit(_request, api, "GET", "/v1")
+        _create(api, "/v1/catalogs", CATALOG)
+        _create(api, f"/v1/catalogs/{CATALOG}/namespaces", NAMESPACE)
+        about.result()
+
+
+def _create(api: httpx.Client, path: str, name: str) -> None:
+    _request(api, "POST", path, {"name": name})
+
+
+def _request(api: httpx.Client, method: str, path: str, body: dict[str, str] | None = None) -> None:
+    """Sends the request until it is done, exists already, or is refused."""
+    deadline = time.monotonic() + _BOOTSTRAP_SECONDS
+    while True:
+        response = api.request(method, path, json=body)
+        if response.is_success or _exists(response):
+            return
+        # On a busy machine a cold start can take longer than the functions wait for the tables.
+        if (response.status_code != 429 and response.status_code < 500) or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    raise StackError(
+        f"{method} {path} of the new stack answered {response.status_code}: {response.text[:500]}",
+        remedy="look at log/functions.log in the stack's home",
+        kind="BootstrapFailed",
+    )
+
+
+def _exists(response: httpx.Response) -> bool:
+    try:
+        return response.status_code == 409 and response.json()["error"]["type"] == "AlreadyExists"
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -15,9 +15,8 @@ from typing import Any
 
 from turnstile_spark.api import Api
 from turnstile_spark.errors import TurnstileError
-from turnstile_spark.handle import Table
 from turnstile_spark.http import Http
-from turnstile_spark.lake import Lake
+from turnstile_spark.lake import Lake, Table
 from turnstile_spark.session import session
 
 __all__ = ["INLINE_LIMIT", "Lake", "Table", "TurnstileError", "attach", "session"]

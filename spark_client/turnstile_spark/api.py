@@ -1,6 +1,6 @@
-"""The calls of the HTTP API (``docs/api.md``) that the client makes, one method each.
+"""The calls of the HTTP API (``docs/api.md``) that the client makes, one method each, and their responses.
 
-All raise :class:`turnstile_spark.errors.ApiError`. Reads and idempotent calls are repeated while the failure is
+All calls raise :class:`turnstile_spark.errors.ApiError`. Reads and idempotent calls are repeated while the failure is
 transient; so are changes of the catalog, under a key by which the server makes them once.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from turnstile_spark.answers import Head, Outcome, TableState, Tail
 from turnstile_spark.errors import ApiError
 from turnstile_spark.http import Http, path
 
@@ -27,9 +27,9 @@ class Api:
     def _pages(self, name: str, route: str, member: str) -> Iterator[dict[str, Any]]:
         token: str | None = None
         while True:
-            answer = self.http.call(name, "GET", route, query={"page_token": token})
-            yield from answer[member]
-            token = answer.get("next_page_token")
+            response = self.http.call(name, "GET", route, query={"page_token": token})
+            yield from response[member]
+            token = response.get("next_page_token")
             if not token:
                 return
 
@@ -37,8 +37,8 @@ class Api:
 
     def load(self, namespace: str, table: str) -> TableState:
         """Loads a table by name; 404 ``NoSuchTable`` or ``NoSuchNamespace``."""
-        asked = time.time() * 1000
-        return TableState.read(self.http.call("load", "GET", self._namespaces(namespace, "tables", table)), asked)
+        sent_ms = time.time() * 1000
+        return TableState.read(self.http.call("load", "GET", self._namespaces(namespace, "tables", table)), sent_ms)
 
     def tables(self, namespace: str) -> list[str]:
         """The names of the tables in a namespace."""
@@ -51,10 +51,10 @@ class Api:
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table, whose version 0 is written, its name."""
-        asked = time.time() * 1000
+        sent_ms = time.time() * 1000
         body = {"name": table, "table_id": table_id}
         route = self._namespaces(namespace, "tables")
-        return TableState.read(self.http.call("register", "POST", route, body, change=True), asked)
+        return TableState.read(self.http.call("register", "POST", route, body, change=True), sent_ms)
 
     def rename(self, namespace: str, table: str, to_namespace: str, to_table: str) -> None:
         """Renames a table, also into another namespace."""
@@ -123,8 +123,8 @@ class Api:
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
         """What became of a proposal for ``version``, known by txn id or staged name; a single attempt."""
         query = {"version": version, "txn_id": txn_id, "name": name}
-        answer = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
-        return Outcome(answer["outcome"], answer.get("version"), answer["latest"])
+        response = self.http.once("outcome", "GET", path("v1", "tables", table_id, "outcome"), query=query)
+        return Outcome(response["outcome"], response.get("version"), response["latest"])
 
     def head(self, table_id: str) -> Head:
         """The HEAD of a table."""
@@ -133,3 +133,133 @@ class Api:
     def publish(self, table_id: str) -> dict[str, int]:
         """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
         return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A ratified commit, as the server has it.
+
+    ``timestamp``: in-commit timestamp, ms since the epoch; ``modified``: ms since the epoch, the modification time that
+    every client reports for its file; ``name``: file under ``_delta_log/_staged_commits``; ``size``: bytes, None when the
+    response has none; ``kind``: "staged" or "inline"; ``published``: whether ``_delta_log`` has it.
+    """
+
+    version: int
+    timestamp: int
+    name: str
+    size: int | None
+    modified: int
+    kind: str
+    txn_id: str | None
+    operation: str | None
+    changed: str | None
+    published: bool
+
+    @classmethod
+    def read(cls, response: dict[str, Any]) -> Commit:
+        """From a ``Commit`` of the HTTP API."""
+        return cls(
+            version=response["version"],
+            timestamp=response["timestamp"],
+            name=response["name"],
+            size=response.get("size"),
+            modified=response["modified"],
+            kind=response["kind"],
+            txn_id=response.get("txn_id"),
+            operation=response.get("operation"),
+            changed=response.get("changed"),
+            published=bool(response.get("published", False)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The ratified commits that a table still carries, ascending, with the state they were read in."""
+
+    commits: tuple[Commit, ...]
+    latest: int
+    floor: int
+
+    @classmethod
+    def read(cls, response: dict[str, Any]) -> Tail:
+        """From any response with ``commits``, ``latest`` and ``floor``."""
+        return cls(tuple(Commit.read(c) for c in response["commits"]), response["latest"], response["floor"])
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table as loaded by name: identity, location, metadata and tail in one consistent view. ``location`` has the
+    scheme that Spark uses. ``sent_ms``: ``time.time()`` in ms before the request was sent. ``pinned``: it is a clone,
+    which shows version ``tail.latest`` of the log of another table and no other."""
+
+    name: str
+    table_id: str
+    location: str
+    etag: str
+    created: int
+    metadata: dict[str, Any]
+    tail: Tail
+    sent_ms: float = field(compare=False)
+    pinned: bool = False
+
+    @classmethod
+    def read(cls, response: dict[str, Any], sent_ms: float) -> TableState:
+        """From the response to a load by name."""
+        return cls(
+            name=response["name"],
+            table_id=response["table_id"],
+            location=spark_location(response["location"]),
+            etag=response["etag"],
+            created=response.get("created") or 0,
+            metadata=response["metadata"],
+            tail=Tail.read(response),
+            sent_ms=sent_ms,
+            pinned=response.get("state") == "pinned",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The HEAD of a table. ``latest``: newest ratified version; ``floor``: version up to which all is published;
+    ``timestamp``: in-commit timestamp of latest, ms; ``bytes``: what the row carries; ``tail``: as :class:`Tail`."""
+
+    table_id: str
+    state: str
+    latest: int
+    floor: int
+    timestamp: int | None
+    etag: str
+    location: str
+    bytes: int
+    row_id_high_water_mark: int | None
+    tail: tuple[Commit, ...]
+
+    @classmethod
+    def read(cls, response: dict[str, Any]) -> Head:
+        """From the response to ``GET /v1/tables/{id}/head``."""
+        return cls(
+            table_id=response["table_id"],
+            state=response["state"],
+            latest=response["latest"],
+            floor=response["floor"],
+            timestamp=response.get("timestamp"),
+            etag=response["etag"],
+            location=response["location"],
+            bytes=response.get("bytes") or 0,
+            row_id_high_water_mark=response.get("row_id_high_water_mark"),
+            tail=tuple(Commit.read(c) for c in response["tail"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a proposal: "ratified" (with ``version``), "never", or "open" (it may still land)."""
+
+    outcome: str
+    version: int | None
+    latest: int
+
+
+def spark_location(location: str) -> str:
+    """The location as Spark reads it: Hadoop's S3 file system has the scheme ``s3a``."""
+    return "s3a://" + location.removeprefix("s3://") if location.startswith("s3://") else location

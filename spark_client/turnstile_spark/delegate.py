@@ -1,4 +1,4 @@
-"""The catalog *below* Delta's own: answers what Delta cannot know by itself, names, locations and namespaces.
+"""The catalog *below* Delta's own: names, locations and namespaces, which Delta cannot know by itself.
 
 Delta's ``DeltaCatalog`` delegates to it. Its ``createTable`` is called when Delta has written version 0 of a table:
 that is where a table gets its name.
@@ -6,21 +6,27 @@ that is where a table gets its name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from turnstile_spark.answers import TableState
+from turnstile_spark.api import TableState
+from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import ApiError
-from turnstile_spark.jvm import JavaObject, names_of
-from turnstile_spark.namespaces import Namespaces
+from turnstile_spark.jvm import JavaObject, Proxy, names_of
 
-if TYPE_CHECKING:
-    from turnstile_spark.lake import Lake
+#: Keys Spark reserves: the comment has a member of its own, owner and location are not kept.
+_COMMENT, _RESERVED = "comment", ("comment", "owner", "location", "collation")
+#: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable may throw nothing
+#: else. InvalidRequest: no table can have this name.
+_NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidRequest")
 
 
-class Reading(Namespaces):
-    """The methods that the catalogs above and below Delta's have in common."""
+class LakeCatalog(Proxy):
+    """What the catalogs above and below Delta's have in common: ``SupportsNamespaces``, and reading of ``TableCatalog``.
 
-    def __init__(self, lake: Lake) -> None:
+    A namespace of several levels is written ``a.b`` on the server.
+    """
+
+    def __init__(self, lake: LakeContext) -> None:
         self.lake, self.jvm = lake, lake.jvm
 
     def __repr__(self) -> str:
@@ -41,21 +47,19 @@ class Reading(Namespaces):
         return levels, table
 
     def _state(self, identifier: JavaObject) -> TableState:
-        """Loads by name, or raises what Spark turns into "table not found"."""
+        """Loads by name; throws what Spark reports as "table not found" when there is none."""
         levels, table = self._split(identifier)
         if not levels:
             raise self.lake.throw.no_such_table(self.lake.name, table)
         try:
             return self.lake.load(".".join(levels), table)
         except ApiError as e:
-            # A namespace that is not there is a table that is not there: loadTable may throw nothing else. InvalidRequest:
-            # no table can have this name.
-            if e.type in ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidRequest"):
+            if e.type in _NO_TABLE:
                 raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
             raise self.lake.throw.other(e) from None
 
-    def _own(self, state: TableState) -> TableState:
-        """``state`` of a table that may be changed. A clone's log is its source's: a change would be one of the source."""
+    def _writable(self, state: TableState) -> TableState:
+        """Returns ``state``; throws when it is a clone's. A clone's log is its source's, which a change would change."""
         if state.pinned:
             text = (
                 f"'{state.name}' is a clone, pinned to version {state.tail.latest} of its source: it cannot be changed"
@@ -70,21 +74,21 @@ class Reading(Namespaces):
         try:
             self.lake.load(".".join(levels), table)
         except ApiError as e:
-            if e.type in ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidRequest"):
+            if e.type in _NO_TABLE:
                 return False
             raise self.lake.throw.other(e) from None
         return True
 
     def listTables(self, levels: JavaObject) -> JavaObject:
         identifier = self.jvm.cls("org.apache.spark.sql.connector.catalog.Identifier")
-        found = [identifier.of(levels, name) for name in self._tables(levels)]
-        return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", found)
+        identifiers = [identifier.of(levels, name) for name in self._tables(levels)]
+        return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
     def listTableSummaries(self, levels: JavaObject) -> JavaObject:
         identifier = self.jvm.cls("org.apache.spark.sql.connector.catalog.Identifier")
         summary = self.jvm.cls("org.apache.spark.sql.connector.catalog.TableSummary")
-        found = [summary.of(identifier.of(levels, name), "MANAGED") for name in self._tables(levels)]
-        return self.jvm.array("org.apache.spark.sql.connector.catalog.TableSummary", found)
+        summaries = [summary.of(identifier.of(levels, name), "MANAGED") for name in self._tables(levels)]
+        return self.jvm.array("org.apache.spark.sql.connector.catalog.TableSummary", summaries)
 
     def _tables(self, levels: JavaObject) -> list[str]:
         names = names_of(levels)
@@ -101,20 +105,95 @@ class Reading(Namespaces):
     def invalidateTable(self, identifier: JavaObject) -> None:
         """Nothing is cached by name."""
 
+    # -- namespaces -----------------------------------------------------------------------------------------------------
 
-class Delegate(Reading):
+    def defaultNamespace(self) -> JavaObject:
+        return self.jvm.strings(["default"])
+
+    def listNamespaces(self, *parent: JavaObject) -> JavaObject:
+        above = names_of(parent[0]) if parent else []
+        if above:
+            self.loadNamespaceMetadata(parent[0])
+        try:
+            names = [name.split(".") for name in self.lake.api.namespaces()]
+        except ApiError as e:
+            raise self.lake.throw.namespace_error(e, above) from None
+        depth = len(above) + 1
+        children = {
+            tuple(levels[:depth]) for levels in names if len(levels) >= depth and levels[:-1][: depth - 1] == above
+        }
+        return self.jvm.string_arrays([list(levels) for levels in sorted(children)])
+
+    def namespaceExists(self, levels: JavaObject) -> bool:
+        names = names_of(levels)
+        if not names:
+            return True
+        try:
+            self.lake.api.namespace(".".join(names))
+        except ApiError as e:
+            if e.type in ("NoSuchNamespace", "NoSuchCatalog", "InvalidRequest"):
+                return False
+            raise self.lake.throw.namespace_error(e, names) from None
+        return True
+
+    def loadNamespaceMetadata(self, levels: JavaObject) -> JavaObject:
+        names = names_of(levels)
+        name = ".".join(names)
+        try:
+            namespace = self.lake.freshness.once_per_analysis(
+                "namespace " + name, lambda: self.lake.api.namespace(name)
+            )
+        except ApiError as e:
+            raise self.lake.throw.namespace_error(e, names) from None
+        values = {str(k): str(v) for k, v in (namespace.get("properties") or {}).items()}
+        if namespace.get("comment"):
+            values[_COMMENT] = namespace["comment"]
+        return self.jvm.hash_map(values)
+
+    def createNamespace(self, levels: JavaObject, properties: JavaObject) -> None:
+        names, values = names_of(levels), {str(k): str(v) for k, v in dict(properties).items()}
+        properties_kept = {k: v for k, v in values.items() if k not in _RESERVED}
+        try:
+            self.lake.api.create_namespace(".".join(names), values.get(_COMMENT), properties_kept)
+        except ApiError as e:
+            raise self.lake.throw.namespace_error(e, names) from None
+
+    def alterNamespace(self, levels: JavaObject, changes: JavaObject) -> None:
+        names, updates, removals, comment = names_of(levels), {}, [], None
+        for change in changes:
+            key = change.property()
+            if change.getClass().getSimpleName() == "RemoveProperty":
+                removals.append(key)
+            elif key == _COMMENT:
+                comment = change.value()
+            else:
+                updates[key] = change.value()
+        try:
+            self.lake.api.alter_namespace(".".join(names), comment, updates, removals)
+        except ApiError as e:
+            raise self.lake.throw.namespace_error(e, names) from None
+
+    def dropNamespace(self, levels: JavaObject, cascade: bool) -> bool:
+        names = names_of(levels)
+        try:
+            return self.lake.api.drop_namespace(".".join(names), bool(cascade))
+        except ApiError as e:
+            raise self.lake.throw.namespace_error(e, names) from None
+
+
+class Delegate(LakeCatalog):
     """``TableCatalog``, ``SupportsNamespaces`` and ``FunctionCatalog`` below ``DeltaCatalog``."""
 
     def loadTable(self, identifier: JavaObject, *_: Any) -> JavaObject:
-        state = getattr(self.lake.handed, "state", None)  # what the catalog above has just loaded, on this thread
-        state = state or self._own(self._state(identifier))
+        state = getattr(self.lake.handed, "state", None)  # see LakeContext
+        state = state or self._writable(self._state(identifier))
         return self.lake.v1_tables.v1_table(state)
 
-    def createTable(self, identifier: JavaObject, *given: Any) -> JavaObject:
+    def createTable(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         """Registers a table whose version 0 Delta has just written."""
-        properties = given[0].properties() if len(given) == 1 else given[2]
+        properties = definition[0].properties() if len(definition) == 1 else definition[2]
         levels, table = self._split(identifier)
-        table_id = self.lake.staged_id(str(properties.get("location")))
+        table_id = self.lake.take_staged_id(str(properties.get("location")))
         if table_id is None:
             raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
         try:

@@ -11,11 +11,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions import captured
 from pyspark.errors.exceptions.captured import CapturedException
 
+from turnstile_spark.jvm import JavaObject, Jvm, throw
+
 #: Delta's words when the catalog of a table it still knows is gone from the session.
 _NO_COORDINATOR = "Couldn't locate commit coordinator for:"
+_ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
 _MARK = re.compile(r"\[(TURNSTILE_[A-Z_]+)\]")
 
 
@@ -36,8 +40,8 @@ class TurnstileError(CapturedException):
     @property
     def condition(self) -> str:
         """The name in brackets at the start of the message."""
-        found = _MARK.search(str(self))
-        return found.group(1) if found else "TURNSTILE_CLIENT_ERROR"
+        mark = _MARK.search(str(self))
+        return mark.group(1) if mark else "TURNSTILE_CLIENT_ERROR"
 
     def __str__(self) -> str:
         return self._desc or ""
@@ -90,31 +94,86 @@ class ApiError(Exception):
         return "TURNSTILE_UNREACHABLE" if self.transient else "TURNSTILE_REFUSED"
 
 
-def _chain(e: Any) -> list[Any]:
-    """A JVM exception and its causes, outermost first."""
-    seen: list[Any] = []
-    while e is not None and len(seen) < 20:
-        seen.append(e)
-        e = e.getCause()
-    return seen
+class Throw:
+    """Makes the JVM exceptions that stand for server errors: Spark's and Delta's own wherever they have one.
 
+    Every method returns what a callback has to raise: ``raise self._throw.xyz(...)``.
+    """
 
-def _convert(e: Any, original: Any) -> CapturedException | None:
-    """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
-    # Wrapping exceptions repeat the message of their cause: the innermost one that has it is ours.
-    for link in reversed(_chain(e)):
-        message = link.getMessage()
-        if not message:
-            continue
-        if message.startswith(_NO_COORDINATOR):
-            name = message.removeprefix(_NO_COORDINATOR).strip()
-            return turnstile_error("TURNSTILE_DETACHED", f"the lake of {name} is not attached in this session any more")
-        if found := _MARK.search(message):
-            cause = link.getCause()
-            if cause is not None:
-                return original(cause)  # type: ignore[no-any-return]
-            return TurnstileError(desc=message[found.start() :], stackTrace="", cause=None)
-    return None
+    def __init__(self, jvm: Jvm) -> None:
+        self.jvm = jvm
+
+    def commit_failed(self, retryable: bool, conflict: bool, text: str) -> Py4JJavaError:
+        """For ``commit``, which may throw nothing else. Retryable conflict: Delta rebases and tries the next version."""
+        return throw(self.jvm.new("io.delta.storage.commit.CommitFailedException", retryable, conflict, text))
+
+    def no_such_table(self, *name: str) -> Py4JJavaError:
+        """Spark reports it as TABLE_OR_VIEW_NOT_FOUND."""
+        return throw(self._no_such_table(name))
+
+    def _no_such_table(self, name: tuple[str, ...]) -> JavaObject:
+        return self.jvm.new(_ANALYSIS + "NoSuchTableException", self._seq(name))
+
+    def _seq(self, values: tuple[str, ...]) -> JavaObject:
+        array_list = self.jvm.new("java.util.ArrayList")
+        for value in values:
+            array_list.add(value)
+        return self.jvm.cls("org.apache.spark.api.python.PythonUtils").toSeq(array_list)
+
+    def no_such_function(self, identifier: JavaObject) -> Py4JJavaError:
+        """ROUTINE_NOT_FOUND."""
+        return throw(self.jvm.new(_ANALYSIS + "NoSuchFunctionException", identifier))
+
+    def table_exists(self, *name: str) -> Py4JJavaError:
+        """TABLE_OR_VIEW_ALREADY_EXISTS."""
+        return throw(self.jvm.new(_ANALYSIS + "TableAlreadyExistsException", self._seq(name)))
+
+    def no_such_namespace(self, levels: list[str]) -> Py4JJavaError:
+        """SCHEMA_NOT_FOUND."""
+        return throw(self.jvm.new(_ANALYSIS + "NoSuchNamespaceException", self.jvm.strings(levels)))
+
+    def namespace_exists(self, levels: list[str]) -> Py4JJavaError:
+        """SCHEMA_ALREADY_EXISTS."""
+        return throw(self.jvm.new(_ANALYSIS + "NamespaceAlreadyExistsException", self.jvm.strings(levels)))
+
+    def namespace_not_empty(self, levels: list[str]) -> Py4JJavaError:
+        """SCHEMA_NOT_EMPTY."""
+        return throw(self.jvm.new(_ANALYSIS + "NonEmptyNamespaceException", self.jvm.strings(levels)))
+
+    def unsupported(self, text: str) -> Py4JJavaError:
+        """What a lake cannot do; PySpark raises ``UnsupportedOperationException``."""
+        return throw(self.jvm.new("java.lang.UnsupportedOperationException", text))
+
+    def other(self, e: ApiError) -> Py4JJavaError:
+        """An error without an exception of Spark's own. Unchecked, since callers declare nothing that fits."""
+        return throw(self.jvm.new("java.lang.IllegalStateException", f"[{e.condition}] {e}"))
+
+    def read_failed(self, e: ApiError, name: tuple[str, ...]) -> Py4JJavaError:
+        """For reading a table's commits: a table that is gone is "not found", also in the middle of a query."""
+        if e.type in ("NoSuchTable", "TableNotActive") and name:
+            text = f"[TURNSTILE_REFUSED] {e}"
+            return throw(self.jvm.new("java.lang.IllegalStateException", text, self._no_such_table(name)))
+        return self.other(e)
+
+    def table_error(self, e: ApiError, *name: str) -> Py4JJavaError:
+        """For catalog calls about one table."""
+        if e.type in ("NoSuchTable", "NoSuchCatalog"):
+            return self.no_such_table(*name)
+        if e.type == "NoSuchNamespace":
+            return self.no_such_namespace(list(name[1:-1]))
+        if e.type == "AlreadyExists":
+            return self.table_exists(*name)
+        return self.other(e)
+
+    def namespace_error(self, e: ApiError, levels: list[str]) -> Py4JJavaError:
+        """For catalog calls about one namespace."""
+        if e.type in ("NoSuchNamespace", "NoSuchCatalog"):
+            return self.no_such_namespace(levels)
+        if e.type == "AlreadyExists":
+            return self.namespace_exists(levels)
+        if e.type == "NamespaceNotEmpty":
+            return self.namespace_not_empty(levels)
+        return self.other(e)
 
 
 def install_converter() -> None:
@@ -134,3 +193,30 @@ def install_converter() -> None:
 
     convert.turnstile = True  # type: ignore[attr-defined]
     captured.convert_exception = convert
+
+
+def _convert(e: Any, original: Any) -> CapturedException | None:
+    """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
+    # Wrapping exceptions repeat the message of their cause: the innermost one that has it is ours.
+    for link in reversed(_chain(e)):
+        message = link.getMessage()
+        if not message:
+            continue
+        if message.startswith(_NO_COORDINATOR):
+            name = message.removeprefix(_NO_COORDINATOR).strip()
+            return turnstile_error("TURNSTILE_DETACHED", f"the lake of {name} is not attached in this session any more")
+        if mark := _MARK.search(message):
+            cause = link.getCause()
+            if cause is not None:
+                return original(cause)  # type: ignore[no-any-return]
+            return TurnstileError(desc=message[mark.start() :], stackTrace="", cause=None)
+    return None
+
+
+def _chain(e: Any) -> list[Any]:
+    """A JVM exception and its causes, outermost first."""
+    links: list[Any] = []
+    while e is not None and len(links) < 20:
+        links.append(e)
+        e = e.getCause()
+    return links

@@ -1,9 +1,9 @@
-"""When an answer that is at hand may stand for a new request.
+"""When an earlier response may be used instead of a new request.
 
 A statement first loads a table by name; the answer carries the tail and the latest version. Delta then asks for the
 commits, once to give the loaded table its snapshot and, for a write, once more when its transaction starts. Both may be
 answered from the load when they belong to the same statement: what the load saw was true at a moment after the
-statement began, and nothing more is meant by reading the latest version (I6). How that is known:
+statement began, and reading the latest version means no more (I6). How that is recognised:
 
 * *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is told apart by the statement's
   tracker (an object that the JVM thread holds meanwhile), as long as that has not recorded the end of the analysis.
@@ -27,7 +27,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from turnstile_spark.answers import Tail
+from turnstile_spark.api import Tail
 from turnstile_spark.jvm import JavaObject, Jvm
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ _DELTA_TABLE = "org.apache.spark.sql.delta.catalog.DeltaTableV2"
 
 @dataclass(slots=True)
 class _Ticket:
-    """What one load saw, by whom, and before which of our commits."""
+    """What one load returned, in which run of the analyzer, and before which commit of this client (``generation``)."""
 
     tail: Tail
     analysis: JavaObject | None
@@ -49,10 +49,10 @@ class _Ticket:
 
 @dataclass(slots=True)
 class _Memo:
-    """What was found in one run of the analyzer."""
+    """What was read in one run of the analyzer."""
 
     analysis: JavaObject
-    found: dict[str, Any]
+    values: dict[str, Any]
 
 
 #: Tickets that the coordinator made for one request may use, by table id.
@@ -65,11 +65,11 @@ class Freshness:
     def __init__(self, jvm: Jvm, context: JavaObject, id_of: Callable[[str], str | None]) -> None:
         self._jvm, self._context, self._id_of = jvm, context, id_of
         self._generations: Counter[str] = Counter()
-        self._mine = threading.local()
+        self._local = threading.local()
 
     def loaded(self, table_id: str, tail: Tail) -> None:
         """Remembers a load that Spark made on the calling JVM thread."""
-        tickets: Grant = self._mine.__dict__.setdefault("tickets", {})
+        tickets: Grant = self._local.__dict__.setdefault("tickets", {})
         tickets.pop(table_id, None)
         tickets[table_id] = _Ticket(tail, self._analysis(), self._generations[table_id])
         if len(tickets) > 32:
@@ -77,7 +77,7 @@ class Freshness:
 
     def grant(self) -> Grant | None:
         """What the request that Delta is about to make from the calling JVM thread may use; None for nothing."""
-        tickets: Grant = self._mine.__dict__.get("tickets", {})
+        tickets: Grant = self._local.__dict__.get("tickets", {})
         if not tickets:
             return None
         analysis = self._analysis()
@@ -95,25 +95,25 @@ class Freshness:
             return None
         return ticket.tail
 
-    def once_per_analysis(self, what: str, find: Callable[[], T]) -> T:
-        """``find()``, called once in one run of Spark's analyzer, whose rules ask the same thing several times."""
+    def once_per_analysis(self, key: str, read: Callable[[], T]) -> T:
+        """``read()``, called once in one run of Spark's analyzer, whose rules need the same thing several times."""
         analysis = self._analysis()
         if analysis is None or analysis.phases().contains("analysis"):
-            return find()
-        memo: _Memo | None = self._mine.__dict__.get("memo")
+            return read()
+        memo: _Memo | None = self._local.__dict__.get("memo")
         if memo is None or not memo.analysis.equals(analysis):
-            memo = self._mine.memo = _Memo(analysis, {})
-        if what not in memo.found:
-            memo.found[what] = find()
-        return memo.found[what]  # type: ignore[no-any-return]
+            memo = self._local.memo = _Memo(analysis, {})
+        if key not in memo.values:
+            memo.values[key] = read()
+        return memo.values[key]  # type: ignore[no-any-return]
 
     def void(self, table_id: str) -> None:
         """Voids all answers for a table: it has, or may have, a newer version now."""
         self._generations[table_id] += 1
 
     def _analysis(self) -> JavaObject | None:
-        found = self._jvm.cls(_TRACKER).get()
-        return found.get() if found.isDefined() else None
+        tracker = self._jvm.cls(_TRACKER).get()
+        return tracker.get() if tracker.isDefined() else None
 
     def _write_target(self) -> str | None:
         """The id of the table that the running V2 write command writes to; None when none is running."""

@@ -13,7 +13,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 
 from turnstile_spark.errors import ApiError
 
-#: Seconds. Longer than the API gateway's 30, so that the server's own verdict arrives before we give up waiting.
+#: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
 READ_TIMEOUT = 35.0
 _jitter = wait_random_exponential(multiplier=0.05, max=2.0)
 
@@ -60,18 +60,18 @@ class Http:
         query: dict[str, Any] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Any:
-        """One request, no retry. Returns the JSON answer (None for 204); raises :class:`ApiError`."""
+        """One request, no retry. Returns the JSON response (None for 204); raises :class:`ApiError`."""
         self.requests[name] += 1
         params = {k: v for k, v in (query or {}).items() if v is not None}
         try:
-            answer = self._client.request(method, self.url + route, json=body, params=params or None, headers=headers)
+            response = self._client.request(method, self.url + route, json=body, params=params or None, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as e:
             raise ApiError(0, "Unreachable", f"{self.url} cannot be reached: {str(e) or type(e).__name__}") from e
         except httpx.HTTPError as e:
             raise ApiError(0, "NoAnswer", f"{self.url} gave no answer: {str(e) or type(e).__name__}") from e
-        if answer.status_code < 300:
-            return answer.json() if answer.content else None
-        raise _error(answer)
+        if response.status_code < 300:
+            return response.json() if response.content else None
+        raise _error(response)
 
     def call(
         self,
@@ -103,10 +103,10 @@ class Http:
         )
 
 
-def _error(answer: httpx.Response) -> ApiError:
+def _error(response: httpx.Response) -> ApiError:
     try:
-        body = answer.json()["error"]
-        return ApiError(answer.status_code, str(body["type"]), str(body.get("message", "")), body)
+        body = response.json()["error"]
+        return ApiError(response.status_code, str(body["type"]), str(body.get("message", "")), body)
     except (ValueError, KeyError, TypeError):
-        # Not our server's words: a proxy or gateway in between (502, 503, 504 ...).
-        return ApiError(answer.status_code, f"Http{answer.status_code}", answer.text[:200])
+        # Not an error of the server: a proxy or gateway in between (502, 503, 504 ...).
+        return ApiError(response.status_code, f"Http{response.status_code}", response.text[:200])

@@ -35,13 +35,13 @@ class Jvm:
 
     def cls(self, name: str) -> JavaObject:
         """The handle of the class with this full name (its static members and constructor)."""
-        found = self._classes.get(name)
-        if found is None:
-            found = self.view
+        handle = self._classes.get(name)
+        if handle is None:
+            handle = self.view
             for part in name.split("."):
-                found = getattr(found, part)
-            self._classes[name] = found
-        return found
+                handle = getattr(handle, part)
+            self._classes[name] = handle
+        return handle
 
     def new(self, name: str, *args: Any) -> JavaObject:
         """A new object of the named class."""
@@ -71,24 +71,24 @@ class Jvm:
 
     def array(self, name: str, values: list[Any]) -> JavaObject:
         """A Java array of the named class."""
-        made = self.gateway.new_array(self.cls(name), len(values))
+        array = self.gateway.new_array(self.cls(name), len(values))
         for at, value in enumerate(values):
-            made[at] = value
-        return made
+            array[at] = value
+        return array
 
     def string_arrays(self, values: list[list[str]]) -> JavaObject:
         """A Java ``String[][]``."""
-        made = self.gateway.new_array(self.cls("java.lang.String"), len(values), 0)
+        array = self.gateway.new_array(self.cls("java.lang.String"), len(values), 0)
         for at, value in enumerate(values):
-            made[at] = self.strings(value)
-        return made
+            array[at] = self.strings(value)
+        return array
 
     def hash_map(self, values: Mapping[str, str]) -> JavaObject:
         """A mutable ``java.util.HashMap`` with these entries."""
-        made = self.new("java.util.HashMap")
+        result = self.new("java.util.HashMap")
         for key, value in values.items():
-            made.put(key, value)
-        return made
+            result.put(key, value)
+        return result
 
     def scala_copy(self, value: JavaObject, **changes: Any) -> JavaObject:
         """Copies a Scala case class object with some members replaced, as ``value.copy(name = ...)`` does in Scala."""

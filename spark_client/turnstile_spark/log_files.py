@@ -11,7 +11,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from turnstile_spark.answers import Commit, Tail
+from turnstile_spark.api import Commit, Tail
 from turnstile_spark.jvm import JavaObject, Jvm
 
 STAGED = "_staged_commits"
@@ -58,7 +58,7 @@ class LogFiles:
         else:
             system = path.getFileSystem(file.conf)
             if file.log_path.startswith("s3a:"):
-                # The name is ours alone, so S3A need not look first whether something is there.
+                # No other client uses this name: S3A need not look first whether the file is there.
                 builder = system.createFile(path).overwrite(True).recursive()
                 stream = builder.opt("fs.s3a.create.performance", "true").build()
             else:
@@ -76,15 +76,15 @@ class LogFiles:
         """The commit as ``io.delta.storage.commit.Commit``; a published one by its file in ``_delta_log``."""
         file = f"{commit.version:020d}.json" if commit.published else f"{STAGED}/{commit.name}"
         key = (log_path, file)
-        found = self._described.get(key)
-        if found is None:
+        described = self._described.get(key)
+        if described is None:
             path = self.jvm.new("org.apache.hadoop.fs.Path", f"{log_path}/{file}")
             status = self.jvm.new("org.apache.hadoop.fs.FileStatus", commit.size, False, 1, 0, commit.modified, path)
-            found = self.jvm.new("io.delta.storage.commit.Commit", commit.version, status, commit.timestamp)
-            self._described[key] = found
+            described = self.jvm.new("io.delta.storage.commit.Commit", commit.version, status, commit.timestamp)
+            self._described[key] = described
             while len(self._described) > 256:
                 self._described.popitem(last=False)
-        return found
+        return described
 
     def describe_all(self, log_path: str, tail: Tail, start: int | None, end: int | None) -> JavaObject:
         """``io.delta.storage.commit.GetCommitsResponse`` for the unpublished commits from ``start`` to ``end``.

@@ -1,7 +1,7 @@
-"""What this package leans on inside Spark and Delta, checked when a lake is attached.
+"""The internals of Spark and Delta that this package depends on, checked when a lake is attached.
 
 Each entry is a private or undocumented thing, with what it is needed for. A release that changes one of them is
-reported by name at once, not by a strange failure in the middle of somebody's job.
+reported by name at once, not by an unrelated failure in the middle of a job.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from turnstile_spark.catalog import IS_UNITY
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import Jvm
-from turnstile_spark.native_create import IS_UNITY
 
 _DELTA = "org.apache.spark.sql.delta."
 
@@ -95,7 +95,7 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
 
 def failures(jvm: Jvm, spark: Any) -> list[str]:
     """The names of the checks that do not hold, each with what it is for."""
-    found = []
+    problems = []
     for name, (purpose, holds) in CHECKS.items():
         try:
             if holds(jvm, spark):
@@ -103,12 +103,12 @@ def failures(jvm: Jvm, spark: Any) -> list[str]:
             reason = "not as expected"
         except Exception as e:
             reason = str(e).splitlines()[0][:200] if str(e) else type(e).__name__
-        found.append(f"{name} ({purpose}): {reason}")
-    return found
+        problems.append(f"{name} ({purpose}): {reason}")
+    return problems
 
 
 def check(jvm: Jvm, spark: Any) -> None:
     """Raises ``TURNSTILE_SELF_TEST`` naming every internal that is not as expected."""
-    if found := failures(jvm, spark):
-        text = "this package is built for Spark 4.2 and Delta 4.4.0; not as expected here: " + "; ".join(found)
+    if problems := failures(jvm, spark):
+        text = "this package is built for Spark 4.2 and Delta 4.4.0; not as expected here: " + "; ".join(problems)
         raise turnstile_error("TURNSTILE_SELF_TEST", text)

@@ -70,10 +70,10 @@ def session(
         packages += S3A
         settings["spark.jars.excludes"] = ",".join(EXCLUDED)
         settings.update(_s3a(s3))
-    given = dict(options or {})
-    packages += [p for p in given.pop("spark.jars.packages", "").split(",") if p]
+    user_options = dict(options or {})
+    packages += [p for p in user_options.pop("spark.jars.packages", "").split(",") if p]
     settings["spark.jars.packages"] = ",".join(packages)
-    settings.update(given)
+    settings.update(user_options)
     builder = SparkSession.builder.appName(app)
     if master:
         builder = builder.master(master)
@@ -83,19 +83,19 @@ def session(
 
 
 def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:
-    given = {"endpoint": s3} if isinstance(s3, str) else dict(s3) if isinstance(s3, Mapping) else {}
+    values = {"endpoint": s3} if isinstance(s3, str) else dict(s3) if isinstance(s3, Mapping) else {}
     key = "spark.hadoop.fs.s3a."
     settings = {key + "connection.maximum": "64"}
-    if "endpoint" in given:
-        endpoint = given["endpoint"]
+    if "endpoint" in values:
+        endpoint = values["endpoint"]
         settings[key + "endpoint"] = endpoint
         settings[key + "path.style.access"] = "true"
         settings[key + "connection.ssl.enabled"] = str(endpoint.startswith("https")).lower()
-    if "region" in given or "endpoint" in given:
-        settings[key + "endpoint.region"] = given.get("region", "us-east-1")
-    if "access_key" in given:
-        settings[key + "access.key"] = given["access_key"]
-        settings[key + "secret.key"] = given["secret_key"]
+    if "region" in values or "endpoint" in values:
+        settings[key + "endpoint.region"] = values.get("region", "us-east-1")
+    if "access_key" in values:
+        settings[key + "access.key"] = values["access_key"]
+        settings[key + "secret.key"] = values["secret_key"]
         provider = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
         settings[key + "aws.credentials.provider"] = provider
     return settings

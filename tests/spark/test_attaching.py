@@ -8,13 +8,13 @@ import pytest
 
 import turnstile_spark
 from turnstile_spark import TurnstileError, selftest
-from turnstile_spark.coordinator import Coordinator, Route
+from turnstile_spark.catalog import SparkCatalog
+from turnstile_spark.coordinator import Coordinator, CoordinatorBuilder
 from turnstile_spark.delegate import Delegate
-from turnstile_spark.outer import Outer
-from turnstile_spark.sessions import _Listener
+from turnstile_spark.session_catalogs import _Listener
 
 
-@pytest.mark.parametrize("proxy", [Coordinator, Route, Delegate, Outer, _Listener])
+@pytest.mark.parametrize("proxy", [Coordinator, CoordinatorBuilder, Delegate, SparkCatalog, _Listener])
 def test_a_proxy_has_every_method_of_its_interfaces(lake: Any, proxy: type) -> None:
     """py4j runs no Java default methods: one that is missing in Python fails when Spark first calls it."""
     modifier = lake.jvm.cls("java.lang.reflect.Modifier")

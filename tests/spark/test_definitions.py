@@ -12,7 +12,7 @@ LEAN = {"appendOnly", "catalogManaged", "deletionVectors", "inCommitTimestamp", 
 
 
 def features(lake: Any, name: str) -> set[str]:
-    return set(lake.load(*name.split(".")).metadata["protocol"]["writerFeatures"])
+    return set(lake.context.load(*name.split(".")).metadata["protocol"]["writerFeatures"])
 
 
 def test_a_new_table_has_only_the_features_it_needs(lake: Any, sql: Any, name: str) -> None:

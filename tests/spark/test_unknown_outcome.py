@@ -29,7 +29,7 @@ def test_a_staged_commit_whose_answer_is_lost_is_there_once(
     lake: Any, shaky: Any, flaky: Any, sql: Any, table: str
 ) -> None:
     """I3."""
-    shaky.inline_limit = 0
+    shaky.context.inline_limit = 0
     flaky.lose_answers("POST")
     sql(f"INSERT INTO shaky.{table} VALUES (1)")
     assert sql.ids(f"lake.{table}") == [0, 1]
@@ -89,7 +89,7 @@ def test_the_file_of_an_inline_commit_that_the_client_could_not_write_is_written
     def broken(*_: Any) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr(lake.files, "write", broken)
+    monkeypatch.setattr(lake.context.files, "write", broken)
     sql(f"INSERT INTO lake.{table} VALUES (1)")
     monkeypatch.undo()
     assert sql.ids(f"lake.{table}") == [0, 1]

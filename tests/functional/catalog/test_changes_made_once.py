@@ -13,7 +13,7 @@ from tests.support.access.realm import Change, Realm, ask
 from tests.support.catalog import complete
 from tests.support.cli import run, service
 from tests.support.faults import Crash, Faulty
-from tests.support.http import Answer, function
+from tests.support.functions import Answer, function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile_cli.errors import Exit
 from turnstile_spark.api import Api

@@ -14,7 +14,7 @@ from benchmarks.catalog_commits import figures
 from benchmarks.catalog_racing import heats
 from benchmarks.catalog_racing.heats import Race
 from benchmarks.catalog_racing.metering import Meter, units
-from benchmarks.catalog_racing.places import fresh_realm, world_of
+from benchmarks.catalog_racing.worlds import fresh_realm, world_of
 from tests.support.store.backends import FAKE, Backend
 from turnstile.store.core.writes import Check
 from turnstile.store.ports import Obj

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.support.documents import ROOT
-from turnstile_cli.demo import data, meter, mirror
+from tests.support.repository import ROOT
+from turnstile_cli.demo import data, writers
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +23,12 @@ def test_the_five_tables_have_the_columns_that_spark_is_told(frames):
 
 def test_a_missing_row_a_changed_number_and_a_changed_text_are_noticed(frames):
     airports = frames["airports"]
-    whole = mirror.of_pandas(airports)
-    assert mirror.differences(whole, whole) == []
-    assert mirror.differences(mirror.of_pandas(airports[1:]), whole)
-    assert mirror.differences(mirror.of_pandas(airports.assign(alt=airports["alt"] + 1)), whole)
-    assert mirror.differences(mirror.of_pandas(airports.assign(name=airports["name"] + "x")), whole)
-    assert mirror.differences(mirror.of_pandas(airports.drop(columns="tz")), whole)
+    whole = data.fingerprint_of_pandas(airports)
+    assert data.differences(whole, whole) == []
+    assert data.differences(data.fingerprint_of_pandas(airports[1:]), whole)
+    assert data.differences(data.fingerprint_of_pandas(airports.assign(alt=airports["alt"] + 1)), whole)
+    assert data.differences(data.fingerprint_of_pandas(airports.assign(name=airports["name"] + "x")), whole)
+    assert data.differences(data.fingerprint_of_pandas(airports.drop(columns="tz")), whole)
 
 
 def test_the_key_that_merge_uses_is_a_key(frames):
@@ -45,7 +45,7 @@ def test_proposals_are_counted_by_what_became_of_them():
         return {"commit": {}}
 
     lake = SimpleNamespace(api=SimpleNamespace(propose=propose))
-    attempts = meter.watch(lake)
+    attempts = writers.watch(lake)
     with pytest.raises(ApiError):
         lake.api.propose("t", {"version": 1, "inline": {}})
     lake.api.propose("t", {"version": 2, "staged": {}})
@@ -53,9 +53,9 @@ def test_proposals_are_counted_by_what_became_of_them():
 
 
 def test_quantiles_are_values_that_occurred():
-    assert meter.quantile([], 0.5) == 0
-    assert meter.quantile([3, 1, 2], 0.5) == 2
-    assert meter.quantile([1, 2, 3, 4], 1.0) == 4
+    assert writers.quantile([], 0.5) == 0
+    assert writers.quantile([3, 1, 2], 0.5) == 2
+    assert writers.quantile([1, 2, 3, 4], 1.0) == 4
 
 
 def test_the_demo_is_the_first_command_of_the_readme():

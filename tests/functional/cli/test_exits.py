@@ -9,7 +9,7 @@ import pytest
 
 import turnstile_cli
 from tests.support.cli import run, service
-from turnstile_cli.codes import MEANINGS, Exit
+from turnstile_cli.errors import MEANINGS, Exit
 
 TABLE = "/v1/catalogs/main/namespaces/default/tables/t"
 

@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from turnstile_cli.main import app
-from turnstile_cli.moments import WORDS
+from turnstile_cli.names import MOMENT_WORDS
 
 Command = tuple[tuple[str, ...], Any]
 
@@ -57,7 +57,7 @@ def test_the_words_for_a_moment_are_in_the_help_of_every_command_that_takes_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for path in (("find",), ("namespaces",), ("describe",), ("catalog", "reset")):
-        assert _plain(WORDS) in _shown(app, path, monkeypatch)
+        assert _plain(MOMENT_WORDS) in _shown(app, path, monkeypatch)
 
 
 def test_a_placeholder_in_angle_brackets_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.support.cli import run, service
-from turnstile.catalog.history.core import parse
-from turnstile_cli import moments
+from turnstile.catalog.history.core import parse_as_of
+from turnstile_cli import names as moments
 from turnstile_cli.errors import CliError
 
 HEAD = "commit/" + "a" * 32
@@ -32,16 +32,16 @@ NAMESPACE = {"name": "then", "comment": None, "properties": {}, "created": 1_770
     ],
 )
 def test_a_moment_means_the_same_to_every_command_and_to_the_service(given: str, text: str, body: object) -> None:
-    assert moments.as_text(given) == text
-    assert moments.body(given) == body
-    read = parse(text)
+    assert moments.moment_text(given) == text
+    assert moments.moment_body(given) == body
+    read = parse_as_of(text)
     assert {name: value for name in read.__struct_fields__ if (value := getattr(read, name)) is not None} == body
 
 
 @pytest.mark.parametrize("given", ["time:yesterday", "time:2026-11-01", "seq:x", "moment:1", "snapshot:", "head:"])
 def test_what_names_no_moment_is_a_usage_error(given: str) -> None:
     with pytest.raises(CliError) as refused:
-        moments.body(given)
+        moments.moment_body(given)
     assert refused.value.exit == 2 and refused.value.remedy
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.racing import content, heats, racers, table
+from benchmarks.racing import heats, racers, table
 
 pytestmark = pytest.mark.slow
 
@@ -31,4 +31,4 @@ def test_32_blind_appenders_never_see_a_conflict(stack):
         add = next(action["add"] for action in actions if "add" in action)
         assert info["inCommitTimestamp"] > last, "I7: timestamps increase"
         assert (add["baseRowId"], add["defaultRowCommitVersion"]) == (first_row, version), "row ids follow the order"
-        first_row, last = first_row + content.ROWS, info["inCommitTimestamp"]
+        first_row, last = first_row + table.ROWS, info["inCommitTimestamp"]

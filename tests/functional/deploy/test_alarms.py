@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.functions import SCHEDULED, Context, load_function
 from tests.support.gc import GRACE
-from tests.support.http import SCHEDULED, Context, load_function
-from tests.support.paths import ROOT
-from tests.support.publishing import Table, table_id
+from tests.support.repository import ROOT
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.locations import published_path
-from turnstile_local.deployment import read
+from turnstile_local.deployment import read_template
 
 DAY = 86_400
 NAMES = {"sweep": "SweepFunction", "collect": "CollectFunction"}
@@ -26,7 +26,7 @@ Figures = dict[str, float]
 
 @pytest.fixture(scope="module")
 def alarms() -> dict[str, dict[str, Any]]:
-    resources = read(ROOT / "infra" / "alarms.yaml")["Resources"]
+    resources = read_template(ROOT / "infra" / "alarms.yaml")["Resources"]
     return {name: r["Properties"] for name, r in resources.items() if r["Type"] == "AWS::CloudWatch::Alarm"}
 
 

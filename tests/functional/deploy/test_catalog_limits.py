@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.http import load_function
+from tests.support.functions import load_function
 from turnstile.gc.core import HOUR_MS
 from turnstile.store.core.limits import SpillLimits
 

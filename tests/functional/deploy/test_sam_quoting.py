@@ -8,12 +8,11 @@ import subprocess
 
 import pytest
 
-from tests.support.documents import snippets
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT, snippets
 from turnstile.api.auth.settings import read as auth_settings
-from turnstile_local.template import read
+from turnstile_local.deployment import read_template
 
-PARAMETERS = read(ROOT / "template.yaml")["Parameters"]
+PARAMETERS = read_template(ROOT / "template.yaml")["Parameters"]
 
 _GIVEN = re.compile(
     r"""[ ](?P<name>[A-Za-z0-9"']+)=

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
-from turnstile.api.http.settings import spill
+from tests.support.repository import ROOT
+from turnstile.api.settings import spill
 from turnstile.store.core.limits import SpillLimits
-from turnstile_local.template import read
+from turnstile_local.deployment import read_template
 
 FUNCTIONS = {
     "CommitFunction": ("commit", "app.app"),
@@ -30,7 +30,7 @@ FUNCTIONS = {
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return read(ROOT / "template.yaml")
+    return read_template(ROOT / "template.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_cfn_lint_finds_nothing(file: str) -> None:
 def test_sam_translates_it(template: dict[str, Any]) -> None:
     from samtranslator.translator.transform import transform
 
-    packaged = read(ROOT / "template.yaml")
+    packaged = read_template(ROOT / "template.yaml")
     for found in packaged["Resources"].values():
         for member in ("CodeUri", "ContentUri"):
             if member in found.get("Properties", {}):
@@ -86,7 +86,7 @@ def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any
     """The authorizer is there only with signed tokens; ``ApiFailures`` sees it fail."""
     named = {name for name in template["Outputs"] if name in FUNCTIONS}
     assert named == FUNCTIONS.keys() - {"AuthorizerFunction"}
-    alarms = read(ROOT / "infra" / "alarms.yaml")
+    alarms = read_template(ROOT / "infra" / "alarms.yaml")
     assert named == {name for name in alarms["Parameters"] if name.endswith("Function")}
     body = alarms["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
     errors = next(widget for widget in body.split('{"type": "metric"') if '"title": "Errors"' in widget)

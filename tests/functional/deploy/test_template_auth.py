@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.http import function, load_function
+from tests.support.functions import function, load_function
 from tests.support.openapi import REPAIR
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 from turnstile.api.http.handler import TOKENS
-from turnstile_local.deployment import read
+from turnstile_local.deployment import read_template
 from turnstile_local.settings import HOST, child_environment
 
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
@@ -23,7 +23,7 @@ SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return read(ROOT / "template.yaml")
+    return read_template(ROOT / "template.yaml")
 
 
 @pytest.fixture(scope="module")

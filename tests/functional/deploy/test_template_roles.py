@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
-from turnstile_local.template import read
+from tests.support.repository import ROOT
+from turnstile_local.deployment import read_template
 
 READ = {"GetItem", "BatchGetItem"}
 LOG = {"CreateLogStream", "PutLogEvents"}
@@ -69,7 +69,7 @@ USES_OF_KEY = {"LakeWriter": {"Decrypt", "GenerateDataKey"}, "LakeCleaner": {"De
 
 @pytest.fixture(scope="module")
 def resources() -> dict[str, Any]:
-    return read(ROOT / "template.yaml")["Resources"]
+    return read_template(ROOT / "template.yaml")["Resources"]
 
 
 def statements(policy: dict[str, Any]) -> list[dict[str, Any]]:
@@ -136,6 +136,6 @@ def test_i12_keys_are_sessions_of_the_vending_role_and_of_no_other(resources: di
     assert [entry["Ref"] for entry in policy["Properties"]["Roles"]] == ["CatalogRole", "IcebergRole"]
     (statement,) = statements(policy["Properties"])
     assert (actions(statement), statement["Resource"]) == ({"AssumeRole"}, {"Ref": "VendingRole"})
-    outputs = read(ROOT / "template.yaml")["Outputs"]
+    outputs = read_template(ROOT / "template.yaml")["Outputs"]
     for name in ("CatalogRole", "IcebergRole"):  # what the role's trust policy has to name
         assert outputs[name]["Value"] == {"Fn::GetAtt": [name, "Arn"]}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tests.support.paths import ROOT
-from turnstile_local.asgi import API_ROOTS
-from turnstile_local.template import read
+from tests.support.repository import ROOT
+from turnstile_local.deployment import read_template
+from turnstile_local.gateway import API_ROOTS
 
 NAMES = {"{c}": "{catalog}", "{ns}": "{namespace}", "{t}": "{table}"}
 
@@ -31,7 +31,7 @@ def documented() -> dict[str, str]:
 def deployed() -> dict[str, str]:
     """Route -> function, as template.yaml has it."""
     routes: dict[str, str] = {}
-    for resource in read(ROOT / "template.yaml")["Resources"].values():
+    for resource in read_template(ROOT / "template.yaml")["Resources"].values():
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
             key, target = resource["Properties"]["RouteKey"], resource["Properties"]["Target"]["Fn::Sub"]
             assert key not in routes

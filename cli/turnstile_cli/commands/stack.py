@@ -13,11 +13,9 @@ from rich.markup import escape
 
 from turnstile_cli import output as out
 from turnstile_cli.api import Api
-from turnstile_cli.codes import Exit
-from turnstile_cli.errors import CliError
-from turnstile_cli.options import DEFAULT_HOME, Format, Home, Output, Port, Token
-from turnstile_cli.service import talking
-from turnstile_cli.session import running
+from turnstile_cli.connection import DEFAULT_HOME, Home, Output, Port, Token, running_stack, with_api
+from turnstile_cli.errors import CliError, Exit
+from turnstile_cli.output import Format
 
 if TYPE_CHECKING:
     from turnstile_local import Stack, StackError
@@ -30,7 +28,7 @@ Lake = Annotated[
 ]
 
 
-@out.reporting
+@out.report_errors
 def up(
     home: Home = DEFAULT_HOME, port: Port = None, token: Token = None, lake: Lake = None, output: Output = Format.TEXT
 ) -> None:
@@ -58,10 +56,10 @@ def up(
         out.say(f"    {escape(line)}")
 
 
-@out.reporting
+@out.report_errors
 def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
     """Stop the embedded stack; its data stays. It is no error when none is running."""
-    stack = running(home)
+    stack = running_stack(home)
     if stack is not None:
         _local(stack.stop)
     if output is Format.JSON:
@@ -70,13 +68,13 @@ def down(home: Home = DEFAULT_HOME, output: Output = Format.TEXT) -> None:
         out.say("stopped; the data stays" if stack else f"no stack was running in {escape(str(home.absolute()))}")
 
 
-@talking
+@with_api
 def status(api: Api, *, output: Format) -> None:
     """Say whether the service runs, where, and how far publishing lags behind."""
     service = api.get("/v1")
     heads = list(api.pages("/v1/tables", "tables"))
     behind = [head for head in heads if head["state"] == "active" and head["floor"] < head["latest"]]
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "running": True,
         "url": api.url,
         "version": service.get("version"),
@@ -85,24 +83,24 @@ def status(api: Api, *, output: Format) -> None:
         "commits_unpublished": sum(head["latest"] - head["floor"] for head in behind),
         "tables_stuck": [head["name"] for head in heads if head["state"] == "stuck"],
     }
-    stack = running(api.home) if api.home else None
+    stack = running_stack(api.home) if api.home else None
     if stack is not None:
-        told = {**_document(stack), **told}
+        report = {**_document(stack), **report}
     if output is Format.JSON:
-        out.emit_json(told)
+        out.emit_json(report)
         return
-    out.say(f"running at [bold]{told['url']}[/bold], version {told['version']}")
+    out.say(f"running at [bold]{report['url']}[/bold], version {report['version']}")
     if stack is not None:
         age = out.span(time.time() * 1000 - stack.state.started)
         out.say(f"embedded development stack, process {stack.state.pid}, up {age}, in {escape(str(stack.home))}")
-    unpublished = told["commits_unpublished"]
+    unpublished = report["commits_unpublished"]
     lag = f"{unpublished} commits of {len(behind)} to publish" if unpublished else "everything is published"
-    out.say(f"{told['tables']} tables; {lag}")
-    for name in told["tables_stuck"]:
+    out.say(f"{report['tables']} tables; {lag}")
+    for name in report["tables_stuck"]:
         out.say(f"[bold red]stuck[/bold red] {escape(str(name))}")
 
 
-@out.reporting
+@out.report_errors
 def demo(
     home: Home = DEFAULT_HOME,
     port: Port = None,
@@ -119,15 +117,15 @@ def demo(
     """
     stack = _start(home, port, token, lake)
     try:
-        run = importlib.import_module("turnstile_cli.demo").run
+        run = importlib.import_module("turnstile_cli.demo.run").run
     except ModuleNotFoundError as error:
         raise CliError(
             Exit.FAILURE, f"the demo needs {error.name}", remedy="install the 'spark' extra", type="MissingPackage"
         ) from error
-    told = run(stack.url, stack.token or None, stack.home, output is Format.JSON, writers=writers, batches=batches)
+    report = run(stack.url, stack.token or None, stack.home, output is Format.JSON, writers=writers, batches=batches)
     if output is Format.JSON:
-        out.emit_json(told)
-    if not told["ok"]:
+        out.emit_json(report)
+    if not report["ok"]:
         raise typer.Exit(int(Exit.FAILURE))
 
 

@@ -4,8 +4,8 @@ Spark finds catalogs in the session's ``CatalogManager``, which makes them from 
 Python object has none, so it is put straight into the manager's map. Three kinds of session start with an empty map:
 
 * ``spark.newSession()``: the method is replaced, on the session object, by one that puts the catalogs in;
-* sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a listener is told of the
-  query synchronously, on its thread and before it is planned, and puts the catalogs in there;
+* sessions that Spark clones for a streaming query (also the ones ``foreachBatch`` works in): a listener is called
+  synchronously, on the query's thread and before it is planned, and puts the catalogs in there;
 * anything else that clones sessions in the JVM: not covered. ``CACHE TABLE`` does, unless the two options are set
   with which :func:`turnstile_spark.session` keeps it from cloning.
 """
@@ -13,13 +13,11 @@ Python object has none, so it is put straight into the manager's map. Three kind
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from turnstile_spark.catalog import SparkCatalog
+from turnstile_spark.context import LakeContext
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy
-from turnstile_spark.outer import Outer
-
-if TYPE_CHECKING:
-    from turnstile_spark.lake import Lake
 
 log = logging.getLogger("turnstile_spark")
 _CONF = "spark.sql.catalog."
@@ -30,7 +28,7 @@ _UNITY = "io.unitycatalog.spark.UCSingleCatalog"
 DEFAULTS = {
     # Delta holds a lock per table around commit() on file systems without atomic rename; the server decides, not a lock.
     "spark.databricks.delta.commitLock.enabled": "false",
-    # Default 10,000,000: a writer that always loses would never say so.
+    # Default 10,000,000: a writer that always loses would never fail.
     "spark.databricks.delta.maxCommitAttempts": "20",
     # The marks that the streaming source needs also switch on a report to Unity Catalog after every commit.
     "spark.databricks.delta.uc.commitMetrics.enabled": "false",
@@ -47,11 +45,11 @@ def catalogs_of(jvm: Jvm, session: JavaObject) -> JavaObject:
     return field.get(manager)
 
 
-class Sessions:
-    """The sessions that one lake is in."""
+class SessionCatalogs:
+    """The catalogs of one lake in the sessions that it is in. ``token`` is for Delta's streaming source."""
 
-    def __init__(self, lake: Lake) -> None:
-        self.lake, self.jvm = lake, lake.jvm
+    def __init__(self, lake: LakeContext, token: str | None) -> None:
+        self.lake, self.jvm, self._token = lake, lake.jvm, token
         self._joined: list[tuple[JavaObject, JavaObject]] = []  # JVM session, its streaming listener
         self._python: list[Any] = []
 
@@ -75,7 +73,7 @@ class Sessions:
 
     def put(self, session: JavaObject) -> None:
         """Puts a catalog made for this JVM session into it."""
-        catalogs_of(self.jvm, session).put(self.lake.name, Outer(self.lake, session))
+        catalogs_of(self.jvm, session).put(self.lake.name, SparkCatalog(self.lake, session))
 
     def leave(self) -> None:
         """Takes the lake out of all sessions it joined. Never fails: the sessions may be stopped already."""
@@ -96,23 +94,23 @@ class Sessions:
         return {
             "": _UNITY,
             ".uri": self.lake.api.http.url,
-            ".token": self.lake.token or "none",
+            ".token": self._token or "none",
             ".deltaRestApi.enabled": "false",
         }
 
     def _follow_new_sessions(self, spark: Any) -> None:
         lakes = spark.__dict__.setdefault("_turnstile_lakes", {})
         first = not lakes
-        lakes[self.lake.name] = self.lake
+        lakes[self.lake.name] = self
         if not first or getattr(spark.newSession, "turnstile", False):
             return
         original = type(spark).newSession
 
         def new_session() -> Any:
-            made = original(spark)
-            for lake in list(lakes.values()):
-                lake.sessions.join(made)
-            return made
+            created = original(spark)
+            for catalogs in list(lakes.values()):
+                catalogs.join(created)
+            return created
 
         new_session.turnstile = True  # type: ignore[attr-defined]
         spark.newSession = new_session
@@ -121,7 +119,7 @@ class Sessions:
 class _Listener(Proxy):
     """Puts the lake into the session that Spark cloned for a streaming query."""
 
-    def __init__(self, sessions: Sessions, session: JavaObject) -> None:
+    def __init__(self, sessions: SessionCatalogs, session: JavaObject) -> None:
         self.jvm, self._sessions, self._session = sessions.jvm, sessions, session
 
     def onQueryStarted(self, event: JavaObject) -> None:

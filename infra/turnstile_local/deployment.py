@@ -1,0 +1,257 @@
+"""Deploys template.yaml to the emulator: packs the functions, and creates or updates the CloudFormation stack."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import time
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import yaml
+
+from turnstile_local.errors import StackError
+from turnstile_local.settings import CODE_BUCKET, REGION, STACK_NAME
+
+Template = dict[str, Any]
+
+DEPLOY_SECONDS: Final = 60.0
+
+TEMPLATE_KEY: Final = "template.json"
+"""The template goes the way that `sam deploy` sends it, through a bucket: sent along it may have 51,200 bytes only."""
+
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+"""The same sources must give the same archive, whenever and wherever they are packed."""
+
+_CODE: Final = {"AWS::Serverless::Function": "CodeUri", "AWS::Serverless::LayerVersion": "ContentUri"}
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What is to be deployed. ``digest`` is of template, code and parameters together."""
+
+    package: Package
+    parameters: dict[str, str]
+    digest: str
+
+    @classmethod
+    def of(cls, lake_root: str, token: str, keys: str, functions: Path | None, overrides: dict[str, str]) -> Self:
+        """Pack the project for a stack with its tables below ``lake_root``.
+
+        Args:
+            token: of the operator. Without one, and unless ``overrides`` says otherwise, everybody who reaches the stack may
+                do everything; it listens on loopback only (``settings.HOST``).
+            keys: of the access tokens that the stack issues itself; they are used only if authentication is required.
+            functions: folder of functions that replace the project's own.
+            overrides: further parameters of the template.
+        """
+        is_open = not (token or overrides.get("StaticTokens") or overrides.get("OidcIssuer"))
+        parameters = {
+            "LakeRoot": lake_root,
+            "CreateLakeBucket": "true" if lake_root.startswith("s3://") else "false",
+            "Authentication": "none" if is_open else "required",
+            "StaticToken": token,
+            "TokenKeys": "" if is_open else keys,
+            "LayerMode": "none",
+            "DeletionProtection": "false",
+            **overrides,
+        }
+        package = Package.of(project_root(), functions)
+        return cls(package, parameters, package.digest(parameters))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody who reaches the stack may do everything."""
+        return self.parameters["Authentication"] == "none"
+
+    def carry_out(self, url: str, outputs: dict[str, str] | None, ready: Callable[[], None]) -> dict[str, str]:
+        """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.
+
+        ``outputs`` are those of the last deployment, if it was exactly this and the emulator still has it: nothing is done then.
+        """
+        if outputs is not None:
+            ready()
+            return outputs
+        aws_client("cloudformation", url)  # imports take as long as the emulator's start: do both at once
+        ready()
+        return _deploy(url, self.package, self.parameters)
+
+
+@dataclass(frozen=True)
+class Package:
+    """A template ready for CreateStack, and the archives it names by key in the code bucket."""
+
+    template: str
+    archives: dict[str, bytes]
+
+    @classmethod
+    def of(cls, root: Path, functions: Path | None = None) -> Self:
+        """Packs the template and the functions of the project at ``root``.
+
+        What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. The layer
+        is left out: locally the functions import from the environment that the stack runs in.
+        """
+        template = read_template(root / "template.yaml")
+        archives: dict[str, bytes] = {}
+        for resource in template["Resources"].values():
+            member = _CODE.get(resource["Type"])
+            if member is None:
+                continue
+            key = "unused.zip"
+            if member == "CodeUri":
+                folder = root / resource["Properties"][member]
+                own = functions / folder.name if functions else folder
+                content = _archive(own if own.is_dir() else folder)
+                key = f"{folder.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+                archives[key] = content
+            resource["Properties"][member] = f"s3://{CODE_BUCKET}/{key}"
+        return cls(json.dumps(template), archives)
+
+    def digest(self, parameters: dict[str, str]) -> str:
+        """Name of this template with this code and these parameters."""
+        text = self.template + json.dumps(parameters, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def project_root() -> Path:
+    """The folder of template.yaml: ``TURNSTILE_PROJECT``, else the checkout this package lies in."""
+    named = os.environ.get("TURNSTILE_PROJECT")
+    root = Path(named) if named else Path(__file__).resolve().parents[2]
+    if not (root / "template.yaml").is_file():
+        raise StackError(
+            f"there is no template.yaml in {root}",
+            remedy="name the folder of the checkout in TURNSTILE_PROJECT",
+            kind="NoTemplate",
+        )
+    return root
+
+
+def _archive(folder: Path) -> bytes:
+    """The files of a folder as a zip: the same bytes for the same files."""
+    if not folder.is_dir():
+        raise StackError(f"the function's folder {folder} does not exist", kind="NoCode")
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+        for path in sorted(folder.rglob("*")):
+            name = path.relative_to(folder)
+            if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+                archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes())
+    return out.getvalue()
+
+
+def aws_client(service: str, url: str) -> Any:
+    """A boto3 client of the emulated AWS at ``url``, whatever AWS settings the user has."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        proxies={}, retries={"mode": "standard", "max_attempts": 2}, read_timeout=DEPLOY_SECONDS,
+        s3={"addressing_style": "path"},
+    )  # fmt: skip
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION).client(  # noqa: S106
+        service, endpoint_url=url, config=config
+    )
+
+
+def _deploy(url: str, package: Package, parameters: dict[str, str]) -> dict[str, str]:
+    """Creates or updates the stack; returns its outputs. Raises StackError with the reason."""
+    s3 = aws_client("s3", url)
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists):
+        s3.create_bucket(Bucket=CODE_BUCKET)
+    for key, content in package.archives.items():
+        s3.put_object(Bucket=CODE_BUCKET, Key=key, Body=content)
+    s3.put_object(Bucket=CODE_BUCKET, Key=TEMPLATE_KEY, Body=package.template.encode())
+
+    formation = aws_client("cloudformation", url)
+    arguments: dict[str, Any] = {
+        "StackName": STACK_NAME,
+        "TemplateURL": f"{url}/{CODE_BUCKET}/{TEMPLATE_KEY}",
+        "Parameters": [{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
+        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+    }
+    change = formation.create_stack if _describe(formation) is None else formation.update_stack
+    try:
+        change(**arguments)
+    except formation.exceptions.ClientError as error:
+        if "No updates are to be performed" not in str(error):
+            raise _refused(error) from error
+    return _wait(formation)
+
+
+def _refused(error: Any) -> StackError:
+    """CloudFormation checks the template's rules and the patterns of its parameters before it creates anything."""
+    return StackError(
+        f"template.yaml refuses these parameters: {error.response['Error']['Message']}",
+        remedy="docs/deploy.md explains them",
+        kind="DeployFailed",
+    )
+
+
+def _describe(formation: Any) -> dict[str, Any] | None:
+    try:
+        stacks = formation.describe_stacks(StackName=STACK_NAME)["Stacks"]
+    except formation.exceptions.ClientError as error:
+        if "does not exist" in str(error):
+            return None
+        raise
+    return stacks[0] if stacks else None
+
+
+def _wait(formation: Any) -> dict[str, str]:
+    deadline = time.monotonic() + DEPLOY_SECONDS
+    status = "unknown"
+    while time.monotonic() < deadline:
+        stack = _describe(formation) or {"StackStatus": "missing"}
+        status = stack["StackStatus"]
+        if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+            return {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
+        if status.endswith(("_FAILED", "ROLLBACK_COMPLETE")):
+            break
+        time.sleep(0.05)
+    events = formation.describe_stack_events(StackName=STACK_NAME)["StackEvents"]
+    reasons = [
+        f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}"
+        for event in events
+        if "FAILED" in event["ResourceStatus"]
+    ]
+    raise StackError(
+        f"template.yaml could not be deployed ({status}): {'; '.join(reasons[:5])}",
+        remedy="correct template.yaml, or start afresh with another --home",
+        kind="DeployFailed",
+    )
+
+
+def read_template(path: Path) -> Template:
+    """The template at ``path`` with every short tag written out."""
+    template = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506  (a SafeLoader)
+    assert isinstance(template, dict)
+    return template
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which ``!Name value`` stands for ``{"Fn::Name": value}``."""
+
+
+def _short_tag(loader: _Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
+    value: Any
+    if isinstance(node, yaml.ScalarNode):
+        value = loader.construct_scalar(node)
+    elif isinstance(node, yaml.SequenceNode):
+        value = loader.construct_sequence(node, deep=True)
+    else:
+        assert isinstance(node, yaml.MappingNode)
+        value = loader.construct_mapping(node, deep=True)
+    if suffix in ("Ref", "Condition"):
+        return {suffix: value}
+    if suffix == "GetAtt" and isinstance(value, str):
+        value = value.split(".", 1)
+    return {f"Fn::{suffix}": value}
+
+
+yaml.add_multi_constructor("!", _short_tag, Loader=_Loader)

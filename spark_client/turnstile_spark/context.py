@@ -1,0 +1,135 @@
+"""What the Java proxies of one lake share: its connections, and what is known of its tables.
+
+:class:`turnstile_spark.lake.Lake` makes one :class:`LakeContext` and passes it to the catalogs and the coordinator.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from turnstile_spark.api import Api, TableState, spark_location
+from turnstile_spark.errors import Throw
+from turnstile_spark.freshness import Freshness
+from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.log_files import LogFiles
+
+TABLE_ID = "io.unitycatalog.tableId"
+_CATALOG = "org.apache.spark.sql.catalyst.catalog."
+
+
+class LakeContext:
+    """One catalog of a server under its name in Spark. ``inline_limit`` is in bytes, ``deadline`` in seconds."""
+
+    def __init__(self, spark: Any, jvm: Jvm, name: str, api: Api, inline_limit: int) -> None:
+        self.jvm, self.name, self.api = jvm, name, api
+        self.inline_limit, self.deadline = inline_limit, api.http.deadline
+        self.throw = Throw(jvm)
+        self.v1_tables = V1Tables(jvm, name)
+        self.files = LogFiles(jvm)
+        self.freshness = Freshness(jvm, spark._jsparkSession.sparkContext(), self.id_of)
+        self.handed = threading.local()  # .state: what the outer catalog has just loaded, for the one below Delta's
+        self.clones: set[str] = set()  # lower-case names of the clones that were loaded here
+        self._tables: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # location -> id, name
+        self._staged_ids: dict[str, str] = {}  # location -> id
+
+    def close(self) -> None:
+        """Closes connections and threads. Idempotent."""
+        self.files.close()
+        self.api.http.close()
+
+    def load(self, namespace: str, table: str) -> TableState:
+        """Loads a table by name from the server and remembers which id its log belongs to."""
+        state = self.api.load(namespace, table)
+        self.learn(state)
+        return state
+
+    def learn(self, state: TableState) -> None:
+        """Remembers id and name by location, for the calls in which Delta names only the location. A clone is left out:
+        its location, and so the log that Delta asks about, is its source's."""
+        _, *rest = state.name.split(".")
+        name = ".".join(rest).lower()
+        if state.pinned:
+            self.clones.add(name)
+            return
+        self.clones.discard(name)
+        self._tables[_normalized(state.location)] = (state.table_id, (self.name, *rest))
+
+    def id_of(self, log_path: str) -> str | None:
+        """The id of the table with this log (or location); None when it was not loaded here."""
+        return self._table_at(log_path)[0]
+
+    def name_of(self, log_path: str) -> tuple[str, ...]:
+        """The last known name of the table with this log: catalog, namespace levels, table. Empty when unknown."""
+        return self._table_at(log_path)[1]
+
+    def _table_at(self, log_path: str) -> tuple[str | None, tuple[str, ...]]:
+        return self._tables.get(_normalized(log_path.removesuffix("/_delta_log")), (None, ()))
+
+    def stage(self, namespace: str, table: str) -> dict[str, str]:
+        """Reserves id and location for a new table; returns the properties with which Delta creates it there."""
+        staged = self.api.stage(namespace, table)
+        location = spark_location(staged["location"])
+        self._staged_ids[_normalized(location)] = staged["table_id"]
+        properties = {str(k): str(v) for k, v in (staged.get("required_properties") or {}).items()}
+        properties.update({f"delta.feature.{f}": "supported" for f in staged.get("required_features") or []})
+        properties[TABLE_ID] = staged["table_id"]
+        properties["delta.feature.catalogManaged"] = "supported"
+        properties["location"] = location
+        return properties
+
+    def take_staged_id(self, location: str) -> str | None:
+        """The id reserved together with this location, and forgets it; None when there is none."""
+        return self._staged_ids.pop(_normalized(location), None)
+
+
+class V1Tables:
+    """Makes Spark's ``V1Table``, which is what Delta's catalog expects from the catalog below it.
+
+    The objects are immutable: one is reused while id, name and metadata (etag) stay the same.
+    """
+
+    def __init__(self, jvm: Jvm, lake_name: str) -> None:
+        self.jvm, self.lake_name = jvm, lake_name
+        self._tables: OrderedDict[tuple[str, str, str], JavaObject] = OrderedDict()
+        self._storage = jvm.module(_CATALOG + "CatalogStorageFormat").empty()
+
+    def v1_table(self, state: TableState) -> JavaObject:
+        """The ``V1Table`` of a loaded table."""
+        key = (state.table_id, state.etag, state.name)
+        table = self._tables.get(key)
+        if table is None:
+            table = self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", self._catalog_table(state))
+            self._tables[key] = table
+            while len(self._tables) > 256:
+                self._tables.popitem(last=False)
+        return table
+
+    def _catalog_table(self, state: TableState) -> JavaObject:
+        jvm = self.jvm
+        _, *levels, table = state.name.split(".")
+        # The catalog part makes Delta ask the coordinator registered under this name.
+        identifier = jvm.new(
+            "org.apache.spark.sql.catalyst.TableIdentifier", table, jvm.some(".".join(levels)), jvm.some(self.lake_name)
+        )
+        # These two make Delta's streaming source read a catalog-managed table (its kernel connector looks for them).
+        properties = self._storage.properties().updated(TABLE_ID, state.table_id)
+        properties = properties.updated("delta.feature.catalogManaged", "supported")
+        location = jvm.cls(_CATALOG + "CatalogUtils").stringToURI(state.location)
+        storage = jvm.scala_copy(self._storage, locationUri=jvm.some(location), properties=properties)
+        # The schema is there for the streaming source; partition columns are not: Spark wants them last in a schema.
+        schema = jvm.cls("org.apache.spark.sql.types.DataType").fromJson(json.dumps(state.metadata["schema"]))
+        managed = jvm.module(_CATALOG + "CatalogTableType").MANAGED()
+        table_class = jvm.cls(_CATALOG + "CatalogTable")
+        defaults = [getattr(table_class, f"$lessinit$greater$default${at}")() for at in range(6, 23)]
+        catalog_table = table_class(identifier, managed, storage, schema, jvm.some("delta"), *defaults)
+        return jvm.scala_copy(catalog_table, createTime=state.created)
+
+
+def _normalized(location: str) -> str:
+    """A location in one of the ways in which it may be written: ``file:/a``, ``file:///a``, ``/a``, ``/a/`` are equal."""
+    scheme, _, rest = location.rpartition(":")
+    rest = "/" + rest.strip("/")
+    return rest if scheme in ("", "file") else f"{scheme}:{rest}"
