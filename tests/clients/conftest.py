@@ -14,7 +14,7 @@ import pytest
 from tests.support.clients import kernel_rs
 from tests.support.clients.engine import READER_TOKEN
 from tests.support.downloads import Missing
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

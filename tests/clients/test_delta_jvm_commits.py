@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError
 from tests.support.clients import delta_jvm
 from tests.support.clients.delta_jvm import COMMIT, Table, thrown
 from tests.support.clients.engine import Engine, Files, fresh
-from tests.support.journey import eventually
+from tests.support.stack import eventually
 from tests.support.unity import metadata
 
 if TYPE_CHECKING:

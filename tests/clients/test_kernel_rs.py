@@ -12,7 +12,7 @@ import pytest
 from tests.support.clients import kernel_rs
 from tests.support.clients.engine import Engine, Files, fresh
 from tests.support.clients.kernel_rs import Kernel
-from tests.support.journey import eventually
+from tests.support.stack import eventually
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

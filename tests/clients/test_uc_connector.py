@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.clients.requests import Requests
-from tests.support.documents import ROOT
+from tests.support.repository import ROOT
 from turnstile_spark.session import DELTA, EXCLUDED, S3A
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.store import places as storages
-from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, Backend
+from tests.support.store import backends as storages
+from tests.support.store.backends import FAKE, LOCAL_2, LOCAL_3, MINISTACK, REALM, SQLITE, Backend
 from tests.support.store.rows import _NAMES, fresh_key
 from tests.support.store.servers import Servers
 from turnstile.store.ports import LogStorage
@@ -22,7 +22,7 @@ _REAL = [
 ]
 
 
-@pytest.fixture(params=[pytest.param(FAKE, id=FAKE), *_REAL])
+@pytest.fixture(params=[pytest.param(FAKE, id=FAKE), pytest.param(SQLITE, id=SQLITE), *_REAL])
 def backend(request: pytest.FixtureRequest, servers: Servers) -> Backend:
     """Every implementation, the fake included."""
     return servers.get(request.param)

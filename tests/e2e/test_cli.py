@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.support.cli import ask, show
-from tests.support.journey import Table
+from tests.support.stack import Table
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

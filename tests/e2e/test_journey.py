@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.journey import NAMESPACE, Storage, Table, commit_info, eventually, now
+from tests.support.stack import NAMESPACE, Storage, Table, commit_info, eventually, now_ms
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
@@ -71,7 +71,7 @@ def test_a_ticket_takes_the_next_version(lake: Stack) -> None:
 def test_large_inline_content_goes_by_an_obj(lake: Stack) -> None:
     table = Table(lake)
     files = [delta.add(f"{n:05d}-{'x' * 20}.parquet") for n in range(700)]
-    content = delta.lines(delta.info("large", now()), *files)
+    content = delta.lines(delta.info("large", now_ms()), *files)
     assert 60_000 < len(content) < 262_144
     table.ask("POST", f"/v1/tables/{table.id}/commits", {"version": 1, "inline": {"content": content.decode()}})
     assert table.published(1) == content
@@ -107,12 +107,12 @@ def test_namespaces_come_and_go(lake: Stack) -> None:
 
 def test_import_and_export(lake: Stack) -> None:
     root = lake.lake_root.rsplit("/", 1)[0] + "/legacy"
-    name = f"imported_{now()}"
+    name = f"imported_{now_ms()}"
     storage = Storage(lake, f"{root}/{name}")
     old = delta.metadata()
     del old["metaData"]["configuration"]["delta.enableInCommitTimestamps"]
     plain = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
-    commit = {"commitInfo": {"timestamp": now(), "operation": "CREATE TABLE"}}
+    commit = {"commitInfo": {"timestamp": now_ms(), "operation": "CREATE TABLE"}}
     storage.write(f"_delta_log/{0:020d}.json", delta.lines(commit, plain, old))
     with lake.client() as api:
         asked = {"name": name, "location": f"{root}/{name}"}

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.journey import Storage, Table, eventually
+from tests.support.stack import Storage, Table, eventually
 from turnstile_local import Stack, StackError
 from turnstile_local.errors import AlreadyRunning, PortTaken
-from turnstile_local.layout import Layout
+from turnstile_local.home import Layout
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 TURNSTILE = Path(sys.executable).with_name("turnstile")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.support.cli import ask, run, show
-from tests.support.journey import Table
+from tests.support.stack import Table
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

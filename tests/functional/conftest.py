@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.world import fake_world
-from tests.support.http import Http, function
+from tests.support.functions import Http, function
 from tests.support.store.backends import LOCAL_2, MINISTACK, Backend
 from tests.support.store.realm import StoredRealm
 from tests.support.store.servers import Servers

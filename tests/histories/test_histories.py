@@ -13,7 +13,7 @@ from benchmarks.racing import table as racing
 from tests.histories.check import History, Operation, judge, needs_go
 from tests.histories.clients import Load, run
 from tests.histories.killing import kill_sandboxes, needs_proc
-from tests.support.stack_table import Functions
+from tests.support.stack import Functions
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.iceberg.client import Iceberg, add_snapshot, set_ref
 from tests.support.iceberg.writers import Writers
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 READER = ROOT / "tests/support/iceberg/java_reads.py"
 HISTORIES = 60

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

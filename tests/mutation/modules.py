@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 LAYER: Final = ROOT / "layers"
 

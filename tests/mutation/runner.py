@@ -21,7 +21,7 @@ import pytest
 
 from tests.mutation.modules import nearest, source
 from tests.mutation.mutants import Mutant, mutants, mutated
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 OPTIONS: Final = (
     "-x",

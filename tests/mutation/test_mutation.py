@@ -12,7 +12,7 @@ import pytest
 from tests.mutation import modules
 from tests.mutation.modules import LAYER, MODULES, SURVIVORS, Mutated, nearest
 from tests.mutation.mutants import Mutant, mutants
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 ALL = mutants()
 SAMPLE = [

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from tests.support.documents import ROOT, snippets
+from tests.support.repository import ROOT, snippets
 from turnstile.api.http.responses import STATUS
 from turnstile.store.core.errors import NotFound
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.documents import ROOT, anchors, pages, without_code
+from tests.support.repository import ROOT, anchors, pages, without_code
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

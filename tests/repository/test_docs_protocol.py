@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.documents import ROOT
+from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 ROWS = [line for line in PAGE.splitlines() if re.match(r"\| \d+ \|", line)]

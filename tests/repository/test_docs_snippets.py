@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from tests.support.documents import ROOT, snippets
+from tests.support.repository import ROOT, snippets
 
 PYTHON = [s for s in snippets() if s.language == "python"]
 SHELL = [s for s in snippets() if s.language == "sh"]

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 ROOTS = ("layers", "spark_client", "infra", "cli", "benchmarks")
 MOST_MODULES = 22

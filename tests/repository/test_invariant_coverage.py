@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 DOMAIN = ROOT / "layers/turnstile"
 PAGE = (ROOT / "docs/invariants.md").read_text()

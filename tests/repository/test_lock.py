@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.documents import ROOT
+from tests.support.repository import ROOT
 
 LISTS = sorted((ROOT / "requirements").glob("*.txt"))
 _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^\]]*\])?==([^\s;\\]+)", re.MULTILINE)

@@ -5,7 +5,7 @@ import re
 import subprocess
 import tomllib
 
-from tests.support.documents import ROOT, tracked
+from tests.support.repository import ROOT, tracked
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 

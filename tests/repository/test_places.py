@@ -3,7 +3,7 @@
 import os
 import re
 
-from tests.support.documents import ROOT, tracked
+from tests.support.repository import ROOT, tracked
 
 _HOME = re.compile(r"(^|[\s\"'(=:/])/(root|home/[a-z]+|Users/[a-z]+)/", re.MULTILINE)
 _PATH = re.compile(r"(?:^|[\s\"'(=:])(/[\w.-]+)(/[\w.-]+)", re.MULTILINE)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.documents import ROOT
+from tests.support.repository import ROOT
 
 
 def program(path, text):

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 TESTS = ROOT / "tests"
 MOST_FILES = 26
@@ -48,7 +48,7 @@ def test_nothing_imports_from_a_test_module() -> None:
 
 
 def test_an_import_from_a_test_module_would_be_noticed() -> None:
-    tree = ast.parse("from tests.repository.test_tests import of_tests\nfrom tests.support.paths import ROOT")
+    tree = ast.parse("from tests.repository.test_tests import of_tests\nfrom tests.support.repository import ROOT")
     assert [of_tests(name) for name in imported(tree)] == [True, False]
     assert of_tests("tests.conftest.stack") and of_tests("tests.repository.test_tests")
 

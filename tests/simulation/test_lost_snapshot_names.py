@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.catalog import fakes, fresh
-from tests.support.fakes.racing import before_next_write
+from tests.support.faults import before_next_write
 from tests.support.gc import collect_history, days, names_at, put_namespaces
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.store.core.errors import NotFound
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 SPECS = ROOT / "specs"
 sys.path.insert(0, str(SPECS))

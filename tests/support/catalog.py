@@ -184,7 +184,7 @@ def filled(size: int) -> CatalogServices:
     services.committer.commit("main", lambda view: Edit("fill", put=tables))
     for path, table in tables.items():
         assert isinstance(table, Table)
-        metadata = services.snapshots.put("main", table.table_id, DeltaMetadata(0, {}, {}, {}), 1)
+        metadata = services.metadata.put("main", table.table_id, DeltaMetadata(0, {}, {}, {}), 1)
         head = new_head_row(
             key=world.space.table(table.table_id),
             table_id=table.table_id,

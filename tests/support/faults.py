@@ -1,5 +1,7 @@
-"""Fake ports that fail at the n-th write, in one of four ways. Reads never fail: a crash at a read is one at the write
-before it."""
+"""Fake ports that fail: at the n-th write in one of four ways, by losing answers, or because another process is faster.
+
+Reads never fail: a crash at a read is one at the write before it.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Literal
 
+from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.world import FakeWorld
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault
-from turnstile.store.ports import World
+from turnstile.store.core.writes import Write
+from turnstile.store.ports import Accepted, Rejected, World
 
 How = Literal["before", "after", "unsent", "lost"]
 CRASHES: tuple[How, ...] = ("before", "after")
@@ -70,3 +74,36 @@ class _Storages:
 
     def open(self, location: str) -> _Port:
         return _Port(self.storages.open(location), self.faulty, {"put_if_absent": StorageFault, "delete": StorageFault})
+
+
+class Losing(FakeRefs):
+    """Loses the answers that ``lose`` names, in order: ``before`` the write is applied, ``after`` it, or (empty) none.
+    ``applied`` has the tokens of the rows that writes left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lose: list[str] = []
+        self.applied: list[str] = []
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        how = self.lose.pop(0) if self.lose else ""
+        if how == "before":
+            raise OutcomeUnknown("lost")
+        answer = super().write(write)
+        if isinstance(answer, Accepted) and answer.row is not None:
+            self.applied.append(str(answer.row.get("token")))
+        if how == "after":
+            raise OutcomeUnknown("lost")
+        return answer
+
+
+def before_next_write(world: FakeWorld, act: Callable[[], object]) -> None:
+    """Have ``act`` happen between the next write of a single row and all that its writer has read; once."""
+    write = world.refs.write
+
+    def late(one: Any) -> Any:
+        world.refs.write = write  # type: ignore[method-assign]
+        act()
+        return write(one)
+
+    world.refs.write = late  # type: ignore[method-assign]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.catalog import RowSegments
+from tests.support.delta_table import Table
 from tests.support.fakes.world import FakeWorld
-from tests.support.publishing import Table
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import new_staging

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, function
+from tests.support.functions import Answer, Http, function
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Entity, Namespace, Table
 from turnstile.catalog.core.index import Index, IndexEntry, pack
 from turnstile.catalog.core.paths import key_of

@@ -183,7 +183,7 @@ def renames(metered: Metered, created: range, count: int) -> list[Meter]:
 def loads(metered: Metered, name: str) -> tuple[Meter, Meter]:
     """What a table takes with its HEAD, tail and metadata: in a sandbox that has seen nothing, and again in it."""
     services = metered.cold()
-    loader = Loader(services.world, services.reader, services.snapshots, Commits(services.world, services.limits))
+    loader = Loader(services.world, services.reader, services.metadata, Commits(services.world, services.limits))
     cold = metered.cost(loader.load, *MAIN, name)
     return cold, metered.cost(loader.load, *MAIN, name)
 

@@ -10,8 +10,8 @@ import msgspec
 import yaml
 from jsonschema import Draft202012Validator, FormatChecker  # type: ignore[import-untyped]
 
-from tests.support.http import Answer
-from tests.support.paths import ROOT
+from tests.support.functions import Answer
+from tests.support.repository import ROOT
 from turnstile.api.http.handler import Router
 
 FOLDER = ROOT / "openapi"

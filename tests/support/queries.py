@@ -73,7 +73,7 @@ def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> Cata
     for path, thing in things.items():
         if thing.table and not thing.external:
             said = {"configuration": dict(thing.properties)}
-            metadata = services.snapshots.put("main", id_of(path), DeltaMetadata(0, {}, said, {}), 1)
+            metadata = services.metadata.put("main", id_of(path), DeltaMetadata(0, {}, said, {}), 1)
             row = new_head_row(
                 key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main", name=".".join(("main", *path)),
                 location=put[path].location, metadata=metadata, version=0, ict=1, row_hwm=None, created=1, managed=True,
@@ -83,7 +83,7 @@ def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> Cata
 
 
 def finder(services: CatalogServices) -> Finder:
-    return Finder(services.world, services.reader, services.as_of_reader, services.snapshots)
+    return Finder(services.world, services.reader, services.as_of_reader, services.metadata)
 
 
 def found(services: CatalogServices, query: str, size: int | None = None) -> list[str]:

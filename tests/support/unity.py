@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, function
+from tests.support.functions import Answer, Http, function
 from tests.support.openapi import UNITY
 from turnstile.api.http.handler import COMMIT, Router
 from turnstile.delta.core.head import TableHead

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.lost_answers import Losing
+from tests.support.faults import Losing
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
 from turnstile.store.ports import Clock, Ids, World
 

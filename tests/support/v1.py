@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, function
+from tests.support.functions import Answer, Http, function
 from tests.support.openapi import Operation, check, operations
 from turnstile.store.core.locations import published_path
 

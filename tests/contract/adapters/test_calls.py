@@ -20,8 +20,8 @@ from botocore.exceptions import (
     SSLError,
 )
 
+from tests.support.store.clients import Scripted, cancelled, error, timeout
 from tests.support.store.rows import change, head_row
-from tests.support.store.scripted import Scripted, cancelled, error, timeout
 from turnstile.adapters.dynamo.calls import Fault, fault_of
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.fakes import delta
 from tests.support.store.backends import OBJS_TABLE, REALM, REFS_TABLE, Backend
+from tests.support.store.clients import Deaf
 from tests.support.store.rows import change, fresh_key, head_row, stored
-from tests.support.store.scripted import Deaf
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.calls import PATIENCE
 from turnstile.adapters.dynamo.objs import DynamoObjs

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.support.store.places import Place
+from tests.support.store.backends import Place
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import LogStorage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
 
-from tests.support.store.places import Place
+from tests.support.store.backends import Place
 from turnstile.store.ports import LogStorage
 
 WRITERS = 16

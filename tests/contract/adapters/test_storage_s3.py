@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.store.backends import Backend
-from tests.support.store.places import BUCKET, s3_place
-from tests.support.store.scripted import Deaf, Scripted, error, timeout
+from tests.support.store.backends import BUCKET, Backend, s3_place
+from tests.support.store.clients import Deaf, Scripted, error, timeout
 from turnstile.adapters import s3 as s3_calls
 from turnstile.adapters.opening import s3
 from turnstile.adapters.s3 import S3Storage

@@ -12,9 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.store.backends import OBJS_TABLE, REFS_TABLE, Backend, Counter
-from tests.support.store.places import BUCKET, s3_place
-from tests.support.store.wire import weight, wiretap
+from tests.support.store.backends import BUCKET, OBJS_TABLE, REFS_TABLE, Backend, Counter, s3_place
+from tests.support.store.clients import weight, wiretap
 from tests.support.threads import together
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.adapters.dynamo.models import KINDS, to_item
@@ -67,7 +66,7 @@ class Table:
             managed=True,
         )
         self.world.refs.write(Insert(row, (new_row("I2"),)))
-        self.ratifier.about(self.id)
+        self.ratifier.facts(self.id)
         self.units.sent.clear()
 
     @property
@@ -213,7 +212,7 @@ def test_i2_a_commit_that_changes_metadata_reads_the_head_and_writes_a_snapshot_
     from turnstile.delta.core.content import read_content
     from turnstile.delta.core.metadata import first_snapshot
 
-    snapshots = table.ratifier._snapshots
+    snapshots = table.ratifier._metadata
     first = first_snapshot(read_content(delta.version_zero("zero", 1), first_version=True))
     snapshots._cache[("main", table.head.metadata)] = first  # as after any earlier load of the table
     content = delta.lines(delta.info(str(uuid.uuid4()), table.now), delta.metadata(a="b"))

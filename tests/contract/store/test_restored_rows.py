@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 from tests.support.store.backends import OBJS_TABLE, REFS_TABLE, Backend
 from tests.support.store.rows import fresh_key
 

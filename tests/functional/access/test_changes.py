@@ -9,18 +9,13 @@ import pytest
 
 from tests.support.access.operations import NS, SALES, SCHEMA
 from tests.support.access.realm import B, Realm, functions
-from tests.support.http import Answer, Http, load_function
+from tests.support.functions import Answer, Http, Function
 from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import see_table, use_catalog
+from turnstile.api.http.authorization import Rights as Declarations
 from turnstile.api.http.handler import _guarded
-from turnstile.api.http.rights import Rights as Declarations
 
 TABLE = "/v1/permissions/table/main.sales"
-
-
-@pytest.fixture
-def realm() -> Realm:
-    return Realm()
 
 
 def rights(realm: Realm, kind: str, name: str, user: str = "root") -> dict[str, Any]:
@@ -66,7 +61,7 @@ def test_an_admin_with_a_name_owns_what_it_makes_and_hands_it_over(realm: Realm)
 
 
 def test_i12_what_a_stack_without_users_made_belongs_to_admins_alone(realm: Realm) -> None:
-    open_stack = load_function("catalog", TURNSTILE_AUTHENTICATION="none")
+    open_stack = Function("catalog", TURNSTILE_AUTHENTICATION="none")
     open_stack.use_world(realm.world)
     assert Http(open_stack.app).post(NS, {"name": "early"}).status == 201
     assert rights(realm, "schema", "main.early")["owner"] is None
@@ -183,7 +178,7 @@ def test_i12_a_view_that_declares_nothing_gets_no_services(realm: Realm) -> None
 
 def test_i12_a_view_reads_no_catalog_that_it_does_not_declare(realm: Realm) -> None:
     module = functions()["commit"]
-    fresh = Declarations(lambda: module.services.__globals__["opened"]().judges)
+    fresh = Declarations(lambda: module.services.__globals__["opened"]().authorizers)
     realm.must("POST", "/v1/catalogs", {"name": "other"})
     realm.own("catalog", "other", "ann")
     reads = fresh.needs((use_catalog, lambda _: Target("other")))(
@@ -194,11 +189,11 @@ def test_i12_a_view_reads_no_catalog_that_it_does_not_declare(realm: Realm) -> N
 
 def test_i12_an_answer_that_was_not_judged_is_not_sent(realm: Realm) -> None:
     module = functions()["commit"]
-    fresh = Declarations(lambda: module.services.__globals__["opened"]().judges)
+    fresh = Declarations(lambda: module.services.__globals__["opened"]().authorizers)
     target = Target("main", ("sales",), "t1")
     forgets = fresh.needs((see_table, lambda _: target))(lambda: {"secret": 1})
     answer = _answer(realm, forgets)
     assert answer.status == 500 and "secret" not in answer.text
-    inside = fresh.judged_inside("nothing, by mistake")
+    inside = fresh.authorized_by_view("nothing, by mistake")
     with pytest.raises(ValueError, match="two views"):
         inside(forgets)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.access.operations import SALES
 from tests.support.access.realm import Realm
 from tests.support.fakes import delta
-from tests.support.http import Answer
+from tests.support.functions import Answer
 
 SECRET = "secret.parquet"
 """A file that the commit of version 1 adds."""

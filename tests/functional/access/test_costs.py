@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.access.operations import SALES, V1
 from tests.support.access.realm import B, Realm
-from tests.support.http import Answer
-from turnstile.access.authorizer import AccessControl, Target
+from tests.support.functions import Answer
+from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import GrantChange, Privilege
 from turnstile.access.grants import Grants
 from turnstile.access.tables import STALE_MS
@@ -82,7 +82,7 @@ def commit(realm: Realm, version: int) -> Answer:
 def revoked_elsewhere(realm: Realm) -> None:
     """Ann's rights on the table are taken away in another sandbox: the warm ones have to find out."""
     services = build(realm.world, lake_root="file:///lake")
-    grants = Grants(services, AccessControl(realm.world, services.reader))
+    grants = Grants(services, Authorizer(realm.world, services.reader))
     grants.change(Target("main", ("sales",), "t1"), [GrantChange("ann", (), (Privilege.MODIFY, Privilege.SELECT))])
 
 

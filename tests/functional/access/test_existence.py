@@ -8,12 +8,7 @@ import pytest
 
 from tests.support.access.operations import NS, SALES, V1
 from tests.support.access.realm import B, Realm
-from tests.support.http import Answer
-
-
-@pytest.fixture
-def realm() -> Realm:
-    return Realm()
+from tests.support.functions import Answer
 
 
 def ask(realm: Realm, path: str, user: str = "ann", **query: Any) -> Answer:

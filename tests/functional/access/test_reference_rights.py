@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
-from tests.support.http import Answer
+from tests.support.functions import Answer
 
 REF = "/v1/refs/app"
 RIGHTS = "/v1/permissions/ref/app"
 MAKER = ("metastore", "metastore", "ann", "CREATE REFERENCE")
-
-
-@pytest.fixture
-def realm() -> Realm:
-    return Realm()
 
 
 def denied(answer: Answer) -> str:

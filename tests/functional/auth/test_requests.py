@@ -11,7 +11,7 @@ import pytest
 from tests.support.auth.deployment import OPERATOR, Deployment, Issuer, issuer
 from tests.support.auth.issuer import jwk
 from tests.support.fakes.refs import FakeRefs
-from tests.support.http import Answer, event, load_function
+from tests.support.functions import Answer, event, Function
 from turnstile.access.core.grants import Principal
 from turnstile.api.auth.verifier import VerifiedToken, to_context
 
@@ -194,10 +194,10 @@ def test_authentication_asks_no_table(here: Deployment, trusted: Issuer, monkeyp
 
 def test_i12_an_authorizer_without_anything_to_judge_by_does_not_start() -> None:
     with pytest.raises(ValueError, match="nothing to judge"):
-        load_function("authorizer", TURNSTILE_AUTHENTICATION="none")
+        Function("authorizer", TURNSTILE_AUTHENTICATION="none")
 
 
 @pytest.mark.parametrize("function", ["commit", "catalog", "iceberg", "tokens", "authorizer"])
 def test_i12_no_function_starts_that_nobody_could_authenticate_to(function: str) -> None:
     with pytest.raises(ValueError, match="nobody could authenticate"):
-        load_function(function, TURNSTILE_AUTHENTICATION="required")
+        Function(function, TURNSTILE_AUTHENTICATION="required")

@@ -18,7 +18,7 @@ from schemathesis.generation import GenerationMode
 
 from tests.support.auth.deployment import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.support.examples import examples
-from tests.support.http import Answer, Http, event
+from tests.support.functions import Answer, Http, event
 from tests.support.openapi import FOLDER, Document
 from turnstile.api.http.handler import TOKENS
 from turnstile.api.http.request import MAX_BODY
@@ -176,7 +176,7 @@ def body_of(case: Any) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", sorted(GENERATED))
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_generated_requests_are_answered_as_described(id: str, data: st.DataObject, trusted: Issuer) -> None:
     site, one = Site(trusted), OPERATIONS[id]

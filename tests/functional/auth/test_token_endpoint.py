@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.support.auth.deployment import EXCHANGE, FORM, OPERATOR, TYPE, Deployment, Issuer, basic, issuer
 from tests.support.auth.issuer import KEY
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from turnstile.store.core.errors import Throttled
 
 GRANT = {"grant_type": "client_credentials"}
@@ -194,7 +194,7 @@ def test_only_post_is_allowed(here: Deployment, method: str) -> None:
     assert here.http("catalog", OPERATOR).call(method, "/oauth/token").headers["allow"] == "POST"
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     st.one_of(
         st.text(max_size=200), st.dictionaries(st.sampled_from(["grant_type", "scope", "client_id", "x"]), st.text())

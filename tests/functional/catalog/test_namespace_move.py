@@ -9,7 +9,7 @@ import pytest
 from tests.support.access.operations import NS, SALES
 from tests.support.access.realm import B, Realm, ask
 from tests.support.catalog import complete
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 
 

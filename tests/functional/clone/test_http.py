@@ -11,8 +11,8 @@ from tests.support.access.realm import B, Realm
 from tests.support.catalog import complete
 from tests.support.cli import run, service
 from tests.support.clones import commit
+from tests.support.functions import Answer, Http, function
 from tests.support.gc import collect, days
-from tests.support.http import Answer, Http, function
 from tests.support.iceberg.client import MAIN as ICEBERG
 from tests.support.iceberg.client import SCHEMA, VIEW, add_snapshot, at_ref, set_properties, set_ref
 from tests.support.v1 import NAMESPACES, CatalogApi, refused

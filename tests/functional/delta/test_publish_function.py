@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Context, load_function
-from tests.support.publishing import Table, table_id
+from tests.support.functions import Context, Function
 from turnstile.store.core.locations import published_path
 
 
@@ -32,7 +32,7 @@ def world() -> FakeWorld:
 
 @pytest.fixture
 def app(world: FakeWorld) -> ModuleType:
-    found = load_function("publish")
+    found = Function("publish")
     found.use_world(world)
     return found
 
@@ -115,10 +115,10 @@ def test_an_invocation_that_has_no_time_left_leaves_the_rest_to_the_sweeper(app:
 
 def test_settings_are_judged_at_the_cold_start_of_a_deployed_function() -> None:
     with pytest.raises(ValueError, match="TURNSTILE_REFS_TABLE"):
-        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", TURNSTILE_REFS_TABLE="")
+        Function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", TURNSTILE_REFS_TABLE="")
     tables = {"TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs"}
     with pytest.raises(ValueError, match="TURNSTILE_PUBLISH_WORKERS"):
-        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_PUBLISH_WORKERS="many")
+        Function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_PUBLISH_WORKERS="many")
     with pytest.raises(ValueError, match="TURNSTILE_FAULT_POINT"):
-        load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_FAULT_POINT="nowhere")
-    load_function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables)
+        Function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables, TURNSTILE_FAULT_POINT="nowhere")
+    Function("publish", AWS_LAMBDA_FUNCTION_NAME="publish", **tables)

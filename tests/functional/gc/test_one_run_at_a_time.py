@@ -7,11 +7,11 @@ from types import ModuleType
 import msgspec
 import pytest
 
+from tests.support.delta_table import table_id
 from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.functions import SCHEDULED, Context, Http, function, Function
 from tests.support.gc import GRACE, days, everything, stage_table
-from tests.support.http import SCHEDULED, Context, Http, function, load_function
-from tests.support.publishing import table_id
-from turnstile.coordination.tasks import Running, Tasks
+from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.gc.collector import TASK
 
 
@@ -25,14 +25,14 @@ def world() -> FakeWorld:
 
 @pytest.fixture
 def app(world: FakeWorld) -> ModuleType:
-    found = load_function("gc")
+    found = Function("gc")
     found.use_world(world, grace=GRACE)
     return found
 
 
 def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, world: FakeWorld) -> None:
     other = Tasks(world).begin(TASK, 120_000)
-    assert isinstance(other, Running)
+    assert isinstance(other, Attempt)
     before = everything(world)
     answer = app.collect(SCHEDULED, Context())
     assert answer == {"busy": 1, "attempt": 1, "until": other.task.until}
@@ -81,7 +81,7 @@ def test_i10_a_run_over_http_is_one_of_them(app: ModuleType, world: FakeWorld) -
     catalog.use_world(world, grace=GRACE)
     http = Http(catalog.app)
     other = Tasks(world).begin(TASK, 10_000)
-    assert isinstance(other, Running)
+    assert isinstance(other, Attempt)
     refused = http.post("/v1/gc", {"dry_run": False})
     assert (refused.status, refused.error["type"], refused.headers["retry-after"]) == (409, "GcRunning", "10")
     assert len(http.post("/v1/gc", {}).json["items"]) == 1, "a dry run waits for nobody"

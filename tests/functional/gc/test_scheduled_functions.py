@@ -8,10 +8,10 @@ from types import ModuleType
 import msgspec
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.functions import SCHEDULED, Context, Function
 from tests.support.gc import GRACE, days, everything, stage_table
-from tests.support.http import SCHEDULED, Context, load_function
-from tests.support.publishing import Table, table_id
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.locations import published_path
 
@@ -23,7 +23,7 @@ def world() -> FakeWorld:
 
 @pytest.fixture
 def app(world: FakeWorld) -> ModuleType:
-    found = load_function("gc")
+    found = Function("gc")
     found.use_world(world, grace=GRACE)
     return found
 
@@ -93,5 +93,5 @@ def test_settings_are_judged_at_the_cold_start_of_a_deployed_function() -> None:
         "TURNSTILE_OBJS_TABLE": "objs",
     }
     with pytest.raises(ValueError, match="TURNSTILE_DROP_GRACE_HOURS"):
-        load_function("gc", **deployed, TURNSTILE_DROP_GRACE_HOURS="0")
-    load_function("gc", **deployed)
+        Function("gc", **deployed, TURNSTILE_DROP_GRACE_HOURS="0")
+    Function("gc", **deployed)

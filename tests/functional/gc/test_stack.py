@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.stack_table import Functions, StackTable, world_of
+from tests.support.stack import Functions, StackTable, world_of
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.ports import World

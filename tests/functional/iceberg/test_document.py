@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from openapi_spec_validator import validate
 
-from tests.support.http import function
+from tests.support.functions import function
 from tests.support.iceberg.client import DOCUMENT, SEEN, T1, Iceberg, set_properties
-from turnstile.api.iceberg.answers import ENDPOINTS
+from turnstile.api.iceberg.responses import ENDPOINTS
 
 
 def test_the_document_is_one() -> None:

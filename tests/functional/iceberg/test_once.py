@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.faults import Crash, Faulty
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.iceberg.client import (
     MAIN,
     SALES,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.support.examples import examples
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.iceberg.client import (
     SALES,
     SCHEMA,
@@ -105,7 +105,7 @@ def readable(answer: Answer) -> None:
     TableMetadataUtil.parse_raw(json.dumps(answer.json["metadata"]))
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(st.data())
 def test_i9_a_body_with_something_odd_in_it_is_refused_or_done(data: st.DataObject) -> None:
     path, body = data.draw(st.sampled_from(REQUESTS))

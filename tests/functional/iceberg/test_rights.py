@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, creation, refused
 from tests.support.iceberg.realm import ANN, COMMIT, OPERATIONS, TRANSACTION, Realm, guarded
 from turnstile.access.authorizer import Target

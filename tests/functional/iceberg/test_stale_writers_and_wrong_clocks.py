@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.iceberg.client import SALES, T1, Iceberg, add_snapshot, at_ref, refused, set_ref
 from tests.support.iceberg.readers import check
 

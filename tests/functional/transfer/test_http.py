@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from tests.support.http import Http, function
+from tests.support.functions import Http, function
 from turnstile.catalog import services as bootstrap
 from turnstile.store.core.locations import published_path
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.access.realm import B, Realm, functions
 from tests.support.fakes.world import fake_world
-from tests.support.http import Answer, Http
+from tests.support.functions import Answer, Http
 from turnstile.store.ports import VendedCredentials
 
 V1 = f"{B}/delta/v1"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.access.realm import B, Realm
 from tests.support.fakes.world import fake_world
-from tests.support.http import Answer
+from tests.support.functions import Answer
 
 T1 = "table/main.sales.t1"
 

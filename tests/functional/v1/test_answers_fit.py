@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.support.fakes.world import FakeWorld
-from tests.support.http import Http, function
+from tests.support.functions import Http, function
 from tests.support.iceberg.client import MAIN, SALES, T1, Iceberg, refused, set_properties
 from tests.support.unity import B, Unity
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi

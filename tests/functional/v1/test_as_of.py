@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.access.realm import Realm
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.store.core.locations import published_path
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.catalog import complete
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from tests.support.http import Http, function, load_function
+from tests.support.functions import Http, function, Function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.catalog import services as bootstrap
 from turnstile.store.core.locations import published_path
@@ -192,7 +192,7 @@ def test_a_path_that_is_nobodys_and_one_that_is_the_other_functions_differ(api: 
 
 def test_every_request_needs_the_token_of_a_stack_that_has_one() -> None:
     """I12."""
-    app = load_function("catalog", TURNSTILE_TOKEN="secret")
+    app = Function("catalog", TURNSTILE_TOKEN="secret")
     world = fake_world()
     bootstrap.ensure(world)
     app.use_world(world)

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes import delta
-from tests.support.http import Answer, event
+from tests.support.functions import Answer, event
 from tests.support.lake import ORDERS, UNKNOWN, Lake, make_lake
 from turnstile.delta.content import content_of
 from turnstile.delta.core.head import positioned
 
-QUIET = settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 INTS = st.one_of(st.integers(-2, 8), st.integers(), st.sampled_from([2**31, 2**53 - 1, 2**53, 2**63, 2**64, 10**40]))
 SCALARS = st.one_of(

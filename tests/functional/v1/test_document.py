@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from tests.support.http import function
+from tests.support.functions import function
 from tests.support.openapi import FILE, document, operations, resolved
-from turnstile.api.http.errors import STATUS
 from turnstile.api.http.handler import COMMIT
+from turnstile.api.http.responses import STATUS
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.http import Answer, Http, load_function
+from tests.support.functions import Answer, Http, Function
 from tests.support.openapi import operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
@@ -109,7 +109,7 @@ def key_of_another(site: Site, id: str) -> Answer:
 
 
 def without_token(site: Site, id: str) -> Answer:
-    app = load_function(operations()[id].function, TURNSTILE_TOKEN="s3cret")
+    app = Function(operations()[id].function, TURNSTILE_TOKEN="s3cret")
     app.use_world(site.world)
     return good(site, id, http=Http(app.app))
 
@@ -117,7 +117,7 @@ def without_token(site: Site, id: str) -> Answer:
 def without_right(site: Site, id: str) -> Answer:
     """Of somebody whom nobody has granted anything."""
     token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
-    app = load_function(
+    app = Function(
         operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token)
     )
     app.use_world(site.world)

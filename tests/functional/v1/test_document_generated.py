@@ -14,11 +14,11 @@ from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
 from tests.support.examples import examples
-from tests.support.http import event
+from tests.support.functions import event
 from tests.support.openapi import check, document, operations
 from tests.support.v1 import Site
 
-QUIET = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
+QUIET = settings(max_examples=examples(15), suppress_health_check=list(HealthCheck))
 
 GENERATED = {
     operation.definition.raw["operationId"]: operation

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.lake import LOCATION, ORDERS, START, Lake, make_lake
 from turnstile.catalog.core.index import Index, IndexEntry, pack
 from turnstile.catalog.core.paths import key_of

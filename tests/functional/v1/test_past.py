@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.catalog import complete
 from tests.support.cli import run, service
-from tests.support.http import Http, function
+from tests.support.functions import Http, function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 
 LOG, SNAPSHOTS, RESET = (f"/v1/catalogs/main/{what}" for what in ("log", "snapshots", "reset"))

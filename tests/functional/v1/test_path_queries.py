@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
-from tests.support.http import Http, function
-from tests.support.paths import ROOT
+from tests.support.functions import Http, function
 from tests.support.queries import Thing, made
+from tests.support.repository import ROOT
 from turnstile.catalog.query.core.parser import parse
 
 PAGE = (ROOT / "docs" / "path-queries.md").read_text()

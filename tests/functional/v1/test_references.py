@@ -11,7 +11,7 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Http, function
+from tests.support.functions import Http, function
 from tests.support.store.backends import Backend, Counter
 from turnstile.adapters.system import RandomIds, SystemClock
 from turnstile.coordination.core.named_ref import RECENT

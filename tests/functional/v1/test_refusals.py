@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.access.realm import B, Realm
-from tests.support.http import Answer
+from tests.support.functions import Answer
 
 CATALOG = "/v1/catalogs/main"
 NAMESPACES = CATALOG + "/namespaces"

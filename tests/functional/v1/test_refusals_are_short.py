@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.http import Http
+from tests.support.functions import Http
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, Iceberg
 from tests.support.unity import B
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi

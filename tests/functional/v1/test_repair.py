@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.fakes import delta
 from tests.support.fakes.refs import clone
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.openapi import check, operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.store.core.locations import published_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fakes.world import fake_world
-from tests.support.http import Http, load_function
+from tests.support.functions import Http, Function
 from tests.support.lake import ORDERS, make_lake
 
 
@@ -22,7 +22,7 @@ def test_the_service_says_who_it_is_and_what_its_limits_are() -> None:
 
 
 def test_i12_with_a_token_nobody_else_is_answered() -> None:
-    app = load_function("commit", TURNSTILE_TOKEN="s3cret")
+    app = Function("commit", TURNSTILE_TOKEN="s3cret")
     app.use_world(fake_world())
     paths = ["/v1", f"/v1/tables/{ORDERS}/head", "/v1/catalogs/a/namespaces/b/tables/c", "/nothing"]
     for path in paths:
@@ -35,9 +35,9 @@ def test_i12_with_a_token_nobody_else_is_answered() -> None:
 
 def test_a_deployment_without_its_tables_fails_at_the_start() -> None:
     with pytest.raises(ValueError, match="TURNSTILE_REFS_TABLE"):
-        load_function("commit", AWS_LAMBDA_FUNCTION_NAME="commit", TURNSTILE_REFS_TABLE="")
+        Function("commit", AWS_LAMBDA_FUNCTION_NAME="commit", TURNSTILE_REFS_TABLE="")
 
 
 def test_nothing_is_opened_before_it_is_needed_outside_of_lambda() -> None:
-    app = load_function("commit")
+    app = Function("commit")
     assert Http(app.app).get("/nothing").status == 404  # no settings are there, and none were asked for

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, load_function
+from tests.support.functions import Answer, Http, Function
 from tests.support.unity import COLUMNS, FIXED, api_protocol
 from tests.support.unity import metadata as unity_metadata
 from tests.support.unity import protocol as unity_protocol
@@ -45,7 +45,7 @@ def functions() -> dict[str, ModuleType]:
     """Both functions, as they are deployed with these users."""
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
     names = ("commit", "catalog")
-    return {name: load_function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
+    return {name: Function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
 def _api(kind: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from tests.support.auth.issuer import AUDIENCE, claims, jwk, token
 from tests.support.fakes.world import fake_world
-from tests.support.http import Answer, Http, event, load_function
+from tests.support.functions import Answer, Http, event, Function
 
 OPERATOR = "s3cret"
 KEYS = "k1:" + "A" * 43
@@ -82,10 +82,10 @@ class Deployment:
             self.environment |= {"TURNSTILE_OIDC_ISSUER": issuer_url, "TURNSTILE_OIDC_AUDIENCE": AUDIENCE}
         self.environment |= settings
         self.world = fake_world()
-        self.apps = {name: load_function(name, **self.environment) for name in ("commit", "catalog", "tokens")}
+        self.apps = {name: Function(name, **self.environment) for name in ("commit", "catalog", "tokens")}
         for app in self.apps.values():
             app.use_world(self.world)
-        self.authorizer = load_function("authorizer", **self.environment)
+        self.authorizer = Function("authorizer", **self.environment)
         self.kept: dict[str, dict[str, Any]] = {}
         self.verified = 0
 

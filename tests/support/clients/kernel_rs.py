@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.support.downloads import Missing, alone, cache
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
     from turnstile_local import Stack

@@ -1,4 +1,6 @@
-"""The eleven actions of an update, each with what the commit's file has to say for it, and what is seen of it after."""
+"""The eleven actions of an update: what the commit's file has to say for each, what is seen of it after, and short words
+for them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,39 @@ from typing import Any
 
 import msgspec
 
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.unity import COLUMNS, SCHEMA, Unity, api_protocol, external_protocol, metadata, protocol
+
+INVALID = "InvalidParameterValueException"
+CONFLICT = "CommitVersionConflictException"
+REQUIREMENT = "UpdateRequirementConflictException"
+WIDER: dict[str, Any] = {
+    "type": "struct",
+    "fields": [*COLUMNS["fields"], {"name": "extra", "type": "integer", "nullable": True, "metadata": {}}],
+}
+
+
+def properties(answer: Answer) -> dict[str, str]:
+    assert answer.status == 200, answer.text
+    return dict(answer.json["metadata"]["properties"])
+
+
+def etag(answer: Answer) -> str:
+    assert answer.status == 200, answer.text
+    return str(answer.json["metadata"]["etag"])
+
+
+def sets(**values: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": values}
+
+
+def config(unity: Unity, **more: str) -> dict[str, str]:
+    return {"io.unitycatalog.tableId": unity.uuid, **more}
+
+
+def domain(name: str, configuration: str, *, removed: bool = False) -> dict[str, Any]:
+    return {"domainMetadata": {"domain": name, "configuration": configuration, "removed": removed}}
+
 
 PARTED: dict[str, Any] = {
     "type": "struct",
@@ -16,7 +49,7 @@ PARTED: dict[str, Any] = {
 }
 """The columns of the tables that actions are tried on."""
 
-WIDER: dict[str, Any] = {
+ACTIONS_WIDER: dict[str, Any] = {
     "type": "struct",
     "fields": [*PARTED["fields"], {"name": "extra", "type": "integer", "nullable": True, "metadata": {}}],
 }
@@ -59,9 +92,9 @@ SAMPLES: dict[str, Sample] = {
         {"removals": ["gone", "never"]}, lambda loaded: "gone" not in _properties(loaded), alone=True
     ),
     "set-columns": Sample(
-        {"columns": WIDER},
-        lambda loaded: loaded["metadata"]["columns"] == WIDER,
-        {"columns": WIDER},
+        {"columns": ACTIONS_WIDER},
+        lambda loaded: loaded["metadata"]["columns"] == ACTIONS_WIDER,
+        {"columns": ACTIONS_WIDER},
     ),
     "set-partition-columns": Sample(
         {"partition-columns": ["p"]},

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tests.support.access.realm import functions as guarded
-from tests.support.http import Answer, Http
+from tests.support.functions import Answer, Http
 from tests.support.openapi import UNITY
 from tests.support.unity import SCHEMA, T1, V1, B, Unity, judged
 from turnstile.store.core.errors import StorageFault, Throttled

@@ -13,7 +13,7 @@ from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
 from tests.support.conformance.drive import GOOD, send
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.openapi import UNITY
 from tests.support.unity import B, Unity
 

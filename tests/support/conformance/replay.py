@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.conformance import engine
 from tests.support.fakes.storage import FakeClock
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.unity import B, Unity
 from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
 from turnstile.delta.publish import Publisher

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.functions import Answer, Http, function, Function
 from tests.support.gc import days
-from tests.support.http import Answer, Http, function, load_function
 from tests.support.openapi import Document
 from turnstile.catalog.core.rows import RECENT
 from turnstile.store.ports import Vendor
@@ -50,7 +50,7 @@ VIEW: dict[str, Any] = {
 @functools.cache
 def second_sandbox() -> ModuleType:
     """The function once more, with caches and locks of its own."""
-    return load_function("iceberg")
+    return Function("iceberg")
 
 
 class Iceberg:

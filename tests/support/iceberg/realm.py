@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.access.realm import USERS
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.http import Answer, Http, load_function
+from tests.support.functions import Answer, Http, Function
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, set_properties
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Privilege as P
@@ -28,7 +28,7 @@ OTHER = {"namespace": ["hr"], "name": "t1"}
 @functools.cache
 def guarded() -> ModuleType:
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
-    return load_function("iceberg", TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens)
+    return Function("iceberg", TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens)
 
 
 class Realm:

@@ -8,7 +8,7 @@ import json
 from random import Random
 from typing import Any
 
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.iceberg.client import SALES, T1, Iceberg, add_snapshot, at_ref, set_properties, set_ref
 
 HOUR = 3_600_000

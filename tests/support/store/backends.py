@@ -1,7 +1,8 @@
-"""What the contract suite runs on: the in-memory fake, and real tables behind an endpoint."""
+"""What the contract suite runs on: tables in memory and behind an endpoint, and log storages."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -13,14 +14,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs
+from tests.support.fakes.storage import FakeClock, FakeStorages
+from turnstile.adapters import FileStorages
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import dynamodb
+from turnstile.adapters.opening import dynamodb, s3
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.adapters.system import SystemClock
-from turnstile.store.ports import Objs, Refs
+from turnstile.store.ports import Objs, Refs, Storages
 
 FAKE: Final = "fake"
 SQLITE: Final = "sqlite"
@@ -139,3 +142,32 @@ def known_gap(request: pytest.FixtureRequest, backend: Backend, **gaps: str) -> 
     reason = gaps.get(backend.name.replace("-", "_"))
     if reason is not None:
         request.applymarker(pytest.mark.xfail(reason=f"{backend.name}: {reason}", strict=True))
+
+
+BUCKET = "contract-lake"
+_NAMES = itertools.count()
+
+
+class Place:
+    """A kind of storage; ``location()`` is a fresh empty table location on it."""
+
+    def __init__(self, name: str, root: str, storages: Storages) -> None:
+        self.name, self._root, self.storages = name, root, storages
+
+    def location(self) -> str:
+        return f"{self._root}/t{next(_NAMES):04d}"
+
+
+def fake_place() -> Place:
+    return Place("fake", "fake://lake", FakeStorages(FakeClock()))
+
+
+def file_place(folder: Path) -> Place:
+    return Place("file", f"file://{folder}", FileStorages())
+
+
+def s3_place(stack: Backend) -> Place:
+    client = s3(stack.url)
+    if BUCKET not in [bucket["Name"] for bucket in client.list_buckets()["Buckets"]]:
+        client.create_bucket(Bucket=BUCKET)
+    return Place("s3", f"s3://{BUCKET}/lake", FileStorages(stack.url))

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.refs import holds
 from tests.support.fakes.world import fake_world
+from tests.support.faults import before_next_write
 from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege
 from turnstile.coordination.core.ref_rights import (
     MAX_NAMES,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auth.issuer import KEY, Issuer, jwk, token, verifier
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.api.auth.bearer import MAX_TOKEN, Bearer, Open, StaticTokens, authentication
 from turnstile.api.auth.settings import AuthSettings, read
@@ -231,8 +231,8 @@ def test_settings_are_read_as_they_are_written(env: pytest.MonkeyPatch) -> None:
 
 PROBE = """
 import json, sys
-from tests.support.http import load_function, Http
-app = load_function(sys.argv[1], **json.loads(sys.argv[2]))
+from tests.support.functions import Function, Http
+app = Function(sys.argv[1], **json.loads(sys.argv[2]))
 Http(app.app, token=sys.argv[3]).get("/v1/nothing")
 print(json.dumps(sorted(name for name in ("jwt", "cryptography", "urllib.request") if name in sys.modules)))
 """

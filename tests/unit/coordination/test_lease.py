@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.storage import FakeClock
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.lost_answers import Losing
+from tests.support.faults import Losing
 from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.tasks import Leases, OtherHolder
 from turnstile.store.core.errors import OutcomeUnknown

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.lost_answers import Losing
+from tests.support.faults import Losing
 from turnstile.catalog import services as bootstrap
 from turnstile.coordination.core.named_ref import MAX_VALUE, RECENT, first_token, token_of, version_of
 from turnstile.coordination.refs import NamedRefs

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.lost_answers import Losing
+from tests.support.faults import Losing
 from turnstile.coordination.core.rows import MAX_PAYLOAD, Task
 from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateable, Updateables
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table, inline_request
 from tests.support.fakes.heads import floored
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import Table, inline_request
-from tests.support.store.scripted import Scripted, error
+from tests.support.store.clients import Scripted, error
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Conflict, Ratified

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.commits import Commits
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
 from turnstile.delta.core.decide import Ratified

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.locations import published_path, staged_path

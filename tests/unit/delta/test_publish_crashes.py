@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
+from tests.support.delta_table import TABLE, Killed, Table, kill_at
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Killed, Table, kill_at
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import positioned
 from turnstile.delta.identity import IdentityIndex

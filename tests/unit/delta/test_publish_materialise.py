@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Table
-from turnstile.delta.content import ContentMissing
+from turnstile.delta.content import ContentMissing, Materialised, materialise
 from turnstile.delta.core.head import positioned
-from turnstile.delta.materialise import Materialised, materialise
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.locations import staged_path

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.content import content_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import KEEP_PUBLISHED, positioned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
 from turnstile.store.core.errors import NotFound, StorageFault

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.publish import Publisher, TableUnread
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, Throttled, TurnstileError
 

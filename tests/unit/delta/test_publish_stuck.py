@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.publish import Publisher

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import Table, table_id
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import StoreUnreachable, Sweeper, publish_hinted, publish_tables
 from turnstile.store.core.errors import Throttled

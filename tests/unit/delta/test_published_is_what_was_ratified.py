@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes import delta
 from tests.support.fakes.heads import accepts, recount
 from tests.support.fakes.refs import applied, clone
 from tests.support.fakes.world import fake_world
 from tests.support.gc import check_reachable, collect, days
-from tests.support.publishing import Table, table_id
 from turnstile.delta.content import ContentMissing, content_of
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import TableHead, positioned

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table
 from tests.support.fakes import delta
 from tests.support.fakes.heads import named, recount
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import Table
 from turnstile.delta.commits import inline_contents
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS

@@ -7,13 +7,23 @@ from contextlib import suppress
 
 import pytest
 
+from tests.support.delta_table import (
+    TABLE,
+    Killed,
+    Table,
+    adopted,
+    diagnosis,
+    kill_at,
+    publish,
+    repair,
+    restored,
+    with_metadata,
+)
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.refs import clone
 from tests.support.fakes.world import fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from tests.support.publishing import TABLE, Killed, Table, kill_at
-from tests.support.recovery import adopted, diagnosis, publish, repair, restored, with_metadata
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.delta.identity import Outcomes

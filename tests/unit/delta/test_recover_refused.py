@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import TABLE, Table, adopted, diagnosis, publish, repair, restored, with_metadata
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.refs import clone
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.publishing import TABLE, Table
-from tests.support.recovery import adopted, diagnosis, publish, repair, restored, with_metadata
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.recover import Recoverer

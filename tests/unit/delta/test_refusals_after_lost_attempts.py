@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.delta_table import Table, inline_request
 from tests.support.fakes import delta
 from tests.support.fakes.heads import floored
 from tests.support.fakes.world import fake_world
-from tests.support.publishing import Table, inline_request
 from turnstile.catalog.describe import Describer
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.metadata import DeltaMetadata

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.catalog import LAKE, fakes, fresh
-from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld
+from tests.support.faults import before_next_write
 from tests.support.gc import DAY, HISTORY_GRACE, collect_history, days, names_at, put_namespaces
 from turnstile.catalog.core.rows import begin_sweep
 from turnstile.catalog.history.core import AsOf

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days
-from tests.support.publishing import TABLE, Table
 from turnstile.delta.publish import Publisher
 from turnstile.gc.collector import Collector
 from turnstile.store.core.keys import inline_obj

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.examples import examples
-from tests.support.fakes.racing import before_next_write
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.faults import Crash
+from tests.support.faults import Crash, before_next_write
 from tests.support.gc import DAY, days, everything
 from turnstile.coordination.refs import NamedRefs
 from turnstile.gc.collector import Collector, Report

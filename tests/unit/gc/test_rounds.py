@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import GRACE, collect, days, stage_table
-from tests.support.publishing import Table, table_id
 from turnstile.coordination.tasks import Tasks
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import stage_table
-from tests.support.publishing import Table, table_id
 from turnstile.catalog.core.rows import erase_collected, mark_collecting
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.store.core.writes import Row

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days, everything, names
-from tests.support.publishing import TABLE, Table
+from turnstile.delta.content import materialise
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import positioned
-from turnstile.delta.materialise import materialise
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.gc.core import StagedFile, decided_at, due, staged_candidates, staged_since, version_of

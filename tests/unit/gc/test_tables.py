@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.delta_table import TABLE, Killed, Table, kill_at, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import collect, days, everything, names, stage_table
-from tests.support.publishing import TABLE, Killed, Table, kill_at, table_id
 from turnstile.catalog.core.rows import use_staging
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.state_writes import drop_head

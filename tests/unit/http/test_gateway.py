@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from tests.support.http import event
+from tests.support.functions import event
 from turnstile.api.http.handler import Router, method_of, path_of, to_gateway
 from turnstile.api.http.request import MAX_BODY, body_of, query_of
 from turnstile.store.core.errors import InvalidRequest, TooLarge

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from chalice.app import Chalice
 
-from tests.support.http import Http, event
+from tests.support.functions import Http, event
 from turnstile.access.core.grants import OPERATOR
-from turnstile.api.auth.bearer import Bearer, Open, StaticTokens, fingerprint
-from turnstile.api.http.answers import Answer, created
-from turnstile.api.http.errors import STATUS, refusal, render, status_of
+from turnstile.api.auth.bearer import Bearer, Open, StaticTokens
+from turnstile.api.auth.verifier import fingerprint
 from turnstile.api.http.handler import note, serve
 from turnstile.api.http.request import current
+from turnstile.api.http.responses import STATUS, Answer, created, refusal, render, status_of
 from turnstile.delta.core.decide import Refused
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
 

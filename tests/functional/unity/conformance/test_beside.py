@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.conformance.cases import covers
-from tests.support.conformance.words import (
+from tests.support.conformance.actions import (
     INVALID,
     config,
     etag,
     properties,
     sets,
 )
+from tests.support.conformance.cases import covers
 from tests.support.unity import (
     SCHEMA,
     T1,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.conformance.cases import covers
-from tests.support.conformance.words import (
+from tests.support.conformance.actions import (
     CONFLICT,
     INVALID,
 )
+from tests.support.conformance.cases import covers
 from tests.support.fakes import delta
 from tests.support.unity import (
     T1,

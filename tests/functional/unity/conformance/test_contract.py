@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.conformance.cases import covers
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.unity import COLUMNS, FIXED, READER, SCHEMA, T1, B, Unity, api_protocol, refused
 
 INVALID = "InvalidParameterValueException"

@@ -10,10 +10,11 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tests.support.conformance.cases import documented
-from tests.support.http import function
+from tests.support.functions import function
 from tests.support.openapi import UNITY
-from turnstile.api.unity import answers as config
-from turnstile.api.unity import legacy, permissions, requests
+from turnstile.api.unity import older_api as legacy
+from turnstile.api.unity import permissions, requests
+from turnstile.api.unity import responses as config
 from turnstile.api.unity.errors import KINDS, PREFIX
 
 NOT_OF_AN_OPERATION = {"NoSuchRoute", "MethodNotAllowed"}
@@ -91,8 +92,8 @@ def shapes() -> dict[str, type[msgspec.Struct]]:
         "CreateSchema": legacy.NewSchema,
         "CreateUnityTable": legacy.NewTable,
         "CreateUnityStagingTable": legacy.NewStagingTable,
-        "TableCredentialsRequest": legacy.TableKeys,
-        "PathCredentialsRequest": legacy.PathKeys,
+        "TableCredentialsRequest": legacy.TableCredentialsRequest,
+        "PathCredentialsRequest": legacy.PathCredentialsRequest,
     }
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.conformance.drive import GOOD, stocked
 from tests.support.conformance.fuzz import GENERATED, MODES, cases, send_generated, send_mixed
 from tests.support.examples import examples
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.unity import Unity
 
 IDS = sorted(GENERATED)
 WITH_BODY = [id for id in IDS if GENERATED[id].body]
-QUICK = settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-LONG = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=5, derandomize=True, suppress_health_check=list(HealthCheck))
+LONG = settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 
 
 def ours(answer: Answer) -> None:

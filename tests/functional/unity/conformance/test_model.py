@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.examples import examples
 from tests.support.fakes import delta
-from tests.support.http import Answer
+from tests.support.functions import Answer
 from tests.support.unity import SCHEMA, B, Unity, published, refused
 from turnstile.delta.publish import Publisher
 
@@ -171,7 +171,6 @@ def run(examples: int, steps: int, *, derandomize: bool) -> None:
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
-            deadline=None,
             derandomize=derandomize,
             suppress_health_check=list(HealthCheck),
         ),

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.conformance.actions import CONFLICT, INVALID, config, etag, properties, sets
 from tests.support.conformance.cases import covers
-from tests.support.conformance.words import CONFLICT, INVALID, config, etag, properties, sets
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeStorage
 from tests.support.unity import T1, Unity, metadata, published, refused

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.conformance.cases import covers
-from tests.support.conformance.words import (
+from tests.support.conformance.actions import (
     INVALID,
     REQUIREMENT,
     WIDER,
@@ -18,6 +17,7 @@ from tests.support.conformance.words import (
     properties,
     sets,
 )
+from tests.support.conformance.cases import covers
 from tests.support.unity import (
     COLUMNS,
     SCHEMA,

@@ -1,4 +1,4 @@
-"""What the tests of the documentation share: the tracked files, and the parts of a Markdown page."""
+"""Where the repository is, the files that belong to it, and the parts of its Markdown pages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
-from tests.support.paths import ROOT
+ROOT: Final = Path(__file__).parents[2]
+
 
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL

@@ -1,4 +1,4 @@
-"""Calls a Lambda handler the way an HTTP API does (payload 2.0).
+"""The functions as they are deployed, called in this process as an HTTP API calls Lambda (payload 2.0), or a schedule.
 
 app = function("commit")          # functions/commit/app.py, as it is deployed
 app.use_world(fake_world())
@@ -17,13 +17,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 
-from tests.support.lambda_answer import LIMIT, payload
-from tests.support.paths import ROOT
+from tests.support.repository import ROOT
 
 Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
 
@@ -33,11 +32,11 @@ _FUNCTIONS = ROOT / "functions"
 
 @functools.cache
 def function(name: str) -> ModuleType:
-    """The ``app`` module of ``functions/<name>``, loaded once (see ``load_function``)."""
-    return load_function(name)
+    """The ``app`` module of ``functions/<name>``, loaded once (see ``Function``)."""
+    return Function(name)
 
 
-def load_function(name: str, **environment: str) -> ModuleType:
+def Function(name: str, **environment: str) -> ModuleType:
     """A fresh ``app`` module of ``functions/<name>`` with variables of its own at import.
 
     Everybody may ask it unless the variables say who may.
@@ -122,6 +121,16 @@ def event(
     if body is not None:
         made["body"] = body.decode() if isinstance(body, bytes) else body
     return made
+
+
+LIMIT: Final = 6_291_556
+"""Bytes of the JSON of an answer that Lambda sends at most; more is a failure for the caller."""
+
+
+def payload(answered: Mapping[str, Any]) -> int:
+    """Bytes of what the runtime of Python 3.13 sends: not limited to ASCII, but U+2028 and U+2029 are escaped."""
+    text = json.dumps(answered, ensure_ascii=False)
+    return len(text.replace("\u2028", r"\u2028").replace("\u2029", r"\u2029").encode())
 
 
 class Http:
