@@ -12,9 +12,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NOBODY, Access
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from turnstile.access.core.grants import NO_ACCESS, Access
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog, encode
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of
@@ -68,11 +67,11 @@ class Catalogs:
         def change(_: View) -> Edit:
             return Edit(f"create catalog {name}", put={(name,): made}, writes=(insert,))
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
                 raise _taken(name)
 
-        self._committer.commit(REALM_TREE, change, row=row, judge=judge)
+        self._committer.commit(REALM_TREE, change, row=row, on_rejected=on_rejected)
         return made
 
     def list(self) -> list[Catalog]:
@@ -120,7 +119,7 @@ class Catalogs:
     def _judged(self, name: str) -> tuple[Write, ...]:
         """The condition that the catalog's rights are still those by which the request was let pass: they are in its
         own tree, while this change is one of the realm's (I12)."""
-        if self._reader.watch is None:
+        if self._reader.authorizer is None:
             return ()
         key = self._reader.key(name)
         tree = self._reader.at(name, self._world.refs.read(key))
@@ -165,7 +164,7 @@ class Catalogs:
             raise _missing(name)
         return tree
 
-    def _first_commit(self, name: str, now: int, access: Access = NOBODY) -> Insert:
+    def _first_commit(self, name: str, now: int, access: Access = NO_ACCESS) -> Insert:
         """The row of a catalog that is empty; its commit obj is durable before any row names it (I9)."""
         store = self._reader.store
         id = store.new_commit_id()

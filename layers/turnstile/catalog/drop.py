@@ -13,7 +13,7 @@ from typing import Final
 
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
-from turnstile.catalog.core.entities import KINDS, TABLE, Table
+from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.describe import not_active
@@ -203,7 +203,7 @@ def _below(view: View, path: Path) -> list[_Named]:
 def _refuse_iceberg(below: list[_Named]) -> None:
     """Iceberg's tables and views own locations, and whether their files go with them nobody has said: they are dropped
     one by one through their own API."""
-    found = next((name for name, entry in below if entry.kind in KINDS), None)
+    found = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if found is not None:
         raise StateConflict(
             "NamespaceNotEmpty",

@@ -13,12 +13,11 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import External, Table, encode
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
-from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise

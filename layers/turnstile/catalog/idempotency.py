@@ -1,8 +1,8 @@
-"""Requests that carry a key of their sender's, applied once (``Idempotency-Key``).
+"""Applies requests with an idempotency key once (``Idempotency-Key``).
 
-The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and
-however concurrently it is sent, one of them changes something and all are told the same (I3). The row has the number of
-the commit, so that the answer can be read again as it was, whatever happened since.
+The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and however
+concurrently the request is sent, one of them changes something and all get the same response (I3). The row has the number
+of the commit, so the response can be read again as it was, whatever happened since.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_ro
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import Pause, no_pause
-from turnstile.store.core.errors import ErrorType, TurnstileError
+from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, World
 
 T = TypeVar("T")
 
 FinalStatus = Callable[[TurnstileError], int]
-"""The status under which a refusal is remembered: the same request is refused so again, whatever happens meanwhile. 0
-for one that may pass: of the moment, or of somebody whose rights were not judged yet."""
+"""Returns the status under which a refusal is remembered: the same request gets it again, whatever happens meanwhile. 0 for
+a refusal that may pass: one of the moment, or of a request that was not authorized yet."""
 
 
 class Repeated(TurnstileError):
-    """A refusal that an earlier request with the same key was given."""
+    """The refusal that an earlier request with the same key got."""
 
-    def __init__(self, found: RequestOutcome) -> None:
-        super().__init__(found.message, field=found.field, remedy=found.remedy)
-        self.type, self.details = found.type, dict(found.details)
+    def __init__(self, outcome: RequestOutcome) -> None:
+        super().__init__(outcome.message, field=outcome.field, remedy=outcome.remedy)
+        self.type, self.details = outcome.type, dict(outcome.details)
 
 
 class KeyReused(TurnstileError):
     """The key was sent with another request before."""
 
-    type = ErrorType.KEY_REUSED
+    type = "KeyReused"
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,8 +49,8 @@ class KeyReused(TurnstileError):
         )
 
 
-class _Known(TurnstileError):
-    """Another request with this key was faster; nothing was changed by this one."""
+class _Overtaken(TurnstileError):
+    """Another request with this key was faster; this one changed nothing."""
 
     def __init__(self, row: Row) -> None:
         super().__init__("another request with this key was faster")
@@ -58,24 +58,24 @@ class _Known(TurnstileError):
 
 
 class IdempotentCommitter(Committer):
-    """A committer for one request: the last change it commits carries the row that remembers the request. Changes that
-    are only on the way there (``Edit.more``) do not: they are found done when the request is sent again.
+    """A committer for one request: the last change that it commits also writes the row that remembers the request.
+    Earlier changes (``Edit.more``) do not: if the request is sent again they are already done.
 
     Args:
         key: refs key of the request.
-        asked: what tells it from other requests.
+        asked: tells it from other requests.
         final: which refusals are remembered.
     """
 
     def __init__(
         self, world: World, reader: CatalogReader, *, key: str, asked: str, final: FinalStatus, pause: Pause = no_pause
     ) -> None:
-        super().__init__(world, reader, pause=pause, in_line=False)
+        super().__init__(world, reader, pause=pause, queued=False)
         self._refs, self._clock = world.refs, world.clock
         self._key, self._asked, self._final = key, asked, final
         self._written = False
         self._seq: int | None = None
-        self._looked = 0
+        self._key_read_at = 0
 
     def commit(
         self,
@@ -85,75 +85,74 @@ class IdempotentCommitter(Committer):
         row: Row | None = None,
         on_rejected: RejectionHandler | None = None,
     ) -> Tree:
-        """As ``Committer.commit``; raises what ``run`` understands when another request was faster."""
-        place = [-1]
+        """As ``Committer.commit``; raises what ``run`` handles if another request was faster."""
+        position = -1  # of the remembering row among the writes of the edit
 
-        def marked(view: View) -> Edit | None:
+        def remembering(view: View) -> Edit | None:
+            nonlocal position
             edit = change(view)
-            self._written, place[0] = edit is not None and not edit.more, -1
+            self._written, position = edit is not None and not edit.more, -1
             self._seq = view.tree.commit.seq + (edit is not None)
             if edit is None or edit.more:
                 return edit
-            place[0] = len(edit.writes)
-            mark = request_row(self._key, self._asked, self._clock.now_ms(), seq=self._seq)
-            return msgspec.structs.replace(edit, writes=(*edit.writes, mark))
+            position = len(edit.writes)
+            write = request_row(self._key, self._asked, self._clock.now_ms(), seq=self._seq)
+            return msgspec.structs.replace(edit, writes=(*edit.writes, write))
 
-        def judged(failed: Mapping[int, Row | None]) -> None:
-            known = failed.get(place[0])
-            if known is not None:
-                raise _Known(known)
+        def key_first(failed: Mapping[int, Row | None]) -> None:
+            earlier = failed.get(position)
+            if earlier is not None:
+                raise _Overtaken(earlier)
             if on_rejected is not None and failed:
                 on_rejected(failed)
 
-        return super().commit(catalog, marked, row=row, on_rejected=judged)
+        return super().commit(catalog, remembering, row=row, on_rejected=key_first)
 
     def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
-        """The answer to the request: of ``operation``, or of ``again`` when it was done before.
+        """Returns the result of ``operation``, or that of ``again`` if the request was done before.
 
         Args:
-            again: told the number of the commit in which what was done can be looked at; None: no tree was.
+            again: called with the number of the commit that shows what was done; None if no tree does.
 
         Raises:
             KeyReused: the key belongs to another request.
             Repeated: what an earlier attempt was refused with.
-            TurnstileError: what ``operation`` raises; if it is final, for all further attempts too.
+            TurnstileError: what ``operation`` raises; if it is final, all further attempts get it too.
         """
-        self._looked = self._clock.now_ms()
-        found = self._refs.read(self._key)
-        if found is not None:
-            return self._replay(found, again)
+        self._key_read_at = self._clock.now_ms()
+        row = self._refs.read(self._key)
+        if row is not None:
+            return self._replay(row, again)
         try:
-            answer = operation()
-        except _Known as known:
-            return self._replay(known.row, again)
+            result = operation()
+        except _Overtaken as overtaken:
+            return self._replay(overtaken.row, again)
         except TurnstileError as error:
             status = self._final(error)
-            if status:
-                earlier = self._remember(status, error)
-                if earlier is not None:
-                    return self._replay(earlier, again)
+            earlier = self._remember(status, error) if status else None
+            if earlier is not None:
+                return self._replay(earlier, again)
             raise
         if not self._written:
             self._remember(DONE)
-        return answer
+        return result
 
     def _since(self) -> int:
-        """When the key was looked at: a row that was written since then is found by the swap, for as long as it is kept. A
+        """Returns when the key was read: the swap notices a row that was written since, for as long as that row is kept. A
         request that was frozen for longer would be applied twice (I3)."""
-        return self._looked
+        return self._key_read_at
 
     def _remember(self, status: int, error: TurnstileError | None = None) -> Row | None:
-        """The row that is there already, if one is."""
+        """Remembers an outcome without a change. Returns the row that is there already, if there is one."""
         seq = self._seq if status == DONE else None
-        now = self._clock.now_ms()
-        write = request_row(self._key, self._asked, now, status=status, error=error, seq=seq)
+        write = request_row(self._key, self._asked, self._clock.now_ms(), status=status, error=error, seq=seq)
         answer = self._refs.write(write)
         return answer.row if isinstance(answer, Rejected) else None
 
     def _replay(self, row: Row, again: Callable[[int | None], T]) -> T:
-        found = RequestOutcome.from_row(row)
-        if found.asked != self._asked:
+        outcome = RequestOutcome.from_row(row)
+        if outcome.asked != self._asked:
             raise KeyReused
-        if found.status != DONE:
-            raise Repeated(found)
-        return again(found.seq)
+        if outcome.status != DONE:
+            raise Repeated(outcome)
+        return again(outcome.seq)

@@ -21,7 +21,7 @@ from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import read_table
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader, Found
+from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -33,7 +33,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class TableState(msgspec.Struct, frozen=True):
     """A table as of one HEAD; ``listing`` holds that HEAD and its tail."""
 
     head: TableHead
@@ -41,7 +41,7 @@ class Loaded(msgspec.Struct, frozen=True):
     listing: Listing
 
 
-class Registered(msgspec.Struct, frozen=True):
+class RegisteredTable(msgspec.Struct, frozen=True):
     """An external table in its catalog; its entity's obj id is its etag."""
 
     catalog: str
@@ -67,10 +67,10 @@ class Loader:
     def guarded(self, guard: Guard) -> Loader:
         """The same loader for one request, which ``guard`` judges."""
         mine = copy.copy(self)
-        mine.guard, mine.reader = guard, self.reader.watched(guard)
+        mine.guard, mine.reader = guard, self.reader.authorized_by(guard)
         return mine
 
-    def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> Loaded:
+    def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
         """The table that the name leads to now.
 
         Args:
@@ -84,7 +84,7 @@ class Loader:
             StorageFault: an inline commit's file could not be written; try again.
         """
         found = self.find(catalog, namespace, table)
-        if isinstance(found, Registered):
+        if isinstance(found, RegisteredTable):
             raise UnsupportedTable(
                 f"table '{table}' is external: its commits are not coordinated here",
                 field="table",
@@ -92,12 +92,12 @@ class Loader:
             )
         return self.loaded(found, content=content and (self.guard is None or self.guard.may(read_table)))
 
-    def loaded(self, head: TableHead, *, content: bool = False) -> Loaded:
+    def loaded(self, head: TableHead, *, content: bool = False) -> TableState:
         """The table as of a HEAD that was just read or written. Raises as ``load``."""
         snapshot = self._snapshots.get(head.catalog, head.metadata)
-        return Loaded(head, snapshot, self._commits.of(head, 0, MAX_VERSION, content=content))
+        return TableState(head, snapshot, self._commits.of(head, 0, MAX_VERSION, content=content))
 
-    def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | Registered:
+    def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | RegisteredTable:
         """What the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
         path = tuple(namespace)
         found, row = self._rows(catalog, path, table)
@@ -107,19 +107,19 @@ class Loader:
         if row is None:
             entity = self.reader.store.entity(found.catalog, found.entity)
             if isinstance(entity, Table) and entity.external is not None:
-                return Registered(found.catalog, entity, found.entity)
+                return RegisteredTable(found.catalog, entity, found.entity)
         if row is None or row["state"] == "dropped":
             raise NotFound("table", table, field="table", remedy="list the namespace; names may have changed")
         return TableHead.from_row(row)
 
-    def _rows(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[Found, Row | None]:
+    def _rows(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[ResolvedTable, Row | None]:
         """What the name leads to, and the row of its HEAD."""
         guess = self.reader.guess(catalog, namespace, table)
         keys = [self.reader.key(catalog)]
         if guess is not None:
             keys.append(self._space.table(guess.table_id))
         rows = self._refs.read_many(keys)
-        tree = self.reader.unwatched(catalog, rows.get(keys[0]), (*namespace, table))
+        tree = self.reader.unauthorized_at(catalog, rows.get(keys[0]), (*namespace, table))
         try:
             found = self.reader.find(tree, namespace, table)
         except NotFound:
@@ -141,4 +141,4 @@ class Loader:
 
     def _judge(self, tree: Tree) -> None:
         if self.guard is not None:
-            self.guard.judge(tree)
+            self.guard.authorize(tree)

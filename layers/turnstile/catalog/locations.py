@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnstile.catalog.core.entities import KINDS as ICEBERG
+from turnstile.catalog.core.entities import ICEBERG_KINDS as ICEBERG
 from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above
 from turnstile.catalog.core.paths import dotted, path_of
@@ -61,12 +61,12 @@ class Zones:
 # nobody waits but those who try to import what is a table already.
 
 
-def registered(world: World, reader: CatalogReader, own: Row, location: str) -> StateConflict | None:
+def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -> StateConflict | None:
     """Why an import may not go on with the uuid in ``own``, the owner's row of ``location``; None if no table has it."""
     row = world.refs.read(reader.key(own["catalog"]))
     if row is None:
         return None
-    tree = reader.unwatched(own["catalog"], row)
+    tree = reader.unauthorized_at(own["catalog"], row)
     key = _external(tree, own["table_id"])
     if key is not None:
         return _taken(own, location, "external table", dotted(tree.catalog, *path_of(key)), "its files stay")

@@ -8,18 +8,15 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.change import Edit, View
-from turnstile.catalog.commit import Committer
+from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import Entity, Namespace, encode
-from turnstile.catalog.core.merging import Merge, merged
-from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.merges import Merge, apply_merges
+from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, TooLarge
-from turnstile.store.core.names import check_identifier
 from turnstile.store.ports import World
 
-MAX_LEVELS: Final = 10
 MAX_BYTES: Final = 32_768
 """Bytes of a namespace with its comment and properties."""
 
@@ -114,7 +111,7 @@ class Namespaces:
         def alter(old: Namespace) -> Namespace:
             kept = {name: value for name, value in old.properties.items() if name not in unset}
             said = old.comment if comment is msgspec.UNSET else comment
-            properties = merged({**kept, **(set or {})}, merge or {})
+            properties = apply_merges({**kept, **(set or {})}, merge or {})
             return fitting(msgspec.structs.replace(old, properties=properties, comment=said))
 
         return self.alter(catalog, path, alter)
@@ -151,17 +148,6 @@ def fitting(namespace: Namespace) -> Namespace:
             size=size,
         )
     return namespace
-
-
-def check_path(path: Path, field: str = "namespace") -> Path:
-    """``path`` if it can name a namespace; raises InvalidRequest."""
-    if not 1 <= len(path) <= MAX_LEVELS:
-        raise InvalidRequest(
-            f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
-        )
-    for level in path:
-        check_identifier(level, field)
-    return path
 
 
 def require_free(view: View, path: Path, field: str) -> None:

@@ -1,7 +1,7 @@
-"""Page tokens: they pin the HEAD they started from, so that a listing is one consistent view however long it takes.
+"""Page tokens: they pin the HEAD that the first page read, so a listing is one consistent view however long it takes.
 
-A token is opaque to clients: base64 of its members with a checksum. The checksum tells a token that was damaged or
-edited by mistake; it is no secret, since a token opens nothing that its bearer could not list anyway (I12).
+A token is opaque to clients: base64 of its members with a checksum. The checksum detects a token that was damaged or edited
+by mistake. It is no secret: a token opens nothing that its bearer could not list anyway (I12).
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import msgspec
 from turnstile.store.core.errors import InvalidRequest
 
 TOKEN_MS: Final = 3_600_000
-"""How long a token can be used, from the first page on: gc keeps a HEAD at least so long after it was replaced."""
+"""How long a token is valid after the first page: gc keeps a HEAD at least that long after it was replaced."""
 
 SKEW_MS: Final = 600_000
 """How far the clock that reads a token may be behind the one that wrote it."""
 
-MEMBER: Final = "page_token"
+FIELD: Final = "page_token"
 """The query's member that holds a token, in all APIs but Iceberg's."""
 
 MAX_PAGE: Final = 1000
-_CHECK: Final = 6
+_CHECKSUM_BYTES: Final = 6
 
 
-class Token(msgspec.Struct, frozen=True, array_like=True):
-    """Where a listing goes on: in ``catalog`` at ``head``, among children of a kind of ``parent`` (see ``place``), after
-    ``after`` (an index key); ``began`` when its first page was read (ms)."""
+class PageToken(msgspec.Struct, frozen=True, array_like=True):
+    """Where a listing goes on: in ``catalog`` at ``head``, among children of ``kind`` of ``parent`` (see ``place_of``),
+    behind the index key ``after``; ``began`` is when its first page was read (ms)."""
 
     catalog: str
     head: str
@@ -40,46 +40,50 @@ class Token(msgspec.Struct, frozen=True, array_like=True):
     began: int
 
 
-_DECODER: Final = msgspec.msgpack.Decoder(Token)
+_DECODER: Final = msgspec.msgpack.Decoder(PageToken)
 
 
-def place(key: str) -> str:
-    """What a token says of the index key whose children are listed: enough to tell them apart. The key itself would be
-    there twice, and a query holds 8 KiB; names have up to 255 characters a level."""
+def place_of(key: str) -> str:
+    """Returns a token's ``parent`` for the index key whose children are listed: a digest, enough to tell listings apart.
+    With the key itself a token could exceed the 8 KiB of a query: names have up to 255 characters a level."""
     return hashlib.sha256(key.encode()).hexdigest()[:24] if key else ""
 
 
-def to_text(token: Token) -> str:
-    """The token for the client."""
+def encode_token(token: PageToken) -> str:
+    """Returns the token for the client."""
     packed = msgspec.msgpack.encode(token)
-    return base64.urlsafe_b64encode(hashlib.sha256(packed).digest()[:_CHECK] + packed).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(_checksum(packed) + packed).rstrip(b"=").decode()
 
 
-def from_text(text: str, now: int, member: str = MEMBER) -> Token:
-    """The token a client sent back, in ``member`` of its request.
+def decode_token(text: str, now: int, member: str = FIELD) -> PageToken:
+    """Returns the token that a client sent back in ``member`` of its request.
 
     Raises:
-        InvalidRequest: not one of ours, or too old.
+        InvalidRequest: it is none of ours, or too old.
     """
     try:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
-        token = _DECODER.decode(raw[_CHECK:])
+        token = _DECODER.decode(raw[_CHECKSUM_BYTES:])
     except (ValueError, binascii.Error, msgspec.DecodeError):
         raise bad_token("is not a page token of this service", member) from None
-    if hashlib.sha256(raw[_CHECK:]).digest()[:_CHECK] != raw[:_CHECK]:
+    if _checksum(raw[_CHECKSUM_BYTES:]) != raw[:_CHECKSUM_BYTES]:
         raise bad_token("was changed", member)
     if not -SKEW_MS <= now - token.began <= TOKEN_MS:
         raise bad_token("has expired", member)
     return token
 
 
-def bad_token(why: str, member: str = MEMBER) -> InvalidRequest:
+def _checksum(packed: bytes) -> bytes:
+    return hashlib.sha256(packed).digest()[:_CHECKSUM_BYTES]
+
+
+def bad_token(why: str, member: str = FIELD) -> InvalidRequest:
     """The refusal of a token."""
     return InvalidRequest(f"{member} {why}", field=member, remedy="list again from the start, without a token")
 
 
 def page_size(max_results: int | None) -> int:
-    """How many results a page holds: 1 to ``MAX_PAGE``, which is also the default; 0 leaves it to the server."""
+    """Returns how many results a page holds: 1 to ``MAX_PAGE``; None and 0 mean ``MAX_PAGE``. Raises InvalidRequest."""
     if max_results is not None and max_results < 0:
         raise InvalidRequest(f"max_results must not be {max_results}", field="max_results", remedy="use 1 to 1000")
     return min(max_results or MAX_PAGE, MAX_PAGE)

@@ -1,4 +1,13 @@
-"""Waiting between attempts: exponential, with full jitter, within a deadline."""
+"""Fairness between attempts to change one catalog: pauses, a queue in each process, and claims of priority between processes.
+
+Losses are not spread evenly. A large change takes longer than a small one, so on a busy catalog it finds the HEAD moved
+every time; and the writer that has just won has the newest tree and wins again. Three remedies, none needed for safety:
+
+    Backoff          pauses between attempts: exponential, with full jitter, within a deadline
+    LocalQueue       changes of one process wait for each other, since only one of them can win at a time
+    PriorityClaim    a change that has lost for a part of its time says so in the catalog's row, and the others hold back.
+                     They learn it without a request: a refused swap returns the row, and a new change reads it anyway
+"""
 
 from __future__ import annotations
 
@@ -7,20 +16,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from turnstile.catalog.core.rows import CatalogHead, take_turn
+from turnstile.catalog.core.rows import CatalogHead, claim_priority
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Clock, Ids, World
 
 STARVING: Final = 0.4
-"""The part of its time after which a change asks the others to let it go first."""
+"""The part of its deadline after which a change claims priority."""
 
 Pause = Callable[[float], None]
-"""Waits for so many seconds; passed in, because services do not wait by themselves."""
+"""Waits for so many seconds. Passed in, because services do not wait by themselves."""
 
 
 def no_pause(seconds: float) -> None:
-    """Try again at once: for tests, and where the store's own latency is pause enough."""
+    """Does not wait: for tests, and where the store's own latency is pause enough."""
 
 
 class Backoff:
@@ -83,44 +92,33 @@ class Backoff:
         )
 
 
-# -- turns ------------------------------------------------------------------------------------------------------------
-# Who goes first when many change one catalog.
-#
-# Losing is not evenly spread: a large change takes longer than a small one, so on a busy catalog it finds the HEAD moved
-# every time; and whoever has just won has the newest tree and wins again. Two remedies, neither needed for safety:
-#
-# * changes of one process stand in line, since only one of them can win at a time;
-# * a change that has lost for a good part of its time says so in the catalog's row, and the others hold back for a moment.
-#   They see it without a request: a refused swap returns the row, and a new change reads it anyway.
-
-
 HOLD_MS: Final = 1_000
-"""How long others hold back at most, so that the crash of a change costs them no more."""
+"""The longest time that others hold back, so that a change which crashes costs them no more."""
 
-_LOOK_MS: Final = 60  # between looks of those who hold back
-_LINES: Final = 64
+_LOOK_MS: Final = 60  # between looks at the row while a change holds back
+_LOCKS: Final = 64
 
 
-class Line:
-    """Changes of this process, one at a time a catalog. Waiting is bounded: past it everybody tries at once."""
+class LocalQueue:
+    """Lets the changes of this process to one catalog go one at a time. Waiting is bounded: then all try at once."""
 
     def __init__(self) -> None:
-        self._locks = tuple(threading.Lock() for _ in range(_LINES))
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     @contextmanager
-    def stand(self, catalog: str, patience_ms: int) -> Iterator[None]:
-        """Wait for those before, but no longer than ``patience_ms``."""
-        lock = self._locks[hash(catalog) % _LINES]
-        mine = lock.acquire(timeout=patience_ms / 1000)
+    def wait(self, catalog: str, patience_ms: int) -> Iterator[None]:
+        """Waits for the changes before, but no longer than ``patience_ms``."""
+        lock = self._locks[hash(catalog) % _LOCKS]
+        acquired = lock.acquire(timeout=patience_ms / 1000)
         try:
             yield
         finally:
-            if mine:
+            if acquired:
                 lock.release()
 
 
-class Turn:
-    """One change's place among those of other processes."""
+class PriorityClaim:
+    """One change's claim of priority over the changes of other processes."""
 
     look_ms = _LOOK_MS
 
@@ -128,16 +126,16 @@ class Turn:
         self._world = world
         self.id = ""
 
-    def others(self, row: Row | None) -> bool:
-        """Whether another change has asked to go first. Nobody may ask for longer than ``HOLD_MS``: an end further away is
-        that of a clock which is ahead, and would close the catalog for as long as it is."""
+    def held_by_other(self, row: Row | None) -> bool:
+        """Whether another change has a claim that counts. No claim may last longer than ``HOLD_MS``: one that ends later
+        was made by a clock that is ahead, and would close the catalog until then."""
         if row is None or "turn" not in row:
             return False
         head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
         return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
 
-    def ask(self, key: str) -> Row | None:
-        """Ask to go first; the catalog's row after that, whether or not somebody else has asked before."""
+    def claim(self, key: str) -> Row | None:
+        """Claims priority and returns the catalog's row after that, whether or not another change has a claim already."""
         now = self._world.clock.now_ms()
         self.id = self.id or self._world.ids.uuid()
-        return self._world.refs.write(take_turn(key, self.id, now + HOLD_MS, now)).row
+        return self._world.refs.write(claim_priority(key, self.id, now + HOLD_MS, now)).row

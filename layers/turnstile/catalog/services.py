@@ -1,9 +1,10 @@
-"""The catalog's services of one sandbox, built from one world and sharing their caches."""
+"""The catalog's services, built from one world and sharing their caches."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from turnstile.catalog.catalogs import Catalogs
 from turnstile.catalog.commit import Committer
@@ -11,7 +12,7 @@ from turnstile.catalog.create import Registrar, Staging
 from turnstile.catalog.drop import Dropper, NamespaceDropper
 from turnstile.catalog.external import Externals
 from turnstile.catalog.history.log import History
-from turnstile.catalog.history.moments import AsOfReader
+from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.history.reset import Resetter
 from turnstile.catalog.history.snapshots import NamedSnapshots
 from turnstile.catalog.listing import Entries, Listings
@@ -29,115 +30,136 @@ from turnstile.store.core.names import check_namespace
 from turnstile.store.ports import World
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class CatalogServices:
-    """One of each."""
+    """The services of a sandbox, or of one request. Each is built when it is first used.
+
+    The fields are shared by all requests of a sandbox, except:
+
+    Attributes:
+        reader: authorizes the request, if it is one's.
+        request_committer: applies the request's change, if it carries an idempotency key.
+    """
 
     world: World
     lake_root: str
     limits: Limits
     pause: Pause
-    reader: CatalogReader
-    snapshots: MetadataStore
-    committer: Committer
+    metadata: MetadataStore
     publisher: Publisher
     zones: Zones
-    catalogs: Catalogs
-    namespaces: Namespaces
-    moments: AsOfReader
-    entries: Entries
-    listings: Listings
-    history: History
-    named: NamedSnapshots
-    resetter: Resetter
-    staging: Staging
-    registrar: Registrar
-    renamer: Renamer
-    dropper: Dropper
-    externals: Externals
-    namespace_dropper: NamespaceDropper
-    namespace_mover: NamespaceMover
+    reader: CatalogReader
+    request_committer: Committer | None = None
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogServices:
-        """The same services for one request: whatever they do is judged by ``authorizer`` first, changes by the very tree
-        that they replace (I12). Caches are shared."""
-        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
-        return _built(shared, self.reader.authorized_by(authorizer))
+        """Returns the services for one request: everything they do is authorized first, a change by the very tree that
+        it replaces (I12)."""
+        return replace(self, reader=self.reader.authorized_by(authorizer), request_committer=None)
 
     def committing_with(self, committer: Committer) -> CatalogServices:
-        """The same services for one request, whose change is applied by ``committer``."""
-        shared = Shared(self.world, self.lake_root, self.limits, self.pause, self.snapshots, self.publisher, self.zones)
-        return _built(shared, self.reader, committer)
+        """Returns the services for one request whose change is applied by ``committer``."""
+        return replace(self, request_committer=committer)
+
+    @cached_property
+    def committer(self) -> Committer:
+        return self.request_committer or Committer(self.world, self.reader, pause=self.pause)
+
+    @cached_property
+    def catalogs(self) -> Catalogs:
+        return Catalogs(self.world, self.reader, self.committer, self.namespace_dropper)
+
+    @cached_property
+    def namespaces(self) -> Namespaces:
+        return Namespaces(self.world, self.reader, self.committer)
+
+    @cached_property
+    def namespace_mover(self) -> NamespaceMover:
+        return NamespaceMover(self.world, self.reader, self.committer)
+
+    @cached_property
+    def namespace_dropper(self) -> NamespaceDropper:
+        # Each table drop of a cascade is one of several changes of the request, so none of them may answer for its key.
+        step = Committer(self.world, self.reader, pause=self.pause)
+        tables = Dropper(self.world, self.reader, step, self.publisher)
+        return NamespaceDropper(self.world, self.reader, self.committer, tables)
+
+    @cached_property
+    def staging(self) -> Staging:
+        return Staging(self.world, self.reader, self.zones, self.lake_root)
+
+    @cached_property
+    def registrar(self) -> Registrar:
+        return Registrar(self.world, self.reader, self.committer, self.metadata, self.limits)
+
+    @cached_property
+    def renamer(self) -> Renamer:
+        return Renamer(self.world, self.reader, self.committer)
+
+    @cached_property
+    def dropper(self) -> Dropper:
+        return Dropper(self.world, self.reader, self.committer, self.publisher)
+
+    @cached_property
+    def externals(self) -> Externals:
+        return Externals(self.world, self.reader, self.committer, lambda: self.zones.ensure(self.lake_root))
+
+    @cached_property
+    def entries(self) -> Entries:
+        return Entries(self.reader, self.as_of_reader)
+
+    @cached_property
+    def listings(self) -> Listings:
+        return Listings(self.reader, self.as_of_reader)
+
+    @cached_property
+    def as_of_reader(self) -> AsOfReader:
+        return AsOfReader(self.reader, self.world.clock, self.limits.history_ms)
+
+    @cached_property
+    def history(self) -> History:
+        return History(self.reader)
+
+    @cached_property
+    def named_snapshots(self) -> NamedSnapshots:
+        return NamedSnapshots(self.world, self.reader, self.committer, self.as_of_reader)
+
+    @cached_property
+    def resetter(self) -> Resetter:
+        return Resetter(self.world, self.reader, self.committer, self.history, self.as_of_reader)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What does not depend on who asks."""
-
-    world: World
-    lake_root: str
-    limits: Limits
-    pause: Pause
-    snapshots: MetadataStore
-    publisher: Publisher
-    zones: Zones
-
-
-def build(world: World, *, lake_root: str, limits: Limits | None = None, pause: Pause = no_pause) -> CatalogServices:
-    """All services of the catalog.
+def build(
+    world: World,
+    *,
+    lake_root: str,
+    limits: Limits | None = None,
+    pause: Pause = no_pause,
+    reader: CatalogReader | None = None,
+    metadata: MetadataStore | None = None,
+) -> CatalogServices:
+    """Returns the services of a sandbox.
 
     Args:
         lake_root: storage location below which managed tables live.
         pause: how to wait between attempts to swap a HEAD.
+        reader, metadata: to share, for their caches.
     """
     limits = limits or Limits()
-    snapshots = MetadataStore(world.objs, world.space)
-    shared = Shared(world, lake_root, limits, pause, snapshots, Publisher(world, limits), Zones(world))
-    return _built(shared, CatalogReader(world, CatalogStore(world, limits.spill)))
-
-
-def _built(shared: Shared, reader: CatalogReader, by: Committer | None = None) -> CatalogServices:
-    world, zones = shared.world, shared.zones
-    plain = Committer(world, reader, pause=shared.pause)
-    committer = by or plain
-    dropper = Dropper(world, reader, committer, shared.publisher)
-    steps = Dropper(world, reader, plain, shared.publisher)  # each of its changes is one of several of a request
-    namespace_dropper = NamespaceDropper(world, reader, committer, steps)
-    history, moments = History(reader), AsOfReader(reader, world.clock, shared.limits.history_ms)
     return CatalogServices(
         world=world,
-        lake_root=shared.lake_root,
-        limits=shared.limits,
-        pause=shared.pause,
-        reader=reader,
-        snapshots=shared.snapshots,
-        committer=committer,
-        publisher=shared.publisher,
-        zones=zones,
-        catalogs=Catalogs(world, reader, committer, namespace_dropper),
-        namespaces=Namespaces(world, reader, committer),
-        history=history,
-        named=NamedSnapshots(world, reader, committer, moments),
-        resetter=Resetter(world, reader, committer, history, moments),
-        moments=moments,
-        entries=Entries(reader, moments),
-        listings=Listings(reader, moments),
-        staging=Staging(world, reader, zones, shared.lake_root),
-        registrar=Registrar(world, reader, committer, shared.snapshots, shared.limits),
-        renamer=Renamer(world, reader, committer),
-        dropper=dropper,
-        externals=Externals(world, reader, committer, lambda: zones.ensure(shared.lake_root)),
-        namespace_dropper=namespace_dropper,
-        namespace_mover=NamespaceMover(world, reader, committer),
+        lake_root=lake_root,
+        limits=limits,
+        pause=pause,
+        metadata=metadata or MetadataStore(world.objs, world.space),
+        publisher=Publisher(world, limits),
+        zones=Zones(world),
+        reader=reader or CatalogReader(world, CatalogStore(world, limits.spill)),
     )
 
 
-# -- bootstrap --------------------------------------------------------------------------------------------------------
-# What a stack has from the start: a catalog with a namespace, and its lake root claimed.
-
-
 def ensure(world: World, catalog: str = "main", namespace: str = "default", *, lake_root: str = "") -> None:
-    """Create what is missing; harmless to repeat, also by several at once.
+    """Creates what a stack has from the start, as far as it is missing: a catalog with a namespace, and the claim of the
+    lake root. May be repeated, also by several at once.
 
     Args:
         namespace: dotted.

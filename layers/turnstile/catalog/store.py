@@ -10,6 +10,7 @@ from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.catalog.retry import LocalQueue
+from turnstile.store.batches import batched
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
@@ -30,115 +31,119 @@ class CatalogStore:
         limits: when indexes spill into segments.
 
     Attributes:
-        line: in which all changes of this sandbox stand, whoever asks for them.
+        queue: where the changes of this sandbox wait for each other.
     """
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
-        self.limits, self.line = limits or SpillLimits(), LocalQueue()
+        self.limits, self.queue = limits or SpillLimits(), LocalQueue()
         self._objs, self._space, self._ids, self._clock = world.objs, world.space, world.ids, world.clock
         self._trees: Lru[tuple[str, str], Tree] = Lru(_TREES_BYTES)
         self._segments: Lru[tuple[str, str], Index] = Lru(_SEGMENTS_BYTES)
         self._entities: Lru[tuple[str, str], Entity] = Lru(_ENTITIES_BYTES)
 
     def new_commit_id(self) -> str:
-        """A fresh id for a commit obj; never used before, so HEADs never repeat (I9)."""
+        """Returns a fresh id for a commit obj; never used before, so HEADs never repeat (I9)."""
         return COMMIT.id(self._ids.obj_id())
 
     def new_entity_id(self) -> str:
-        """A fresh id for an entity obj."""
+        """Returns a fresh id for an entity obj."""
         return ENTITY_PREFIX + self._ids.obj_id()
 
     def new_segment_id(self) -> str:
-        """A fresh id for an index segment."""
+        """Returns a fresh id for an index segment."""
         return SEGMENT.id(self._ids.obj_id())
 
     def cached_tree(self, catalog: str, head: str) -> Tree | None:
-        """The tree at ``head`` if this sandbox has it: no request."""
+        """Returns the tree at ``head`` if it is cached: no request."""
         return self._trees.get((catalog.casefold(), head))
 
     def tree(self, catalog: str, head: str, segment: str = "") -> Tree:
-        """The tree at ``head``: at most one request, none when cached.
+        """Returns the tree at ``head``: at most one request, none when cached.
 
         Args:
-            segment: id of a segment that will be asked for next; it comes along in the same request.
+            segment: id of a segment that will be needed next; it is read in the same request.
 
         Raises:
             TurnstileError: the obj is missing, which I9 excludes unless tables were restored apart from each other.
         """
-        known = self.cached_tree(catalog, head)
-        if known is not None:
-            return known
-        if segment and self.peek(catalog, segment) is None:
-            found = self._with_segment(catalog, head, segment)
-        else:
-            found = self.find_tree(catalog, head)
-        if found is None:
+        tree = self.cached_tree(catalog, head)
+        if tree is None and segment and self.peek(catalog, segment) is None:
+            tree = self._with_segment(catalog, head, segment)
+        elif tree is None:
+            tree = self.find_tree(catalog, head)
+        if tree is None:
             raise TurnstileError(f"catalog commit {head} is missing", remedy="restore the objs table")
-        return found
+        return tree
 
     def find_tree(self, catalog: str, head: str) -> Tree | None:
-        """The tree at a HEAD that may be gone, or may never have been one (paging, time travel): at most one request."""
-        known = self.cached_tree(catalog, head)
-        if known is not None or not is_commit_id(head):
-            return known
-        obj = self._objs.get(self._space.objs(catalog), head)
-        return self._adopt_tree(catalog, obj) if obj is not None and obj.type == COMMIT.name else None
+        """Returns the tree at a HEAD that may be gone, or may never have been one: at most one request."""
+        tree = self.cached_tree(catalog, head)
+        if tree is not None:
+            return tree
+        obj = self._commit_obj(catalog, head)
+        return self._cache_tree(catalog, obj) if obj is not None else None
 
     def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
-        """A commit that may be gone, or may never have been there, without its tree: at most one request."""
-        known = self.cached_tree(catalog, id)
-        if known is not None:
-            return known.commit
-        if not is_commit_id(id):
-            return None
-        obj = self._objs.get(self._space.objs(catalog), id)
-        return decode_commit(obj.payload) if obj is not None and obj.type == COMMIT.name else None
+        """Returns a commit that may be gone, or may never have been one, without its tree: at most one request."""
+        tree = self.cached_tree(catalog, id)
+        if tree is not None:
+            return tree.commit
+        obj = self._commit_obj(catalog, id)
+        return decode_commit(obj.payload) if obj is not None else None
+
+    def _commit_obj(self, catalog: str, id: str) -> Obj | None:
+        obj = self._objs.get(self._space.objs(catalog), id) if is_commit_id(id) else None
+        return obj if obj is not None and obj.type == COMMIT.name else None
+
+    def _with_segment(self, catalog: str, head: str, segment: str) -> Tree | None:
+        objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
+        if segment in objs:
+            self._cache_segment(catalog, segment, unpack(objs[segment].payload))
+        return self._cache_tree(catalog, objs[head]) if head in objs else None
 
     def segments(self, catalog: str) -> StoredSegments:
-        """Where trees of a catalog find their segments."""
+        """Returns the source of segments for the trees of a catalog."""
         return StoredSegments(self, catalog)
 
     def segment(self, catalog: str, id: str) -> Index:
-        """An index segment: at most one request, none when cached.
+        """Returns an index segment: at most one request, none when cached.
 
         Raises:
             TurnstileError: the obj is missing, as for ``tree``.
         """
-        known = self.peek(catalog, id)
-        if known is not None:
-            return known
+        index = self.peek(catalog, id)
+        if index is not None:
+            return index
         obj = self._objs.get(self._space.objs(catalog), id)
         if obj is None:
             raise TurnstileError(f"catalog index segment {id} is missing", remedy="restore the objs table")
-        return self._adopt_segment(catalog, obj)
+        return self._cache_segment(catalog, id, unpack(obj.payload))
 
     def peek(self, catalog: str, id: str) -> Index | None:
-        """The segment if this sandbox has it: no request."""
+        """Returns the segment if it is cached: no request."""
         return self._segments.get((catalog.casefold(), id))
 
     def entities(self, catalog: str, ids: Sequence[str]) -> dict[str, Entity]:
-        """Entities by id: one request per hundred that are not cached."""
-        fold = catalog.casefold()
-        found: dict[str, Entity] = {}
-        missing: list[str] = []
-        for id in ids:
-            known = self._entities.get((fold, id))
-            if known is None:
-                missing.append(id)
-            else:
-                found[id] = known
-        for at in range(0, len(missing), BATCH_GET_MAX):
-            wanted = missing[at : at + BATCH_GET_MAX]
-            for id, obj in self._objs.get_many(self._space.objs(catalog), wanted).items():
-                found[id] = decode(obj.payload)
-                self._entities.put((fold, id), found[id], len(obj.payload) * _DECODED)
+        """Returns entities by id: one request for every hundred that are not cached.
+
+        Raises:
+            TurnstileError: one is missing, as for ``tree``.
+        """
+        folded = catalog.casefold()
+        cached = {id: self._entities.get((folded, id)) for id in ids}
+        entities = {id: entity for id, entity in cached.items() if entity is not None}
+        missing = [id for id in ids if cached[id] is None]
+        for batch in batched(missing, BATCH_GET_MAX):
+            for id, obj in self._objs.get_many(self._space.objs(catalog), batch).items():
+                entities[id] = decode(obj.payload)
+                self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
         for id in missing:
-            if id not in found:
+            if id not in entities:
                 raise TurnstileError(f"catalog entity {id} is missing", remedy="restore the objs table")
-        return found
+        return entities
 
     def entity(self, catalog: str, id: str) -> Entity:
-        """One entity: at most one request."""
+        """Returns one entity: at most one request."""
         return self.entities(catalog, [id])[id]
 
     def write(
@@ -149,10 +154,10 @@ class CatalogStore:
         entities: Mapping[str, Entity],
         segments: Mapping[str, Index] = MappingProxyType({}),
     ) -> None:
-        """Make a commit, its new entities and segments durable, before any HEAD names them (I9). One batch.
+        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9). One batch.
 
         Raises:
-            TooLarge: an obj over the limit of the port; nothing was written.
+            TooLarge: an obj exceeds the limit of the port; nothing was written.
         """
         space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
         objs = [Obj(space, commit_id, COMMIT.name, encode_commit(commit), created)]
@@ -162,40 +167,31 @@ class CatalogStore:
         for id, entity in entities.items():
             self._entities.put((catalog.casefold(), id), entity, 1024)
         for id, index in segments.items():
-            self._remember_segment(catalog, id, index)
-
-    def adopt(self, tree: Tree) -> None:
-        """Cache a tree that this sandbox made itself."""
-        self._remember(tree, len(tree.commit.embedded))
+            self._cache_segment(catalog, id, index)
 
     def delete(self, catalog: str, id: str) -> None:
-        """Remove an obj of a lost attempt, which nothing names and nothing will."""
+        """Deletes an obj of a lost attempt, which nothing names and nothing will."""
         self._objs.delete(self._space.objs(catalog), id)
 
-    def _with_segment(self, catalog: str, head: str, segment: str) -> Tree | None:
-        found = self._objs.get_many(self._space.objs(catalog), [head, segment])
-        if segment in found:
-            self._adopt_segment(catalog, found[segment])
-        return self._adopt_tree(catalog, found[head]) if head in found else None
+    def adopt(self, tree: Tree) -> None:
+        """Caches a tree that this sandbox has written."""
+        self._cache(tree, len(tree.commit.embedded))
 
-    def _adopt_tree(self, catalog: str, obj: Obj) -> Tree:
+    def _cache_tree(self, catalog: str, obj: Obj) -> Tree:
         tree = Tree.of(catalog, obj.id, decode_commit(obj.payload), self.segments(catalog))
-        return self._remember(tree, len(obj.payload))
+        return self._cache(tree, len(obj.payload))
 
-    def _adopt_segment(self, catalog: str, obj: Obj) -> Index:
-        return self._remember_segment(catalog, obj.id, unpack(obj.payload))
-
-    def _remember_segment(self, catalog: str, id: str, index: Index) -> Index:
-        self._segments.put((catalog.casefold(), id), index, 1024 + len(index.packed) * _DECODED)
-        return index
-
-    def _remember(self, tree: Tree, size: int) -> Tree:
+    def _cache(self, tree: Tree, size: int) -> Tree:
         self._trees.put((tree.catalog.casefold(), tree.head), tree, 1024 + size * _DECODED)
         return tree
 
+    def _cache_segment(self, catalog: str, id: str, index: Index) -> Index:
+        self._segments.put((catalog.casefold(), id), index, 1024 + len(index.packed) * _DECODED)
+        return index
+
 
 class StoredSegments:
-    """``core.segments.Segments`` of one catalog."""
+    """``core.index.Segments`` of one catalog."""
 
     __slots__ = ("_catalog", "_store")
 

@@ -20,7 +20,7 @@ NS = ("default",)
 
 
 def loader(services: CatalogServices) -> Loader:
-    return Loader(services.world, services.reader, services.snapshots, Commits(services.world))
+    return Loader(services.world, services.reader, services.metadata, Commits(services.world))
 
 
 @pytest.mark.parametrize("how", ["before", "after", "lost", "unsent"])

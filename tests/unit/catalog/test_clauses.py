@@ -14,8 +14,8 @@ from turnstile.catalog.core import location_rows
 from turnstile.catalog.core import location_rows as clone_holds
 from turnstile.catalog.core import location_rows as import_claims
 from turnstile.catalog.core import rows as catalog_rows
-from turnstile.catalog.core import table_heads as catalog_heads
 from turnstile.catalog.core.rows import CatalogHead
+from turnstile.delta.core import state_writes as catalog_heads
 from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Row, Write
@@ -72,7 +72,7 @@ MARKED = {
     SPACE.location("s3://b"): location("s3://b", below=2),
     SPACE.location("s3://b/x"): location("s3://b/x", below=1),
 }
-HELD = clone_holds.Held(PLACE, "t")
+HELD = clone_holds.HeldLocation(PLACE, "t")
 PIN = clones.Pin("t", PLACE, 4, 1, None, "m")
 CLAIM = location_rows.claim(SPACE, PLACE, MARKED, table_id="t", catalog="main", now=1)
 RELEASE = location_rows.release(SPACE, PLACE, "t", MARKED)

@@ -184,7 +184,7 @@ class SpillMachine(RuleBasedStateMachine):
                 assert len(self.kept.stored.segments[segment.obj]) <= SMALL.segment
 
 
-SpillMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+SpillMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestSpillModel = SpillMachine.TestCase
 
 

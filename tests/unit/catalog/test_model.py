@@ -181,5 +181,5 @@ class CatalogMachine(RuleBasedStateMachine):
             assert ghost.table_id == self.tables["a", "b"][1]
 
 
-CatalogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+CatalogMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestCatalogModel = CatalogMachine.TestCase

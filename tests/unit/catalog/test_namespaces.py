@@ -7,8 +7,8 @@ import pytest
 from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of, names
 from tests.support.fakes.world import fake_world
 from turnstile.catalog import services as bootstrap
+from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.drop import AT_ONCE
-from turnstile.catalog.namespaces import MAX_LEVELS
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge
 from turnstile.store.core.writes import Change, Set

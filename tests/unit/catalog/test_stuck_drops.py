@@ -12,7 +12,7 @@ from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of,
 from tests.support.clones import check_shown, clone
 from tests.support.fakes import delta
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.identity import Outcomes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.catalog import (
+    MAIN,
     complete,
     create,
     fakes,
@@ -12,25 +13,18 @@ from tests.support.catalog import (
     head_of,
     names,
     refused,
+    register,
     set_state,
     staged,
     write_zero,
 )
-from turnstile.access.core.grants import OPERATOR, Principal
-from turnstile.catalog.services import CatalogServices
+from turnstile.access.core.grants import Principal
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,
     PermissionDenied,
     StateConflict,
 )
-
-MAIN = ("main", ("default",))
-
-
-def register(services: CatalogServices, table_id: str, name: str = "t", principal: Principal = OPERATOR) -> bool:
-    return services.registrar.register(*MAIN, name, table_id, principal=principal).replayed
-
 
 # -- create -------------------------------------------------------------------------------------------------------
 
@@ -47,7 +41,7 @@ def test_a_staged_table_becomes_a_table_at_version_0() -> None:
     assert (head.latest, head.floor, head.tail_from, head.state, head.managed) == (0, 0, 1, "active", True)
     assert head.name == "main.default.Orders"
     assert head.last_ict == head.tail_ict > 0
-    assert services.snapshots.get("main", head.metadata).protocol["minReaderVersion"] == 3
+    assert services.metadata.get("main", head.metadata).protocol["minReaderVersion"] == 3
     assert f"test/staging/{made.table_id}" not in fakes(services).refs.rows, "single use"
     complete(fakes(services))
 

@@ -127,11 +127,11 @@ def test_a_swap_that_looks_at_no_turn_does_no_harm_and_leaves_it_standing() -> N
     complete(world)
 
 
-@pytest.mark.parametrize(("in_line", "attempts"), [(True, range(80, 81)), (False, range(81, 10_000))])
-def test_changes_of_one_process_stand_in_line_and_none_is_made_twice(in_line: bool, attempts: range) -> None:
+@pytest.mark.parametrize(("queued", "attempts"), [(True, range(80, 81)), (False, range(81, 10_000))])
+def test_changes_of_one_process_stand_in_line_and_none_is_made_twice(queued: bool, attempts: range) -> None:
     services = fresh()
     world = fakes(services)
-    committer = Committer(world, services.reader, pause=time.sleep, in_line=in_line)
+    committer = Committer(world, services.reader, pause=time.sleep, queued=queued)
     made: list[str] = []
 
     def one(name: str) -> None:
@@ -202,8 +202,8 @@ def test_a_pause_that_lasts_beyond_the_deadline_is_the_last() -> None:
 
 
 def test_a_line_that_does_not_move_is_left() -> None:
-    line = LocalQueue()
-    with line.stand("main", 1_000), line.stand("main", 10):
+    queue = LocalQueue()
+    with queue.wait("main", 1_000), queue.wait("main", 10):
         pass
-    with line.stand("main", 0):
+    with queue.wait("main", 0):
         pass

@@ -1,4 +1,7 @@
-"""What a catalog's tree holds: immutable entities, one obj each. A change of an entity is a new entity under a new id."""
+"""What a catalog's tree holds: immutable entities, one obj each. A changed entity is a new obj under a new id.
+
+The tags and members are stored formats: they may be added to, never renamed.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,32 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.access.core.grants import NOBODY, Access
-from turnstile.catalog.core.location_rows import Held
-from turnstile.catalog.history.core import Snapshot
+from turnstile.access.core.grants import NO_ACCESS, Access
+from turnstile.catalog.core.location_rows import HeldLocation
+from turnstile.catalog.history.core import NamedSnapshot
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
 CATALOG: Final = "catalog"
-"""An entry of the realm's own tree, whose names are the catalogs."""
+"""Kind of the entries of the realm's own tree, whose names are the catalogs."""
+
+ICEBERG_TABLE: Final = "iceberg-table"
+ICEBERG_VIEW: Final = "iceberg-view"
+ICEBERG_KINDS: Final = (ICEBERG_TABLE, ICEBERG_VIEW)
 
 DELTA: Final = "delta"
 
 
 class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=NAMESPACE):
-    """One level of the tree: ``name`` as it was written, ``created`` in ms, ``id`` a uuid that survives updates,
-    ``updated`` the last change in ms (0: never), ``access`` who may do what with it and below it."""
+    """One level of the tree.
+
+    Attributes:
+        name: as it was written.
+        id: uuid, kept through all updates.
+        created: ms since the epoch.
+        updated: last change in ms; 0 if there was none.
+        access: rights on it and below it.
+    """
 
     name: str
     id: str
@@ -28,19 +42,18 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
     comment: str | None = None
     properties: dict[str, str] = {}
     updated: int = 0
-    access: Access = NOBODY
+    access: Access = NO_ACCESS
 
 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A table that is registered only: its log, if it has one, is not coordinated here and there is no HEAD.
+    """The description of a table that is registered only: its log, if any, is not coordinated here and it has no HEAD.
 
-    Everything is what an engine said when it registered or updated the table.
+    All attributes are as the engine gave them that registered or updated the table.
 
     Attributes:
         columns: fields of the schema in Delta's JSON.
-        properties: table properties, as they were given.
-        protocol, domains: as given, in Delta's JSON; None and empty when nobody said.
-        version, timestamp: the version that this metadata reflects and its time (ms); None when nobody said.
+        protocol, domains: in Delta's JSON; None and empty if not given.
+        version, timestamp: the version that this metadata reflects, and its time (ms); None if not given.
         updated: last change in ms.
     """
 
@@ -55,24 +68,24 @@ class External(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a clone shows: ``version`` of the log of table ``source`` (uuid), which may be dropped by now."""
+    """What a clone shows: ``version`` of the log of the table ``source`` (uuid), which may be dropped by now."""
 
     source: str
     version: int
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
-    """A table's place in the catalog; what changes with its commits is in its own HEAD.
+    """A Delta or external table in its catalog; what changes with its commits is in its own HEAD.
 
     Attributes:
         name: last level of the full name, as it was written.
         table_id: uuid; names the HEAD.
         location: normalised storage location.
         created: ms since the epoch.
-        managed: whether Turnstile chose the location and may purge it (False: imported, external or a clone).
-        external: set for a table that is registered only; it has no HEAD.
-        access: who may do what with it.
-        clone: set for a clone, which shows a version of another table and has no files of its own.
+        managed: whether Turnstile chose the location and may purge it; not so for imported and external tables and clones.
+        external: only of a table that is registered only; it has no HEAD.
+        access: rights on it.
+        clone: only of a clone, which shows a version of another table and has no files of its own.
     """
 
     name: str
@@ -83,13 +96,13 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
     comment: str | None = None
     managed: bool = True
     external: External | None = None
-    access: Access = NOBODY
+    access: Access = NO_ACCESS
     clone: CloneOf | None = None
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
-    """A catalog, as the realm's own tree lists it; ``id`` empty for those made before catalogs had one. Its rights are
-    not here but in its own tree, where a request for one of its tables finds them."""
+    """A catalog in the realm's own tree; ``id`` is empty for a catalog of a version without ids. Its rights are in its own
+    tree, where a request for one of its tables reads them."""
 
     name: str
     created: int
@@ -99,20 +112,9 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
     updated: int = 0
 
 
-# -- iceberg entities -------------------------------------------------------------------------------------------------
-# Iceberg's tables and views in a catalog's tree. What they are is in metadata files that never change; the entity says
-# which file is the current one. So a commit to one, or to several at once, is a new file each and one swap of the
-# catalog's HEAD.
-
-
-ICEBERG_TABLE: Final = "iceberg-table"
-ICEBERG_VIEW: Final = "iceberg-view"
-
-KINDS: Final = (ICEBERG_TABLE, ICEBERG_VIEW)
-
-
 class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_TABLE):
-    """An Iceberg table.
+    """An Iceberg table. Its metadata is in files that never change; the entity names the current one. So a commit to one
+    table, or to several at once, writes a new file for each and swaps the catalog's HEAD once.
 
     Attributes:
         name: last level of the full name, as it was written.
@@ -122,8 +124,8 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
         created: ms since the epoch.
         managed: whether Turnstile chose the location and may purge it.
         updated: last change in ms.
-        access: who may do what with it.
-        needs: where files lie that its snapshots name and that are not its own: those of a clone's source.
+        access: rights on it.
+        needs: locations of files that its snapshots name and that are not its own: those of a clone's source.
     """
 
     name: str
@@ -133,12 +135,12 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     created: int
     managed: bool = True
     updated: int = 0
-    access: Access = NOBODY
-    needs: tuple[Held, ...] = ()
+    access: Access = NO_ACCESS
+    needs: tuple[HeldLocation, ...] = ()
 
 
 class IcebergView(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_VIEW):
-    """An Iceberg view; members as those of a table. Its location holds nothing but metadata files."""
+    """An Iceberg view; attributes as those of a table. Its location holds only metadata files."""
 
     name: str
     table_id: str
@@ -147,35 +149,31 @@ class IcebergView(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"
     created: int
     managed: bool = True
     updated: int = 0
-    access: Access = NOBODY
+    access: Access = NO_ACCESS
 
 
 IcebergEntity = IcebergTable | IcebergView
-
-
-# -- all kinds
-
-Entity = Namespace | Table | Catalog | IcebergTable | IcebergView | Snapshot
+Entity = Namespace | Table | Catalog | IcebergTable | IcebergView | NamedSnapshot
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final[msgspec.msgpack.Decoder[Entity]] = msgspec.msgpack.Decoder(Entity)
 
 
 def encode(entity: Entity) -> bytes:
-    """The payload of the entity's obj."""
+    """Returns the payload of the entity's obj."""
     return _ENCODER.encode(entity)
 
 
 def decode(payload: bytes) -> Entity:
-    """The entity that ``encode`` was given. Members that later versions add are skipped."""
+    """Returns the entity that ``encode`` was given. Members of later versions are skipped."""
     return _DECODER.decode(payload)
 
 
 def kind_of(entity: Entity) -> str:
-    """The kind under which the index lists it; also the type tag of its obj."""
+    """Returns the kind under which the index lists it, which is also the type tag of its obj."""
     return str(entity.__struct_config__.tag)
 
 
 def id_of(entity: Entity) -> str:
-    """The uuid that an entity keeps through all its changes, under whatever name; empty for what has none."""
+    """Returns the uuid that an entity keeps through all its changes and names; empty if it has none."""
     return str(getattr(entity, "table_id", "") or getattr(entity, "id", ""))

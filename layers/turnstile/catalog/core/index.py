@@ -1,8 +1,12 @@
-"""An ordered, immutable index from key to entry (Polaris, "Object Indexes").
+"""An ordered, immutable index from key to entry, in two layers (Polaris, "Object Indexes").
 
-Keys are compared as they are; ``catalog_paths`` makes them from names. An index is a layer: one layer is embedded in
-the commit obj; the layer below is spilled into segment objs that the commit names, and the embedded entry wins
-(``layered``, ``spill``). A key removed from a layer that lies over another is marked ``GONE`` there instead.
+    Index           one layer: sorted keys with their entries, and its packed form
+    Segment         one range of keys of the spilled layer; a directory of them says which segment obj holds a key
+    LayeredIndex    the embedded layer over the spilled one, as if they were one sorted map
+
+The embedded layer is in the commit obj; the layer below it is spilled into segment objs that the commit names (``spill``).
+The embedded entry wins. A key that is removed from a layer above another one is marked ``GONE`` there instead. ``paths``
+makes keys from names.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ _SURROGATES: Final = ("\ud7ff", "\ue000")  # between them lies no character
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
-    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty: not a table)."""
+    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty if it is no table)."""
 
     kind: str
     obj: str
@@ -30,7 +34,7 @@ class IndexEntry(msgspec.Struct, frozen=True):
 
 
 def past_prefix(prefix: str) -> str | None:
-    """The smallest key that is greater than every key that starts with ``prefix``; None: there is none."""
+    """Returns the smallest key that is greater than every key that starts with ``prefix``; None if there is none."""
     head = prefix.rstrip(_LAST)
     if not head:
         return None
@@ -39,7 +43,7 @@ def past_prefix(prefix: str) -> str | None:
 
 
 class Index:
-    """Sorted keys with their entries. Never changes; ``with_changes`` makes another."""
+    """Sorted keys with their entries. Immutable; ``with_changes`` returns another index."""
 
     __slots__ = ("_entries", "_packed", "keys")
 
@@ -49,7 +53,7 @@ class Index:
 
     @property
     def packed(self) -> bytes:
-        """What ``pack`` makes of it, made once."""
+        """The bytes of ``pack``, computed once."""
         if self._packed is None:
             self._packed = pack(self)
         return self._packed
@@ -88,7 +92,7 @@ class Index:
         return next(self.iterate(start), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
-        """The index after ``put`` and then ``remove``; keys to remove need not be there."""
+        """Returns the index after ``put`` and then ``remove``; keys to remove need not be there."""
         merged = dict(zip(self.keys, self._entries, strict=True))
         merged.update(put)
         for key in remove:
@@ -97,10 +101,9 @@ class Index:
         return Index(keys, tuple(merged[key] for key in keys))
 
 
-# -- bytes ------------------------------------------------------------------------------------------------------------
-#
-# [1, kinds, rows]; a row is flat: characters shared with the key before, rest of the key, position in kinds, characters
-# shared with the obj id before, rest of the obj id, table uuid as 16 bytes (or empty, or the text if it is no uuid).
+# The packed form of an index is [1, kinds, rows]. A row is flat: characters shared with the key before, rest of the key,
+# position in kinds, characters shared with the obj id before, rest of the obj id, table uuid as 16 bytes (or empty, or the
+# text if it is no uuid).
 
 _FORMAT: Final = 1
 _Row = tuple[int, str, int, int, str, bytes | str]
@@ -110,7 +113,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, 
 
 
 def shared(one: str, other: str) -> int:
-    """How many characters both start with."""
+    """Returns how many characters both start with."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -137,7 +140,7 @@ def _long_uuid(value: bytes | str) -> str:
 
 
 def pack(index: Index) -> bytes:
-    """The index as bytes; prefixes shared with the row before are left out."""
+    """Returns the index as bytes; prefixes shared with the row before are left out."""
     kinds: list[str] = []
     rows: list[_Row] = []
     last_key = last_obj = ""
@@ -160,14 +163,14 @@ def pack(index: Index) -> bytes:
 
 
 def unpack(packed: bytes) -> Index:
-    """The index that ``pack`` was given.
+    """Returns the index that ``pack`` was given.
 
     Raises:
         ValueError: bytes of a format this version does not know.
     """
-    found, kinds, rows = _DECODER.decode(packed)
-    if found != _FORMAT:
-        raise ValueError(f"index format {found} is not known here")
+    format, kinds, rows = _DECODER.decode(packed)
+    if format != _FORMAT:
+        raise ValueError(f"index format {format} is not known here")
     keys: list[str] = []
     entries: list[IndexEntry] = []
     key = obj = ""
@@ -179,16 +182,20 @@ def unpack(packed: bytes) -> Index:
 
 
 # -- segments ---------------------------------------------------------------------------------------------------------
-# Which segment of a spilled index holds a key: the directory, a partition of all keys into ranges.
-#
-# A range begins at its ``first`` key and ends before the next one's; the first range begins at the empty key. Each leads
-# to at most one segment obj. Segments are written once, and trees of many commits share them. A segment may hold keys
-# outside its range: they are remains of a range that was wider once, and count for nothing.
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One range. ``first`` its lowest possible key; ``obj`` the segment's id, empty for a range that holds nothing
-    below the embedded layer; ``weight`` about how many packed bytes of the segment lie in the range."""
+    """One range of keys of the spilled layer, and the segment obj that holds it.
+
+    A range begins at its ``first`` key and ends before that of the next one. Segment objs are written once, and trees of
+    many commits share them. A segment obj may hold keys outside the range: they are remains of a range that was wider
+    once, and are ignored.
+
+    Attributes:
+        first: the lowest possible key of the range.
+        obj: id of the segment; empty for a range that holds nothing below the embedded layer.
+        weight: about how many packed bytes of the segment lie in the range.
+    """
 
     first: str
     obj: str
@@ -196,78 +203,76 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 Directory = tuple[Segment, ...]
-"""Ranges in key order, the first one's ``first`` empty. The empty directory: nothing was ever spilled."""
+"""A partition of all keys into ranges, in key order; the first range begins at the empty key. An empty directory: nothing
+was ever spilled."""
 
 
 class Segments(Protocol):
-    """Where segments come from."""
+    """Source of segments."""
 
     def load(self, id: str) -> Index:
-        """The segment; at most one request."""
+        """Returns the segment; at most one request."""
 
     def peek(self, id: str) -> Index | None:
-        """The segment if that takes no request."""
+        """Returns the segment if that takes no request, else None."""
 
 
 def position_of(directory: Directory, key: str) -> int:
-    """Position of the range that ``key`` lies in; the directory must not be empty."""
+    """Returns the position of the range that ``key`` lies in; requires a directory that is not empty."""
     return bisect_right(directory, key, key=lambda segment: segment.first) - 1
 
 
 def segment_of(directory: Directory, key: str) -> str:
-    """Id of the segment that may hold ``key``; empty when none does."""
+    """Returns the id of the segment that may hold ``key``; empty if none does."""
     return directory[position_of(directory, key)].obj if directory else ""
 
 
 def stop_of(directory: Directory, position: int) -> str | None:
-    """The key at which a range ends; None: it is the last one."""
+    """Returns the key at which a range ends; None for the last one."""
     return directory[position + 1].first if position + 1 < len(directory) else None
 
 
 def separator(left: str, right: str) -> str:
-    """The shortest key that is greater than ``left`` and not greater than ``right``, which is greater than ``left``."""
+    """Returns the shortest key ``k`` with ``left < k <= right``; requires ``left < right``."""
     return right[: shared(left, right) + 1]
 
 
-# -- bytes ------------------------------------------------------------------------------------------------------------
-#
-# [1, rows]; a row: characters shared with the first key before, rest of it, id (its 16 bytes if it is plain hex), weight
-
-
-_SEGMENTS_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, str, msgspec.Raw, int]]])
+# The packed form of a directory is [1, rows]. A row: characters shared with the first key before, rest of the first key, id
+# (16 bytes if it is plain hex), weight.
+_DIRECTORY_DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[tuple[int, str, msgspec.Raw, int]]])
 
 
 def pack_directory(directory: Directory) -> bytes:
-    """The directory as bytes; the empty one takes none."""
+    """Returns the directory as bytes; no bytes for an empty one."""
     rows = []
     last = ""
     for segment in directory:
         same = shared(last, segment.first)
-        rows.append((same, segment.first[same:], _short(segment.obj), segment.weight))
+        rows.append((same, segment.first[same:], _short_id(segment.obj), segment.weight))
         last = segment.first
     return _ENCODER.encode((_FORMAT, rows)) if rows else b""
 
 
 def unpack_directory(packed: bytes) -> Directory:
-    """The directory that ``pack_directory`` was given.
+    """Returns the directory that ``pack_directory`` was given.
 
     Raises:
         ValueError: bytes of a format this version does not know.
     """
     if not packed:
         return ()
-    found, rows = _SEGMENTS_DECODER.decode(packed)
-    if found != _FORMAT:
-        raise ValueError(f"segment directory format {found} is not known here")
+    format, rows = _DIRECTORY_DECODER.decode(packed)
+    if format != _FORMAT:
+        raise ValueError(f"segment directory format {format} is not known here")
     segments = []
     last = ""
     for same, rest, id, weight in rows:
         last = last[:same] + rest
-        segments.append(Segment(last, _long(msgspec.msgpack.decode(id)), weight))
+        segments.append(Segment(last, _long_id(msgspec.msgpack.decode(id)), weight))
     return tuple(segments)
 
 
-def _short(id: str) -> bytes | str:
+def _short_id(id: str) -> bytes | str:
     digits = id.removeprefix(SEGMENT.prefix)
     try:
         packed = bytes.fromhex(digits)
@@ -276,20 +281,21 @@ def _short(id: str) -> bytes | str:
     return packed if SEGMENT.id(packed.hex()) == id else id
 
 
-def _long(id: bytes | str) -> str:
+def _long_id(id: bytes | str) -> str:
     return id if isinstance(id, str) else SEGMENT.id(id.hex())
 
 
-# -- layered ----------------------------------------------------------------------------------------------------------
-# The index of a tree: the embedded layer over the spilled one, as if they were one sorted map (Polaris, "Object
-# Indexes"). What is embedded wins, ``GONE`` included; a look-up reads at most one segment, a range only those it crosses.
-
+# -- both layers ------------------------------------------------------------------------------------------------------
 
 Item = tuple[str, IndexEntry]
 
 
 class LayeredIndex:
-    """Sorted keys with their entries, segments loaded as they are needed. Never changes."""
+    """The index of a tree: sorted keys with their entries. Immutable.
+
+    The embedded layer wins, ``GONE`` included. Segments are loaded as they are needed: a look-up reads at most one, a
+    range only those it crosses.
+    """
 
     __slots__ = ("_segments", "directory", "embedded")
 
@@ -297,21 +303,21 @@ class LayeredIndex:
         self.embedded, self.directory, self._segments = embedded, directory, segments
 
     def get(self, key: str) -> IndexEntry | None:
-        """The entry under exactly ``key``: at most one segment is read."""
-        found = self.embedded.get(key)
-        if found is None:
+        """Returns the entry under exactly ``key``: at most one segment is read."""
+        entry = self.embedded.get(key)
+        if entry is None:
             id = segment_of(self.directory, key)
-            found = self._segments.load(id).get(key) if id else None
-        return _live(found)
+            entry = self._segments.load(id).get(key) if id else None
+        return _live(entry)
 
     def peek(self, key: str) -> IndexEntry | None:
-        """The entry as far as it is in memory. None also means: not here."""
-        found = self.embedded.get(key)
-        if found is None:
+        """Returns the entry if it is in memory. None may also mean that it is not in memory."""
+        entry = self.embedded.get(key)
+        if entry is None:
             id = segment_of(self.directory, key)
             segment = self._segments.peek(id) if id else None
-            found = segment.get(key) if segment is not None else None
-        return _live(found)
+            entry = segment.get(key) if segment is not None else None
+        return _live(entry)
 
     def iterate(self, start: str = "", stop: str | None = None, *, reverse: bool = False) -> Iterator[Item]:
         """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
@@ -330,17 +336,17 @@ class LayeredIndex:
         return next(self.iterate(start), None)
 
     def last(self, stop: str | None) -> Item | None:
-        """The last entry with ``key < stop``; None for ``stop``: the last of all."""
+        """The last entry with ``key < stop``; with None the last of all."""
         return next(self.iterate(stop=stop, reverse=True), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
-        """The embedded layer after ``put`` and then ``remove``; keys to remove need not be there."""
-        gone = list(remove)
-        buried = {key: IndexEntry(GONE, "") for key in gone if segment_of(self.directory, key)}
-        return self.embedded.with_changes({**put, **buried}, [key for key in gone if key not in buried])
+        """Returns the embedded layer after ``put`` and then ``remove``; keys to remove need not be there."""
+        removed = list(remove)
+        marked = {key: IndexEntry(GONE, "") for key in removed if segment_of(self.directory, key)}
+        return self.embedded.with_changes({**put, **marked}, [key for key in removed if key not in marked])
 
     def _ranges(self, start: str, stop: str | None) -> Iterator[tuple[str, str | None, str]]:
-        """The parts of ``[start, stop)`` by the segment they lie in."""
+        """Yields the parts of ``[start, stop)`` by the segment they lie in: start, stop, and the segment's id."""
         if not self.directory:
             yield start, stop, ""
             return
@@ -357,7 +363,7 @@ def _live(entry: IndexEntry | None) -> IndexEntry | None:
 
 
 def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:
-    """Two sorted runs as one, without what is gone; where both have a key, ``over`` counts."""
+    """Merges two sorted runs, without what is gone; where both have a key, ``over`` wins."""
     high, low = next(over, None), next(under, None)
     while high is not None or low is not None:
         if high is not None and (low is None or high[0] == low[0] or (high[0] < low[0]) != reverse):

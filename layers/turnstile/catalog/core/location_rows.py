@@ -1,18 +1,22 @@
-"""Who owns a storage location: one row per normalised location, and no owner above or below another (I10).
+"""Who owns a storage location: one row for each normalised location, and no owner above or below another (I10).
 
     location   {key, kind, table_id, catalog, created, below, clones?, purging?, importing?}
 
-Three sorts of row, and a location has at most one row:
+A location has at most one row, of one of three sorts:
 
-    owner    ``table_id`` of the Delta table that lives there
-    zone     no ``table_id``, ``below`` 0: a lake root. Everything below it is Turnstile's to give out
+    owner    has a ``table_id``: the table that lives there
+    zone     no ``table_id``, ``below`` 0: a lake root. Only Turnstile assigns the locations below it
     marker   no ``table_id``, ``below`` n > 0: n owners or zones lie somewhere below
 
-An owner outside a zone, or a zone, is written together with a marker on each of its ancestors, in one transaction: a
-row on the location itself (owner above all, but also a marker: somebody is below) or an owner or zone on an ancestor
-makes the clauses fail. So of two overlapping claims only one can be written, in whichever order they race. Managed
-tables lie inside a zone and are disjoint by construction (``managed_location``): they write their owner row only, and
-the zone keeps everybody else out.
+An owner outside a zone, or a zone, is written in one transaction with a marker on each of its ancestors. The clauses fail
+if the location itself has a row (an owner, a zone, or a marker of what lies below) or if an ancestor is an owner or a
+zone. So of two overlapping claims only one can be written, whatever their order. Managed tables lie inside a zone and are
+disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other claims out.
+
+Two more facts are kept in the row of an owner:
+
+    importing    the run of an import that has not created its table yet ("import claims" below)
+    clones       uuids of the clones that need the files there; ``purging``: gc has begun to remove them ("clones" below)
 """
 
 from __future__ import annotations
@@ -48,13 +52,24 @@ from turnstile.store.core.writes import (
     new_row,
 )
 
+MAX_CLONES: Final = 200
+"""Clones that may need one location: 8 kB of its owner's row, which each of them writes once and gc reads."""
+
 _APART: Final = "use a location that neither contains nor lies in that of another table"
 _FINISH: Final = "run that import again, which finishes it, or use another location"
+_IMPORTING: Final = ("importing",)
+_CLONES: Final = ("clones",)
+
+
+class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
+    """A location that a clone needs, and its owner (the uuid in the owner's row)."""
+
+    location: str
+    owner: str
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A parsed location row; ``table_id`` empty for zones and markers; ``clones`` and ``purging`` as in ``clone_holds``,
-    ``importing`` as in ``import_claims``, empty without."""
+    """A parsed location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way."""
 
     key: str
     table_id: str
@@ -65,7 +80,7 @@ class Location(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
-        """Parse a refs row of kind ``location``."""
+        """Parses a refs row of kind ``location``."""
         return cls(
             key=row["key"],
             table_id=row.get("table_id") or "",
@@ -75,8 +90,8 @@ class Location(msgspec.Struct, frozen=True):
             importing=row.get("importing") or "",
         )
 
-    def keeps(self, held: Held) -> bool:
-        """Whether what ``held`` names is still there, and nobody has begun to remove it: a clone may need it."""
+    def keeps(self, held: HeldLocation) -> bool:
+        """Whether the files of ``held`` are still there and their removal has not begun: a clone may need them."""
         return self.table_id == held.owner and not self.purging
 
     @property
@@ -86,12 +101,12 @@ class Location(msgspec.Struct, frozen=True):
 
     @property
     def zone(self) -> bool:
-        """Whether everything below is Turnstile's to give out."""
+        """Whether only Turnstile assigns the locations below."""
         return not self.table_id and self.below == 0
 
 
 def owner_row(space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "") -> Insert:
-    """The owner of a location; of a zone when ``table_id`` is empty; a claim of the import run ``importing``."""
+    """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``."""
     row = _row(space, location, catalog, now, below=0)
     if table_id:
         row["table_id"] = table_id
@@ -106,20 +121,20 @@ def _row(space: Space, location: str, catalog: str, now: int, below: int) -> Row
 
 
 def keys_above(space: Space, location: str) -> list[str]:
-    """Keys that a claim on ``location`` must have read: the location's own and all its ancestors'."""
+    """Keys to read before a claim on ``location``: the location's own and those of all its ancestors."""
     return [space.location(location), *(space.location(above) for above in ancestors(location))]
 
 
 def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConflict | None:
-    """Why nobody may claim ``location``, from the rows under ``keys_above``; None when it is free."""
-    own = rows.get(space.location(location))
-    if own is not None:
-        found = Location.from_row(own)
-        if found.importing:
-            return _owned(location, "is claimed by an import that has not finished", _FINISH, table_id=found.table_id)
-        if found.table_id:
-            return _owned(location, f"belongs to table {found.table_id}", table_id=found.table_id)
-        return _owned(location, "contains locations of other tables" if found.below else "is a lake root")
+    """Returns why ``location`` cannot be claimed, from the rows under ``keys_above``; None if it is free."""
+    row = rows.get(space.location(location))
+    if row is not None:
+        own = Location.from_row(row)
+        if own.importing:
+            return _owned(location, "is claimed by an import that has not finished", _FINISH, table_id=own.table_id)
+        if own.table_id:
+            return _owned(location, f"belongs to table {own.table_id}", table_id=own.table_id)
+        return _owned(location, "contains locations of other tables" if own.below else "is a lake root")
     for above in ancestors(location):
         row = rows.get(space.location(above))
         higher = Location.from_row(row) if row is not None else None
@@ -131,29 +146,24 @@ def conflict(space: Space, location: str, rows: Mapping[str, Row]) -> StateConfl
 
 
 def _owned(location: str, how: str, remedy: str = _APART, **details: str) -> StateConflict:
-    return StateConflict(
-        "LocationOwned",
-        f"location {location} {how}",
-        field="location",
-        remedy=remedy,
-        **details,
-    )
+    return StateConflict("LocationOwned", f"location {location} {how}", field="location", remedy=remedy, **details)
 
 
 def claim(
     space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int, importing: str = ""
 ) -> list[Write]:
-    """The writes that make ``table_id`` the owner (or a zone), with a marker on every ancestor.
+    """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every ancestor.
 
     Args:
-        rows: which markers exist; when that has changed by the time of the write, a clause fails: read again.
-        importing: the run of the import whose claim it is (``import_claims``).
+        rows: those under ``keys_above``, for which markers exist. If that has changed by the time of the write, a clause
+            fails: read again.
+        importing: the import run that claims the location.
     """
     writes: list[Write] = [owner_row(space, location, table_id, catalog, now, importing=importing)]
     for above in ancestors(location):
         key = space.location(above)
         if key in rows:
-            marker = Clause("marker", "I10", "nobody owns what lies above", AtLeast(("below",), 1))
+            marker = Clause("marker", "I10", "no owner or zone lies above", AtLeast(("below",), 1))
             writes.append(Change(key, (marker,), (SetSum(("below",), ("below",), 1),)))
         else:
             writes.append(Insert(_row(space, above, catalog, now, below=1), (new_row("I10"),)))
@@ -161,14 +171,14 @@ def claim(
 
 
 def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that give a location up, if ``table_id`` still owns it: the reverse of ``claim``, and for a managed
-    table, which left no markers, of ``owner_row``.
+    """The writes that give a location up if ``table_id`` still owns it: the reverse of ``claim``, and for a managed
+    table, which has no markers, of ``owner_row``. A marker that counts only this claim is erased too.
 
-    A marker that counts this claim only goes with it. When ``rows`` (of ``keys_above``) has changed by the time of the
-    write, a clause fails: read again.
+    Args:
+        rows: those under ``keys_above``; if they have changed by the time of the write, a clause fails: read again.
 
     Raises:
-        StateConflict: ``TableHasClones``: whoever came to the location next could remove what they need.
+        StateConflict: ``TableHasClones``: the next owner of the location could remove the files that they need.
     """
     clones = rows.get(space.location(location), {}).get("clones")
     if clones:
@@ -182,11 +192,11 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
     writes: list[Write] = [Erase(space.location(location), (own, uncloned()))]
     keys = [space.location(above) for above in ancestors(location)]
-    above = [(key, Location.from_row(rows[key])) for key in keys if key in rows]
-    if any(found.zone for _, found in above):
+    higher = [(key, Location.from_row(rows[key])) for key in keys if key in rows]
+    if any(row.zone for _, row in higher):
         return writes
-    for key, found in above:
-        if found.below == 1:
+    for key, row in higher:
+        if row.below == 1:
             last = Clause("last", "I10", "nothing else lies below", Below(("below",), 2))
             writes.append(Erase(key, (last,)))
         else:
@@ -196,136 +206,108 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
 
 
 # -- import claims ----------------------------------------------------------------------------------------------------
-# The claim of an import that has not finished, in the row of its location's owner (``location_rows``).
-#
-#     importing    the run that took the import up last
-#
-# A claim comes before its table: the row names a uuid that has no HEAD yet. Owners without a HEAD are also tables that are
-# only registered, and those of other formats; the mark tells a claim from them, and goes in the transaction that creates the
-# HEAD. Whoever goes on with another run's import puts itself there first. So a run that finds the table unfit gives its
-# claim back only while nobody else may be about to write the upgrade commit under that uuid (I10): a log that names a uuid
-# which owns nothing could neither be imported nor written again.
+# An import claims the location before its table exists: the row names a uuid without a HEAD. So do the rows of tables that
+# are only registered and of other formats; ``importing`` tells a claim from them, and is dropped in the transaction that
+# creates the HEAD. A run that continues another run's import first writes its own id there. So a run that finds the table
+# unfit can give its claim back only while no other run may be about to write the upgrade commit under that uuid (I10): a log
+# that names a uuid which owns nothing could neither be imported nor written again.
 
 
-_MARK: Final = ("importing",)
-
-
-def take_up(space: Space, location: str, table_id: str, known: str, run: str) -> Change:
-    """``run`` goes on with the import that makes ``table_id``.
+def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -> Change:
+    """``run`` continues the import that makes ``table_id``.
 
     Args:
-        known: the run that was read there; empty where there is no mark, as claims had none in the past.
+        stored: the run that was read there; empty for a claim of a version that did not store the run.
     """
-    unmoved = Equals(_MARK, known) if known else Absent(_MARK)
+    unmoved = Equals(_IMPORTING, stored) if stored else Absent(_IMPORTING)
     return Change(
         space.location(location),
         (
             Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id)),
-            Clause("same run", "I10", "nobody finished it, or took it up, since it was read", unmoved),
+            Clause("same run", "I10", "it was not finished or taken up since it was read", unmoved),
         ),
-        (Set(_MARK, run),),
+        (Set(_IMPORTING, run),),
     )
 
 
 def take_over(space: Space, location: str, dropped: TableHead, table_id: str, run: str) -> tuple[Change, Check]:
     """The location of a dropped table goes to the import that brings it back as ``table_id``; markers stay as they are."""
-    theirs = Clause("still theirs", "I10", "nobody else took it over", Equals(("table_id",), dropped.table_id))
+    theirs = Clause("still theirs", "I10", "it was not taken over", Equals(("table_id",), dropped.table_id))
     still_dropped = (
         Clause("dropped", "I10", "the earlier table takes no commits", Equals(("state",), "dropped")),
         Clause("published", "I4", "its last version is in _delta_log", Equals(("floor",), dropped.latest)),
-        Clause("not purged", "I10", "nobody asked for its files to be purged", Absent(("reason",))),
+        Clause("not purged", "I10", "its files are not to be purged", Absent(("reason",))),
     )
-    change = Change(space.location(location), (theirs,), (Set(("table_id",), table_id), Set(_MARK, run)))
+    change = Change(space.location(location), (theirs,), (Set(("table_id",), table_id), Set(_IMPORTING, run)))
     return change, Check(dropped.key, still_dropped)
 
 
 def finish(space: Space, location: str, table_id: str) -> Change:
-    """What goes with creating the HEAD: the claim is the table's."""
+    """Goes with creating the HEAD: the location is the table's."""
     own = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
-    return Change(space.location(location), (own,), (Drop(_MARK),))
+    return Change(space.location(location), (own,), (Drop(_IMPORTING),))
 
 
 def give_back(space: Space, location: str, table_id: str, run: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that free the location again, if only ``run`` ever was about to use it and there is no table.
+    """The writes that free the location, if ``run`` is still the run in the row and there is no table.
 
     Args:
-        rows: under ``keys_above``; when they have changed by the time of the write, a clause fails.
+        rows: those under ``keys_above``; if they have changed by the time of the write, a clause fails.
     """
     own, *markers = release(space, location, table_id, rows)
-    alone = Clause("same run", "I10", "nobody else took the import up", Equals(_MARK, run))
+    alone = Clause("same run", "I10", "no other run took the import up", Equals(_IMPORTING, run))
     unmade = Clause("unmade", "I10", "there is no such table", Absent(("key",)))
     return [replace(own, clauses=(*own.clauses, alone)), *markers, Check(space.table(table_id), (unmade,))]
 
 
-# -- clone holds ------------------------------------------------------------------------------------------------------
-# What keeps the files of a table for its clones: the uuids of those that need them, in the row of the location's owner.
-#
-# A clone has no files of its own when it is made: it shows those of its source. So the purge of a dropped source has to
-# wait for them. Both go by one row, the owner's, in the transaction that makes a clone, drops it, or begins a purge:
-#
-#     clones     uuids of the clones that need what lies there
-#     purging    gc has begun to remove it
-#
-# A clone holds only what nobody is purging, and a purge begins only where nobody holds. Whichever comes first decides, and
-# no clone is ever forgotten or remembered for too long (I10).
-
-
-MAX_CLONES: Final = 200
-"""Clones that may need one location: 8 kB of its owner's row, which each of them writes once and gc reads."""
-
-
-class Held(msgspec.Struct, frozen=True, array_like=True):
-    """A location that a clone needs: where, and whose it is (the uuid in its owner's row)."""
-
-    location: str
-    owner: str
+# -- clones -----------------------------------------------------------------------------------------------------------
+# A new clone has no files of its own: it shows those of its source. So the purge of a dropped source has to wait for its
+# clones. Making a clone, dropping it, and beginning a purge all write the row of the location's owner in their transaction:
+# a clone can only be made of files that are not being purged, and a purge can only begin where no clone is. Whichever comes
+# first wins, and no clone is forgotten or remembered for too long (I10).
 
 
 def uncloned() -> Clause:
-    """What has to hold of a location before its files may go, or somebody else may own it."""
-    return Clause("uncloned", "I10", "no clone needs what lies there", Absent(("clones",)))
+    """Has to hold of a location before its files are removed or it gets another owner."""
+    return Clause("uncloned", "I10", "no clone needs what lies there", Absent(_CLONES))
 
 
-def hold(space: Space, held: Held, clones: Iterable[str]) -> Change:
-    """Keep the location for ``clones``, as long as nobody has begun to empty it. Again is accepted."""
-    return Change(
-        space.location(held.location),
-        (
-            Clause("own", "I10", "what is cloned still owns the location", Equals(("table_id",), held.owner)),
-            Clause("unpurged", "I10", "nothing that lies there is being removed", Absent(("purging",))),
-        ),
-        (Include(("clones",), frozenset(clones)),),
-    )
+def hold(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
+    """Keeps the location for ``clones``, if its purge has not begun. May be repeated."""
+    return Change(space.location(held.location), _holdable(held), (Include(_CLONES, frozenset(clones)),))
 
 
-def let_go(space: Space, held: Held, clones: Iterable[str]) -> Change:
-    """``clones`` need the location no more."""
+def let_go(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
+    """``clones`` no longer need the location."""
     owned = Clause("owned", "I10", "a location that is needed has its owner", Present(("table_id",)))
-    return Change(space.location(held.location), (owned,), (Exclude(("clones",), frozenset(clones)),))
+    return Change(space.location(held.location), (owned,), (Exclude(_CLONES, frozenset(clones)),))
 
 
-def exchange(space: Space, held: Held, known: frozenset[str], *, come: Iterable[str], go: Iterable[str]) -> Change:
-    """Some clones need the location again, others no more: both in one write, which a row allows a set once only.
+def exchange(
+    space: Space, held: HeldLocation, stored: frozenset[str], *, come: Iterable[str], go: Iterable[str]
+) -> Change:
+    """Some clones need the location again, others no longer. One write, because a write changes a set only once.
 
     Args:
-        known: the clones that were read there.
+        stored: the clones that were read there.
     """
-    path = ("clones",)
-    clones = frozenset(known).difference(go).union(come)
+    clones = stored.difference(go).union(come)
+    same = Equals(_CLONES, stored) if stored else Absent(_CLONES)
     return Change(
         space.location(held.location),
-        (
-            Clause("own", "I10", "what was cloned still owns the location", Equals(("table_id",), held.owner)),
-            Clause("unpurged", "I10", "nothing that lies there is being removed", Absent(("purging",))),
-            Clause(
-                "same clones", "I10", "they are those that were read", Equals(path, known) if known else Absent(path)
-            ),
-        ),
-        (Set(path, clones) if clones else Drop(path),),
+        (*_holdable(held), Clause("same clones", "I10", "they are those that were read", same)),
+        (Set(_CLONES, clones) if clones else Drop(_CLONES),),
     )
 
 
-def begin_purge(space: Space, held: Held) -> Change:
-    """No clone may need the location from now on. Again is accepted."""
+def begin_purge(space: Space, held: HeldLocation) -> Change:
+    """From now on no clone can be made of the location. May be repeated."""
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), held.owner))
     return Change(space.location(held.location), (own, uncloned()), (Set(("purging",), True),))
+
+
+def _holdable(held: HeldLocation) -> tuple[Clause, ...]:
+    return (
+        Clause("own", "I10", "the source still owns the location", Equals(("table_id",), held.owner)),
+        Clause("unpurged", "I10", "nothing that lies there is being removed", Absent(("purging",))),
+    )

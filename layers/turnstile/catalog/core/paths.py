@@ -1,8 +1,8 @@
-"""Names in a catalog as index keys.
+"""Full names in a catalog, and the index keys made of them.
 
-A key is the full name, levels folded to one case and joined by NUL, which sorts before every character a name may
-hold: so a subtree is one contiguous range that follows directly after its root. Names are compared by their keys and
-kept as written in the entities; two names that differ by case only are one name (I9).
+A key is the full name with its levels folded to one case and joined by NUL, which sorts before every character of a name.
+So a subtree is one contiguous range that directly follows its root. Names are compared by their keys, and entities keep
+them as written; two names that differ only in case are one name (I9).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.core.names import check_identifier
 
 Path = tuple[str, ...]
-"""Levels of a full name without the catalog: namespace levels, then perhaps a table."""
+"""Levels of a full name without the catalog: those of a namespace, then perhaps a table."""
 
 MAX_LEVELS: Final = 10
 
@@ -24,32 +24,32 @@ _AFTER_NUL: Final = "\x01"
 
 
 def fold(name: str) -> str:
-    """The form in which names are compared."""
+    """Returns the form in which names are compared."""
     return name.casefold()
 
 
 def key_of(path: Iterable[str]) -> str:
-    """The index key of a full name; the empty path is the catalog's root, the empty key."""
+    """Returns the index key of a full name; the empty path is the catalog's root and has the empty key."""
     return _NUL.join(fold(level) for level in path)
 
 
 def path_of(key: str) -> Path:
-    """The full name of a key, folded."""
+    """Returns the full name of a key, folded."""
     return tuple(key.split(_NUL)) if key else ()
 
 
 def below(key: str) -> tuple[str, str | None]:
-    """The range ``[start, stop)`` of keys strictly below ``key``."""
+    """Returns the range ``[start, stop)`` of keys strictly below ``key``."""
     return (key + _NUL, key + _AFTER_NUL) if key else ("\x02", None)
 
 
 def past_subtree(key: str) -> str:
-    """The smallest key that is neither ``key`` nor below it, nor before it."""
+    """Returns the smallest key that sorts after ``key`` and everything below it."""
     return key + _AFTER_NUL
 
 
 def child_key(parent: str, key: str) -> str:
-    """The ancestor-or-self of ``key`` that is a direct child of ``parent``."""
+    """Returns the direct child of ``parent`` that is ``key`` or an ancestor of it."""
     start = len(parent) + 1 if parent else 0
     end = key.find(_NUL, start)
     return key if end < 0 else key[:end]
@@ -61,12 +61,12 @@ def is_below(key: str, root: str) -> bool:
 
 
 def dotted(*levels: str) -> str:
-    """A full name for people: ``main.sales.orders``."""
+    """Returns a full name for people: ``main.sales.orders``."""
     return ".".join(levels)
 
 
 def check_path(path: Path, field: str = "namespace") -> Path:
-    """``path`` if it can name a namespace; raises InvalidRequest."""
+    """Returns ``path`` if it can name a namespace. Raises InvalidRequest."""
     if not 1 <= len(path) <= MAX_LEVELS:
         raise InvalidRequest(
             f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
@@ -77,7 +77,7 @@ def check_path(path: Path, field: str = "namespace") -> Path:
 
 
 def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
-    """Where a managed table lives: ``<root>/<catalog>/<namespace>/<uuid>``.
+    """Returns the location of a managed table: ``<root>/<catalog>/<namespace>/<uuid>``.
 
     The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
     depth under a uuid of its own: no two are equal, none lies below another (I10).

@@ -1,9 +1,9 @@
-"""Keeping the embedded layer small: the fullest range of it moves into its segment (Polaris, "Object Indexes").
+"""Keeps the embedded layer of an index small by moving parts of it into segments (Polaris, "Object Indexes").
 
-A change ordinarily writes one segment at most, however large the index is: one range goes, the others wait. Where that
-range has outgrown a segment only its fuller part is written; the old segment stays and leads to the rest. Small
-neighbours become one. All is a function of what is passed in: segments are never changed, so trees of older commits
-read theirs as ever (I9).
+When the embedded layer exceeds its limit, its fullest range moves into the segment of that range. A change ordinarily
+writes at most one segment, however large the index is: one range moves, the others wait. If the range has outgrown a
+segment, only its fuller part is written, and the old segment still serves the rest. Small neighbours are joined. Segments
+are never changed, so trees of older commits keep reading theirs (I9).
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Final
 
 import msgspec
 
-from turnstile.store.core.limits import SpillLimits
-
 from turnstile.catalog.core.index import (
     GONE,
     Directory,
@@ -27,14 +25,15 @@ from turnstile.catalog.core.index import (
     separator,
     stop_of,
 )
+from turnstile.store.core.limits import SpillLimits
 
-_BULK: Final = 4  # from so many times the limit on, a change writes as many segments as it takes
-_SMALL: Final = 4  # a segment below this part of the limit looks for a neighbour to join
-_FILL: Final = 0.75  # of the limit, how full the pieces of a segment become at most
+_BULK: Final = 4  # above this many times the limit, a change writes as many segments as needed
+_SMALL: Final = 4  # a segment smaller than limit / _SMALL is joined with a neighbour if one has room
+_FILL: Final = 0.75  # how full, as a part of the limit, the pieces of a cut segment are at most
 
 
 class Spilled(msgspec.Struct, frozen=True):
-    """The index afterwards, and the new segments by id."""
+    """The index after spilling, and the new segments by id."""
 
     embedded: Index
     directory: Directory
@@ -48,15 +47,15 @@ NewId = Callable[[], str]
 def spill(
     embedded: Index, directory: Directory, limits: SpillLimits, *, load: Load, new_id: NewId, patience: float = 0.0
 ) -> Spilled:
-    """``embedded`` over ``directory``, after as much spilling as is due.
+    """Returns ``embedded`` over ``directory`` after as much spilling as is due.
 
     Args:
         load: reads a segment.
         new_id: a fresh id for a segment.
-        patience: in [0, 1); how far beyond the limit to wait. Writers that differ in it do not all spill at once, of
-            whom all but one would have written a segment for nothing.
+        patience: in [0, 1); the part of the limit by which it may be exceeded before a spill. If all concurrent writers
+            spilled at once, all but one would have written a segment for nothing; different values prevent that.
     """
-    work = _Work(embedded, directory, limits, load, new_id)
+    work = _Spilling(embedded, directory, limits, load, new_id)
     bulk = len(work.embedded.packed) > _BULK * work.limit
     while len(work.embedded.packed) > _BULK * work.limit:
         work.move(whole=True)
@@ -67,8 +66,8 @@ def spill(
     return Spilled(work.embedded, work.directory, written)
 
 
-class _Work:
-    """An index on its way."""
+class _Spilling:
+    """One run of ``spill``: the index so far, and the segments written."""
 
     def __init__(self, embedded: Index, directory: Directory, limits: SpillLimits, load: Load, new_id: NewId) -> None:
         self.embedded, self.directory, self._limits = embedded, directory, limits
@@ -77,11 +76,11 @@ class _Work:
 
     @property
     def limit(self) -> int:
-        """Bytes of the embedded layer from which on it spills."""
+        """Bytes above which the embedded layer spills."""
         return max(self._limits.embedded, len(pack_directory(self.directory)))
 
     def move(self, *, whole: bool) -> None:
-        """Move the fullest range (``whole``), or as much of it as one segment takes."""
+        """Moves the fullest range: all of it (``whole``), or as much as one segment takes."""
         ranges = self.directory or (Segment("", ""),)
         counts = Counter(position_of(ranges, key) for key, _ in self.embedded.iterate())
         at = max(counts, key=lambda position: (counts[position], -position))
@@ -90,7 +89,7 @@ class _Work:
         merged = _over(base, part)
         low = high = at
         moved = {key for key, _ in part.iterate()}
-        if merged == base:  # burials of what was never here
+        if merged == base:  # only GONE marks of keys that the segment does not have
             fresh = [ranges[at]]
         elif len(merged.packed) <= self._limits.segment:
             low, high, merged = self._joined(ranges, at, merged)
@@ -101,15 +100,16 @@ class _Work:
         self.embedded = self.embedded.with_changes({}, moved)
 
     def _clipped(self, ranges: Directory, at: int) -> Index:
-        """What the segment of a range holds of it."""
+        """Returns the part of a range's segment that lies in the range."""
         segment = ranges[at]
         if not segment.obj:
             return Index()
-        found = self.written[segment.obj] if segment.obj in self.written else self._load(segment.obj)
-        return found.between(segment.first, stop_of(ranges, at))
+        index = self.written[segment.obj] if segment.obj in self.written else self._load(segment.obj)
+        return index.between(segment.first, stop_of(ranges, at))
 
     def _joined(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
-        """``merged`` with a neighbour if both are small, and the positions of the first and last range it covers."""
+        """Returns ``merged``, joined with a neighbour if both are small, after the positions of the first and the last range
+        that it covers."""
         size = len(merged.packed)
         if merged and size * _SMALL <= self._limits.segment:
             for other in (at - 1, at + 1):
@@ -121,13 +121,13 @@ class _Work:
     def _cut(
         self, old: Segment, base: Index, part: Index, merged: Index, *, whole: bool
     ) -> tuple[list[Segment], set[str]]:
-        """Ranges in place of one that has outgrown its segment, and the embedded keys that moved."""
+        """Returns the ranges that replace one that has outgrown its segment, and the embedded keys that moved."""
         pieces = list(_pieces(old.first, base, part, merged, self._limits.segment))
         firsts = tuple(Segment(first, "") for first, _ in pieces)
         inside: list[set[str]] = [set() for _ in pieces]
         for key, _ in part.iterate():
             inside[position_of(firsts, key)].add(key)
-        fullest = max(enumerate(inside), key=lambda one: len(one[1]))[0]
+        fullest = max(enumerate(inside), key=lambda item: len(item[1]))[0]
         fresh: list[Segment] = []
         moved: set[str] = set()
         for position, (first, piece) in enumerate(pieces):
@@ -147,15 +147,15 @@ class _Work:
 
 
 def _over(base: Index, part: Index) -> Index:
-    """``base`` after what ``part`` puts and buries."""
+    """Returns ``base`` after the entries and GONE marks of ``part``."""
     put = {key: entry for key, entry in part.iterate() if entry.kind != GONE}
     return base.with_changes(put, [key for key, entry in part.iterate() if entry.kind == GONE])
 
 
 def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> Iterator[tuple[str, Index]]:
-    """What has outgrown a segment in pieces that have not, each with its range's first key.
+    """Cuts an index that has outgrown a segment into pieces that have not, each with the first key of its range.
 
-    Names that only ever grow (dates, numbers) leave full segments behind, which nobody has to write again.
+    Where new names always sort last (dates, numbers), the full segment stays as it is and is never written again.
     """
     if base and base.keys[-1] < part.keys[0] and len(base.packed) * 2 > limit:
         yield first, base
@@ -167,7 +167,7 @@ def _pieces(first: str, base: Index, part: Index, merged: Index, limit: int) -> 
 
 
 def _halved(index: Index, limit: int) -> Iterator[Index]:
-    """Equal parts of ``index``, each within ``limit`` bytes (or a single entry)."""
+    """Yields equal parts of ``index``, each within ``limit`` bytes (or a single entry)."""
     size = len(index.packed)
     if size <= limit or len(index) == 1:
         yield index
@@ -179,11 +179,11 @@ def _halved(index: Index, limit: int) -> Iterator[Index]:
 
 
 def _coalesced(ranges: Directory) -> Directory:
-    """Neighbours that lead to the same segment, or to none, as one range."""
-    found: list[Segment] = []
+    """Joins neighbouring ranges that have the same segment, or none."""
+    joined: list[Segment] = []
     for segment in ranges:
-        if found and found[-1].obj == segment.obj:
-            found[-1] = Segment(found[-1].first, segment.obj, found[-1].weight + segment.weight)
+        if joined and joined[-1].obj == segment.obj:
+            joined[-1] = Segment(joined[-1].first, segment.obj, joined[-1].weight + segment.weight)
         else:
-            found.append(segment)
-    return tuple(found)
+            joined.append(segment)
+    return tuple(joined)

@@ -1,8 +1,8 @@
-"""How a catalog commit finds its ancestors: the one before it, and bookmarks further back.
+"""A catalog at one HEAD: the commit obj, and the tree of names that it describes (design 2.4).
 
-``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]`` is the newest one before it whose sequence number
-is a multiple of ``8 ** k``. Each commit makes its own from those of the one before, without a read; and any ancestor is a
-few steps away, however long the history is.
+A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]`` is the newest earlier
+commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit computes its parents from those of the commit
+before it, without a read, and any ancestor is a few steps away however long the history is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.access.core.grants import NOBODY, Access
+from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.index import IndexEntry, LayeredIndex, Segments, unpack, unpack_directory
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
@@ -23,20 +23,20 @@ _STEP: Final = 8
 
 
 def parents_after(seq: int, id: str, parents: tuple[str, ...]) -> tuple[str, ...]:
-    """``parents`` of the commit that follows commit ``id`` with number ``seq`` and with these parents."""
-    made, level, distance = [id], 1, _STEP
+    """Returns the ``parents`` of the commit that follows commit ``id``, which has number ``seq`` and these parents."""
+    following, level, distance = [id], 1, _STEP
     while distance <= seq:
         if seq % distance == 0:
-            made.append(id)
+            following.append(id)
         else:
-            made.append(parents[level] if level < len(parents) else "")
+            following.append(parents[level] if level < len(parents) else "")
         level, distance = level + 1, distance * _STEP
-    return tuple(made)
+    return tuple(following)
 
 
 def ancestors(seq: int, parents: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Number and id of the ancestors that commit ``seq`` names, farthest first. Commits made before there were
-    bookmarks have none, and those after them have gaps."""
+    """Yields number and id of the ancestors that commit ``seq`` names, farthest first. Commits of versions without
+    bookmarks name only the direct one, and later ones may have gaps."""
     for level in reversed(range(1, len(parents))):
         if parents[level]:
             yield (seq - 1) // _STEP**level * _STEP**level, parents[level]
@@ -44,24 +44,19 @@ def ancestors(seq: int, parents: tuple[str, ...]) -> Iterator[tuple[int, str]]:
         yield seq - 1, parents[0]
 
 
-# -- tree -------------------------------------------------------------------------------------------------------------
-# A catalog at one HEAD: the commit obj, and the tree it describes (design 2.4).
-
-
 class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     """The obj that a catalog's HEAD names.
 
     Attributes:
         seq: position in the catalog's history, from 0, without gaps.
-        parents: ids of the commits it follows, the direct one first (none for the first commit), then bookmarks
-            (``core.ancestry``).
+        parents: ids of its ancestors, the direct one first, then the bookmarks; empty for the first commit.
         message: what changed, for people.
         at: microseconds since the epoch; greater than that of the commit before.
-        embedded: the packed index layer that wins.
-        segments: the packed directory of the spilled layer (``core.segments``); empty while there is none.
-        restores: whether it brought in what the commit before it did not lead to (a reset, a name for a HEAD of the past).
-        restored_by: the newest commit before it that did; empty when none did.
-        access: who may do what with the catalog and in it; those of its namespaces and tables are in their entities.
+        embedded: the packed embedded layer of the index.
+        segments: the packed directory of the spilled layer; empty while there is none.
+        access: rights on the catalog; those on its namespaces and tables are in their entities.
+        restores: whether it brought back what the commit before it did not lead to (a reset, a name for a HEAD of the past).
+        restored_by: the newest commit before it that did; empty if none did.
     """
 
     seq: int
@@ -70,7 +65,7 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     at: int
     embedded: bytes
     segments: bytes = b""
-    access: Access = NOBODY
+    access: Access = NO_ACCESS
     restores: bool = False
     restored_by: str = ""
 
@@ -80,18 +75,18 @@ _DECODER: Final = msgspec.msgpack.Decoder(CatalogCommit)
 
 
 def encode_commit(commit: CatalogCommit) -> bytes:
-    """The payload of the commit's obj."""
+    """Returns the payload of the commit's obj."""
     return _ENCODER.encode(commit)
 
 
 def decode_commit(payload: bytes) -> CatalogCommit:
-    """The commit that ``encode_commit`` was given. Members that later versions add are skipped."""
+    """Returns the commit that ``encode_commit`` was given. Members of later versions are skipped."""
     return _DECODER.decode(payload)
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Everything a name can lead to, as of one HEAD. Immutable, so it may be cached for ever."""
+    """All names of a catalog as of one HEAD. Immutable, so it may be cached for ever."""
 
     catalog: str
     head: str
@@ -100,34 +95,33 @@ class Tree:
 
     @classmethod
     def of(cls, catalog: str, head: str, commit: CatalogCommit, segments: Segments) -> Tree:
-        """The tree of a commit obj, whose index reads ``segments`` as it needs them.
+        """Returns the tree of a commit obj, whose index reads ``segments`` as it needs them.
 
         Raises:
             ValueError: the commit has a format this version does not know.
         """
-        return cls(
-            catalog, head, commit, LayeredIndex(unpack(commit.embedded), unpack_directory(commit.segments), segments)
-        )
+        index = LayeredIndex(unpack(commit.embedded), unpack_directory(commit.segments), segments)
+        return cls(catalog, head, commit, index)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing has a name."""
+        """Whether there are no names."""
         return self.index.first(below("")[0]) is None
 
     def find(self, path: Path) -> IndexEntry | None:
-        """What the full name ``path`` leads to, if anything (I9: at most one entry)."""
+        """Returns what the full name ``path`` leads to, or None (I9: at most one entry)."""
         return self.index.get(key_of(path))
 
-    def remember(self, path: Path) -> IndexEntry | None:
-        """As ``find``, as far as that takes no request; None also means: not in memory."""
+    def peek(self, path: Path) -> IndexEntry | None:
+        """As ``find`` without a request. None may also mean that it is not in memory."""
         return self.index.peek(key_of(path))
 
     def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
-        """The namespace ``path``; raises NotFound."""
+        """Returns the namespace ``path``. Raises NotFound."""
         return self._namespace(path, field, "check the name")
 
     def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
-        """The namespace ``path``, which something is to be put into; raises NotFound."""
+        """Returns the namespace ``path``, for something to be created in it. Raises NotFound."""
         return self._namespace(path, field, "create it first, or check the name")
 
     def _namespace(self, path: Path, field: str, remedy: str) -> IndexEntry:
@@ -137,7 +131,7 @@ class Tree:
         return entry
 
     def table(self, namespace: Path, name: str) -> IndexEntry:
-        """The table ``name`` in ``namespace``; raises NotFound that says which of the two is missing."""
+        """Returns the table ``name`` in ``namespace``. Raises NotFound, for the one of the two that is missing."""
         entry = self.find((*namespace, name))
         if entry is None or entry.kind != TABLE:
             self.namespace(namespace)
@@ -145,32 +139,30 @@ class Tree:
         return entry
 
     def named(self, table_id: str) -> Path | None:
-        """The full name of the table with this uuid, folded; None when no name leads to it. Looks at every entry."""
+        """Returns the full name of the table with this uuid, folded; None if no name leads to it. Reads every entry."""
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
     def children(
         self, path: Path, kind: str, after: str = "", *, reverse: bool = False
     ) -> Iterator[tuple[str, IndexEntry]]:
-        """Direct children of a kind in key order, with their keys, from the first key greater than ``after``; or, in
-        ``reverse``, from the last one that is less, if ``after`` is given.
-
-        Subtrees of children are jumped over, not walked through.
-        """
+        """Yields the direct children of a kind in key order, with their keys, from the first key greater than ``after``;
+        in ``reverse`` from the last key less than ``after``, if given. Subtrees of children are skipped without reading
+        them."""
         if reverse:
             yield from self._children_backwards(path, kind, after)
             return
         parent = key_of(path)
         start, stop = below(parent)
         at = max(start, past_subtree(after)) if after else start
-        while (found := self.index.first(at)) and (stop is None or found[0] < stop):
-            child = child_key(parent, found[0])
-            if child == found[0] and found[1].kind == kind:
-                yield found
+        while (item := self.index.first(at)) and (stop is None or item[0] < stop):
+            child = child_key(parent, item[0])
+            if child == item[0] and item[1].kind == kind:
+                yield item
             at = past_subtree(child)
 
     def subtree(self, path: Path, after: str = "", *, reverse: bool = False) -> Iterator[tuple[str, IndexEntry]]:
-        """Everything strictly below ``path``, in key order, from the first key greater than ``after``; or, in
-        ``reverse``, from the last one that is less, if ``after`` is given."""
+        """Yields everything strictly below ``path`` in key order, from the first key greater than ``after``; in
+        ``reverse`` from the last key less than ``after``, if given."""
         start, stop = below(key_of(path))
         if after and reverse:
             stop = after if stop is None else min(stop, after)
@@ -182,9 +174,9 @@ class Tree:
         parent = key_of(path)
         start, stop = below(parent)
         at = before if before and (stop is None or before < stop) else stop
-        while (found := self.index.last(at)) and found[0] >= start:
-            child = child_key(parent, found[0])  # what is found first is the end of its subtree
-            entry = found[1] if child == found[0] else self.index.get(child)
+        while (item := self.index.last(at)) and item[0] >= start:
+            child = child_key(parent, item[0])  # the last key of a subtree comes first
+            entry = item[1] if child == item[0] else self.index.get(child)
             if entry is not None and entry.kind == kind:
                 yield child, entry
             at = child
