@@ -1,7 +1,7 @@
 """The embedded stack: template.yaml on one machine, in one process, for development and tests.
 
 It runs an emulator of AWS (MiniStack) behind one short URL. It is a **development stack**: state is written when it
-stops in order, no permission is checked, and whoever reaches the port may do everything.
+stops in order, no permission is checked, and everybody who reaches the port may do everything.
 
 >>> from turnstile_local import Stack
 >>> with Stack.start(home=".turnstile", port=0) as stack:

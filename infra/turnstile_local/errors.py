@@ -1,10 +1,10 @@
-"""What can go wrong with the embedded stack, told as what, where and remedy."""
+"""Errors of the embedded stack: what went wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """The stack could not do what was asked. ``remedy`` says what to do about it; ``kind`` is for programs."""
+    """The stack could not be started, stopped or reached. ``remedy`` says what to do about it; ``kind`` is for programs."""
 
     def __init__(self, message: str, *, remedy: str = "", kind: str = "StackFailed") -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class StackError(Exception):
 
 
 class PortTaken(StackError):
-    """Somebody else listens on the port."""
+    """Another program listens on the port."""
 
     def __init__(self, host: str, port: int) -> None:
         super().__init__(

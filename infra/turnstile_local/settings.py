@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 HOST: Final = "127.0.0.1"
-"""The only interface it listens on: whoever reaches the port may do everything."""
+"""The only interface it listens on: everybody who reaches the port may do everything."""
 
 REGION: Final = "us-east-1"
 API_ID: Final = "turnstile"
@@ -50,8 +50,8 @@ def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool) 
 
     ``roles`` makes the emulator hold every function to its role.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    return kept | {
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    return environment | {
         "GATEWAY_PORT": str(port),
         "BIND_HOST": HOST,
         "AUTH": "true" if roles else "false",

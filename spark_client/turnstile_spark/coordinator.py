@@ -128,7 +128,7 @@ class Coordinator(Proxy):
     ) -> JavaObject:
         """Proposes version ``version``; returns when it is ratified *and* its file exists for every executor."""
         lake, log_path = self._lake(), table.getLogPath().toString()
-        if lake.clones and self._of_clone(lake, table):  # RESTORE starts from the old version that it is given
+        if lake.clones and self._of_clone(lake, table):  # RESTORE accepts the old version that it is given
             text = f"[TURNSTILE_REFUSED] version {version} of {log_path}: a clone is pinned, this is its source's log"
             raise self._throw.commit_failed(False, False, text)
         table_id = self._table_id(lake, table, log_path)

@@ -90,7 +90,7 @@ def _is_healthy(result: dict[str, Any]) -> bool:
 
 
 def _show_repairs(results: Sequence[dict[str, Any]], *, alone: bool, dry_run: bool) -> None:
-    """Print what the service response of each table; of result that was named, everything."""
+    """Prints a row for each table; for a table that was named, everything."""
     if alone:
         _show_in_full(results[0], dry_run=dry_run)
         return
@@ -157,7 +157,7 @@ def outcome(
     'ratified' and 'never' are final. 'open' means that an earlier attempt may yet land; the exit code is 6 then.
     """
     if (txn_id is None) == (name is None):
-        raise usage("give either --txn-id or --name", "the writer's log has result of them")
+        raise usage("give either --txn-id or --name", "the writer's log has one of them")
     query: dict[str, Any] = {"txn_id": txn_id, "name": name, "version": version}
     query = {member: value for member, value in query.items() if value is not None}
     parsed = TableName.parse(table)
