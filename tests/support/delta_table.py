@@ -16,7 +16,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import TableHead, final_bytes, new_head_row, positioned
-from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
@@ -194,7 +194,7 @@ def inline_request(table: Table, version: int | None, txn: str, ict: int | None 
 def with_metadata() -> Table:
     """Version 0 with its metadata snapshot."""
     made = Table(fake_world())
-    snapshot = first_snapshot(read_content(made.ratified[0], first_version=True))
+    snapshot = first_metadata(read_content(made.ratified[0], first_version=True))
     made.row["metadata"] = MetadataStore(made.world.objs, made.world.space).put("main", TABLE, snapshot, 1)
     return made
 

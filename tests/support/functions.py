@@ -8,72 +8,82 @@ http.get("/v1/tables/.../commits", start=3).json
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
+import importlib.util
 import json
 import os
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from tests.support.repository import ROOT
+from turnstile.api.auth.settings import read
+from turnstile.api.services import Services
+from turnstile.api.settings import Settings
+from turnstile.store.core.limits import Limits
+from turnstile.store.ports import Vendor, World
 
 Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
 
 
-_FUNCTIONS = ROOT / "functions"
+class Function:
+    """One sandbox of a function: a fresh module of its ``app.py``, run with variables of its own. It has what that has.
+
+    Everybody may ask it unless the variables say who may.
+    """
+
+    def __init__(self, name: str, **environment: str) -> None:
+        spec = importlib.util.spec_from_file_location(f"function_{name}", ROOT / "functions" / name / "app.py")
+        assert spec is not None and spec.loader is not None
+        self._name, self._module = name, importlib.util.module_from_spec(spec)
+        named = any(variable.startswith(("TURNSTILE_TOKEN", "TURNSTILE_OIDC")) for variable in environment)
+        with _environment({"TURNSTILE_AUTHENTICATION": "required" if named else "none", **environment}):
+            spec.loader.exec_module(self._module)
+            self._auth = read()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    @property
+    def _handler(self) -> Any:
+        """What has the services: an app, or the handler of events."""
+        return getattr(self._module, "app", None) or self._module.handler
+
+    @property
+    def services(self) -> Services:
+        services: Services = self._handler.services
+        return services
+
+    def use_world(
+        self, world: World, *, vendor: Vendor | None = None, limits: Limits | None = None, **settings: Any
+    ) -> Services:
+        """Let it work on ``world`` from now on, with nothing cached."""
+        if self._name == "publish":
+            settings.setdefault("table_ms", 20_000)
+        made = Settings(auth=self._auth, **settings)
+        limits = limits or msgspec.structs.replace(made.limits, history_ms=made.grace.history_ms)
+        self._handler.services = Services(world, msgspec.structs.replace(made, limits=limits), vendor=vendor)
+        return self.services
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    saved = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
 
 
 @functools.cache
-def function(name: str) -> ModuleType:
-    """The ``app`` module of ``functions/<name>``, loaded once (see ``Function``)."""
+def function(name: str) -> Function:
+    """The sandbox of a function that tests share."""
     return Function(name)
-
-
-def Function(name: str, **environment: str) -> ModuleType:
-    """A fresh ``app`` module of ``functions/<name>`` with variables of its own at import.
-
-    Everybody may ask it unless the variables say who may.
-
-    Every function is its own import root and has modules of the same names (``app``, ``settings``), so they are taken
-    out of ``sys.modules`` again once they hold each other.
-    """
-    root = _FUNCTIONS / name
-    before, saved = dict(sys.modules), dict(os.environ)
-    sys.path.insert(0, str(root))
-    try:
-        for local in root.glob("*.py"):
-            sys.modules.pop(local.stem, None)
-        named = any(name.startswith(("TURNSTILE_TOKEN", "TURNSTILE_OIDC")) for name in environment)
-        os.environ.update({"TURNSTILE_AUTHENTICATION": "required" if named else "none", **environment})
-        app = importlib.import_module("app")
-        _resolve_structs(root)
-        return app
-    finally:
-        sys.path.remove(str(root))
-        os.environ.clear()
-        os.environ.update(saved)
-        for module in list(sys.modules):
-            file = getattr(sys.modules[module], "__file__", None) or ""
-            if file.startswith(str(root)):
-                del sys.modules[module]
-        sys.modules.update({module: found for module, found in before.items() if module not in sys.modules})
-
-
-def _resolve_structs(root: Path) -> None:
-    """Let msgspec read the annotations of the folder's Structs while their modules can still be found by name."""
-    for module in list(sys.modules.values()):
-        if (getattr(module, "__file__", None) or "").startswith(str(root)):
-            for value in vars(module).values():
-                if isinstance(value, type) and issubclass(value, msgspec.Struct):
-                    with contextlib.suppress(TypeError):  # members that only the program itself ever sets
-                        msgspec.json.Decoder(value)
 
 
 class Answer(msgspec.Struct, frozen=True):

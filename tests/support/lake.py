@@ -17,7 +17,7 @@ from turnstile.catalog.core.tree import CatalogCommit
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.head import TableHead, new_head_row
-from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.writes import Insert, new_row
@@ -89,7 +89,7 @@ def make_lake(*features: str, **configuration: str) -> Lake:
     """A lake whose table has published version 0 with these table features and properties."""
     world = fake_world()
     content = delta.version_zero("zero", START, *features, **configuration)
-    snapshot = first_snapshot(read_content(content, first_version=True))
+    snapshot = first_metadata(read_content(content, first_version=True))
     etag = MetadataStore(world.objs, world.space).put("main", ORDERS, snapshot, START)
     store = CatalogStore(world)
     entities: dict[str, Entity] = {

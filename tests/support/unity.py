@@ -9,8 +9,8 @@ from typing import Any
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Answer, Http, function
+from tests.support.gateway import function_of
 from tests.support.openapi import UNITY
-from turnstile.api.http.handler import COMMIT, Router
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
 from turnstile.store.ports import Vendor
@@ -102,7 +102,6 @@ class Unity:
         self.world: FakeWorld = fake_world()
         self.attach(vendor, lake_root)
         self.hot, self.cold = Http(function("commit").app), Http(function("catalog").app)
-        self._hot_paths = Router(COMMIT)
         assert self.call("POST", f"{B}/catalogs", {"name": catalog}).status == 200
         assert self.call("POST", f"{B}/schemas", {"name": schema, "catalog_name": catalog}).status == 200
 
@@ -113,8 +112,7 @@ class Unity:
 
     def call(self, method: str, path: str, json_body: Any = None, **options: Any) -> Answer:
         """One request, to the function that the gateway would choose; the answer is judged by openapi/unity.yaml."""
-        found = self._hot_paths.match(path)
-        hot = found is not None and method in COMMIT[found[0]]
+        hot = function_of(method, path) == "commit"
         return judged(method, path, (self.hot if hot else self.cold).call(method, path, json_body=json_body, **options))
 
     def get(self, path: str, **query: Any) -> Answer:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.functions import SCHEDULED, Context, load_function
+from tests.support.functions import SCHEDULED, Context, Function
 from tests.support.gc import GRACE
 from tests.support.repository import ROOT
 from turnstile.store.core.errors import StorageFault
@@ -40,7 +40,7 @@ def reported(
     run: str, world: FakeWorld, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Figures:
     """The figures of one run of the deployed function, as CloudWatch reads them from its log."""
-    app = load_function("gc")
+    app = Function("gc")
     app.use_world(world, grace=GRACE)
     capsys.readouterr()
     with monkeypatch.context() as deployed:

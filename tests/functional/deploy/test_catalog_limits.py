@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.functions import load_function
+from tests.support.functions import Function
 from turnstile.gc.core import HOUR_MS
 from turnstile.store.core.limits import SpillLimits
 
@@ -20,7 +20,7 @@ DEPLOYED = {
 @pytest.mark.parametrize("name", ["catalog", "iceberg", "commit"])
 def test_sizes_of_indexes_and_the_kept_history_are_those_of_the_deployment(name: str) -> None:
     sizes = {"TURNSTILE_INDEX_EMBEDDED_KB": "2", "TURNSTILE_INDEX_SEGMENT_KB": "9"}
-    found = load_function(name, **DEPLOYED, **sizes, TURNSTILE_HISTORY_HOURS="5").opened()  # opened at the cold start
+    found = Function(name, **DEPLOYED, **sizes, TURNSTILE_HISTORY_HOURS="5").opened()  # opened at the cold start
     reader = found.open_reader if name == "commit" else found.open_catalog.reader
     limits = found.limits if name == "commit" else found.open_catalog.limits
     assert reader.store.limits == limits.spill == SpillLimits(embedded=2 * 1024, segment=9 * 1024)
@@ -34,4 +34,4 @@ def test_sizes_of_indexes_and_the_kept_history_are_those_of_the_deployment(name:
 )
 def test_a_function_does_not_start_with_limits_out_of_bounds(name: str, variable: str, value: str) -> None:
     with pytest.raises(ValueError, match=variable):
-        load_function(name, **DEPLOYED, **{variable: value})
+        Function(name, **DEPLOYED, **{variable: value})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.functions import function, load_function
+from tests.support.functions import function, Function
 from tests.support.openapi import REPAIR
 from tests.support.repository import ROOT
 from turnstile.api.http.handler import TOKENS
@@ -106,7 +106,7 @@ def test_the_functions_start_with_what_the_rules_let_through(
             starts = False
         assert starts == (refused(template, **parameters) == []), parameters
         if starts and value(template["Conditions"]["WithAuthorizer"], parameters):
-            load_function("authorizer", **{f"TURNSTILE_{name}": text for name, text in variables.items()})
+            Function("authorizer", **{f"TURNSTILE_{name}": text for name, text in variables.items()})
 
 
 def test_i12_every_route_is_behind_the_authorizer_but_those_that_give_tokens(resources: dict[str, Any]) -> None:

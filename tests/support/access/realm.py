@@ -12,16 +12,15 @@ import dataclasses
 import functools
 import hashlib
 import json
-from types import ModuleType
 from typing import Any, Self
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Answer, Http, Function
+from tests.support.gateway import function_of
 from tests.support.unity import COLUMNS, FIXED, api_protocol
 from tests.support.unity import metadata as unity_metadata
 from tests.support.unity import protocol as unity_protocol
-from turnstile.api.http.handler import COMMIT, Router
 from turnstile.catalog.services import build
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.locations import published_path, staged_path
@@ -41,7 +40,7 @@ EXTERNAL = "s3://other/e1"
 
 
 @functools.cache
-def functions() -> dict[str, ModuleType]:
+def functions() -> dict[str, Function]:
     """Both functions, as they are deployed with these users."""
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
     names = ("commit", "catalog")
@@ -64,7 +63,7 @@ class Realm:
 
     def __init__(self, world: FakeWorld | None = None, vendor: Vendor | None = None) -> None:
         self.world = world or fake_world()
-        self._vendor, self._paths = vendor, Router(COMMIT)
+        self._vendor = vendor
         self.open()
         if world is not None:
             return
@@ -102,9 +101,7 @@ class Realm:
 
     def ask(self, user: str, method: str, path: str, json_body: Any = None, **query: Any) -> Answer:
         """One request of a user, to the function that the gateway would choose."""
-        found = self._paths.match(path)
-        name = "commit" if found is not None and method in COMMIT[found[0]] else "catalog"
-        http = Http(functions()[name].app, user)
+        http = Http(functions()[function_of(method, path)].app, user)
         return http.call(method, path, json_body=json_body, query=query)
 
     def must(self, method: str, path: str, json_body: Any = None, **query: Any) -> Answer:

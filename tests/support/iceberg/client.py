@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -48,7 +47,7 @@ VIEW: dict[str, Any] = {
 
 
 @functools.cache
-def second_sandbox() -> ModuleType:
+def second_sandbox() -> Function:
     """The function once more, with caches and locks of its own."""
     return Function("iceberg")
 

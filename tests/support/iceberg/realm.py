@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ OTHER = {"namespace": ["hr"], "name": "t1"}
 
 
 @functools.cache
-def guarded() -> ModuleType:
+def guarded() -> Function:
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
     return Function("iceberg", TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens)
 
