@@ -76,14 +76,14 @@ steps = st.builds(Step, st.none() | names, st.none() | predicates)
 queries = st.builds(Query, st.just("main"), st.lists(steps, min_size=1, max_size=3).map(tuple))
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(catalogs(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3), spills)
 def test_i9_every_query_finds_what_its_meaning_says_in_order_and_once_however_it_is_paged(
     there: dict[Path, Thing], asked: list[Query], size: int, batch: int, spill: SpillLimits | None
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(find, "AT_ONCE", batch)
-        patch.setattr(find, "LOOKS", batch)
+        patch.setattr(find, "BATCH_GET_MAX", batch)
+        patch.setattr(find, "MAX_VISITS", batch)
         services = made(there, spill)
         for query in asked:
             wanted = naive(there, query)
@@ -132,9 +132,9 @@ def test_a_delta_tables_properties_are_those_of_its_last_commit() -> None:
     world = fakes(services)
     key = next(key for key in world.refs.rows if "/table/" in key)
     row = world.refs.rows[key]
-    snapshot = services.snapshots.get("main", row["metadata"])
+    snapshot = services.metadata.get("main", row["metadata"])
     changed = msgspec.structs.replace(snapshot, version=1, metadata={"configuration": {"tier": "silver"}})
-    row["metadata"] = services.snapshots.put("main", row["table_id"], changed, 1)
+    row["metadata"] = services.metadata.put("main", row["table_id"], changed, 1)
     assert found(services, '/main/*/[tier = "silver"]') == [row["name"].removeprefix("main.")]
 
 
@@ -261,7 +261,7 @@ def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
     there = wide(3, 150)
     services = made(there)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(find, "LOOKS", 200)
+        patch.setattr(find, "MAX_VISITS", 200)
         sizes = []
         token = None
         while True:
@@ -283,8 +283,8 @@ def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> N
     services = made(there)
     query = f'/main/*/[{"comment" if place == "comment" else "p"} like "%x_y%"]'
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(find, "AT_ONCE", 5)
-        patch.setattr(find, "LOOKS", 100)
+        patch.setattr(find, "BATCH_GET_MAX", 5)
+        patch.setattr(find, "MAX_VISITS", 100)
         pages, token = 1, finder(services).find(query).next_token
         while token is not None:
             pages, token = pages + 1, finder(services).find(query, page_token=token).next_token
@@ -311,7 +311,7 @@ class OnlySome:
 
 
 @given(st.sets(names, max_size=3), queries)
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 def test_i12_what_may_not_be_seen_is_not_found_and_nothing_below_it_is(hidden: set[str], query: Query) -> None:
     there = {(a,): Thing() for a in NAMES} | {(a, b): Thing(properties={"region": "eu"}) for a in NAMES for b in NAMES}
     services = made(there)

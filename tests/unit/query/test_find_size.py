@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.meter import Metered, filled
 from tests.support.queries import finder
-from turnstile.catalog.query.find import LOOKS
+from turnstile.catalog.query.find import MAX_VISITS
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_a_predicate_that_nothing_matches_ends_its_page_after_so_many_looks(larg
     large.meter.reset()
     page = finder(services).find('/main/default/[comment = "nobody wrote this"]')
     assert page.items == () and page.next_token is not None
-    assert large.meter.requests.count("objs.get_many") == LOOKS // 100
+    assert large.meter.requests.count("objs.get_many") == MAX_VISITS // 100
     large.meter.reset()
     finder(services).find('/main/default/[name like "%x" and comment exists]', page_token=None)
     assert large.meter.requests.count("objs.get_many") == 0

@@ -1,4 +1,14 @@
-"""Children of one name in a tree, between bounds, from where a page before left off."""
+"""Answers path queries over a catalog's tree: level by level from the root; what cannot match is pruned before it is read.
+
+    1  the names that a level can lead to follow from its predicate: only that part of the index is read
+    2  name, kind and id are in the index: a predicate that they decide costs no request
+    3  entities are read a hundred at a time, across parents, and only those that 2 left undecided
+    4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it undecided
+
+A query is answered page by page, each from the HEAD that the first one read, without what the request may not see now. Only
+4 reads the present: tables commit without their catalog. As of a moment of the past 4 is refused, since the answer could be
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +21,12 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.entities import KINDS as ICEBERG
-from turnstile.catalog.core.entities import NAMESPACE, Entity, Table, id_of, kind_of
+from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, Entity, Table, id_of, kind_of
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, fold, is_below, key_of, past_subtree, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.history.moments import AsOfReader, Start
+from turnstile.catalog.history.reader import AsOfReader, PageStart
 from turnstile.catalog.listing import size_of
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.query.core.parser import parse
@@ -30,43 +39,239 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.page_budget import PageBudget
 from turnstile.store.ports import BATCH_GET_MAX, World
 
+MAX_VISITS: Final = 10_000
+"""A page ends when so many entries were visited, however few of them matched: a request has seconds, not minutes."""
+
+CHARACTERS_PER_VISIT: Final = 1_000
+"""Text of an entry that counts as one visit more: it has to be read, and compared with every part of the query."""
+
+
+class Match(msgspec.Struct, frozen=True):
+    """What matched: its full name as users wrote it, without the catalog, and its entity."""
+
+    path: Path
+    entity: Entity
+
+
+class MatchPage(msgspec.Struct, frozen=True):
+    """A page of matches in the order of their names, from ``head`` of ``catalog``; it may be empty although there are more
+    pages. ``next_token`` is None on the last one; ``versions`` are those of Delta tables by uuid, where they are known."""
+
+    catalog: str
+    head: str
+    items: tuple[Match, ...]
+    next_token: str | None
+    versions: Mapping[str, int] = {}
+
+
+class Finder:
+    """Answers path queries. One per sandbox, or per request with an authorized reader; safe for threads."""
+
+    def __init__(self, world: World, reader: CatalogReader, as_of_reader: AsOfReader, metadata: MetadataStore) -> None:
+        self._reader, self._as_of_reader = reader, as_of_reader
+        self._properties = TableProperties(world, metadata)
+
+    def find(
+        self, query: str, *, as_of: AsOf | None = None, page_token: str | None = None, max_results: int | None = None
+    ) -> MatchPage:
+        """Returns a page of what ``query`` leads to, now or as of a moment.
+
+        Raises:
+            InvalidRequest: the query cannot be read; or the token is damaged, expired or of another query; or the answer
+                depends on what the catalog's past does not hold: properties of Delta tables.
+            NotFound: no such catalog; no such moment.
+        """
+        parsed = parse(query)
+        size, catalog = page_size(max_results), fold(parsed.catalog)
+        kind = f"find/{_digest(replace(parsed, catalog=catalog))}"
+        start = self._as_of_reader.page(catalog, "", kind, as_of, page_token)
+        walk = _Walk(self._reader, self._properties if as_of is None else None, start)
+        hits, end = _page(walk, parsed, size)
+        token, moment = None if end is None else start.following(end), start.moment
+        return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(hits)), token, moment.versions)
+
+
+def _digest(query: Query) -> str:
+    """The same for all spellings of a query, different for different queries."""
+    return hashlib.sha256(to_text(query).encode()).hexdigest()[:32]
+
+
+class _Hit(msgspec.Struct, frozen=True):
+    """An entry that passed its level; with its entity if that had to be read."""
+
+    key: str
+    entity: Entity | None = None
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    """Everything up to ``key``, with what is below it, was evaluated, and its hits came before this."""
+
+    key: str
+
+
+_Stream = Iterator[_Hit | _Progress]
+
+
+def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]:
+    """Some hits, and the key after which the next page begins; None when there is none."""
+    hits: list[_Hit] = []
+    budget, after = PageBudget(), walk.after
+    for event in walk.matches(query):
+        if isinstance(event, _Hit):
+            assert event.entity is not None  # the last level reads all entities
+            if len(hits) == size or not budget.fits(size_of(event.key, event.entity)):
+                return hits, after
+            hits.append(event)
+        elif walk.visits >= MAX_VISITS:
+            return hits, event.key
+        after = event.key
+    return hits, None
+
+
+class _Walk:
+    """One page's way through one tree."""
+
+    def __init__(self, reader: CatalogReader, properties: TableProperties | None, start: PageStart) -> None:
+        self._store, self._authorizer, self._properties = reader.store, reader.authorizer, properties
+        self._tree, self._present, self.after = start.moment.tree, start.moment.present, start.after
+        self.visits = 0
+
+    def matches(self, query: Query) -> _Stream:
+        """What the whole query leads to, in key order, and how far that is complete."""
+        root: _Stream = iter([_Hit("")])
+        *above, last = query.steps
+        return self._level(reduce(self._inner, above, root), last, last=True)
+
+    def _inner(self, above: _Stream, step: Step) -> _Stream:
+        return self._level(above, step, last=False)
+
+    def _level(self, above: _Stream, step: Step, *, last: bool) -> _Stream:
+        """The children of the hits of the level above that pass this one.
+
+        They are evaluated a hundred at a time, across parents. A ``_Progress`` of the level above stays behind the
+        children that came before it.
+        """
+        reach = reach_of(step)
+        waiting: list[Child] = []
+        for event in above:
+            if isinstance(event, _Progress):
+                yield from self._evaluate(waiting, step, last=last)
+                waiting = []
+                yield event
+                continue
+            for child in children(self._tree, event.key, reach, self.after):
+                waiting.append(child)
+                if len(waiting) == BATCH_GET_MAX:
+                    yield from self._evaluate(waiting, step, last=last)
+                    waiting = []
+        yield from self._evaluate(waiting, step, last=last)
+
+    def _evaluate(self, batch: list[Child], step: Step, *, last: bool) -> _Stream:
+        if not batch:
+            return
+        self.visits += len(batch)
+        possible: list[tuple[Child, bool | None]] = []
+        for key, entry in batch:
+            held = holds(step.where, indexed_candidate(path_of(key)[-1], entry))
+            if held is not False and (last or entry.kind == NAMESPACE):
+                possible.append(((key, entry), held))
+        certain = [_Hit(key) for (key, _), _ in possible]
+        read = last or self._authorizer is not None or any(held is None for _, held in possible)
+        yield from self._read([child for child, _ in possible], step) if read else certain
+        yield _Progress(batch[-1][0])
+
+    def _read(self, batch: Sequence[Child], step: Step) -> list[_Hit]:
+        """The children of a batch that pass, evaluated with everything that can be known of them."""
+        entities = self._store.entities(self._tree.catalog, [entry.obj for _, entry in batch])
+        visible = [(child, entities[child[1].obj]) for child in self._visible(batch, entities)]
+        evaluated = [(child, entity, self._holds(step, entity)) for child, entity in visible]
+        properties = self._read_properties([child for child, _, held in evaluated if held is None])
+        return [
+            _Hit(key, entity)
+            for (key, entry), entity, held in evaluated
+            if (held if held is not None else self._holds(step, entity, properties.get(entry.table_id, {})))
+        ]
+
+    def _holds(self, step: Step, entity: Entity, properties: Mapping[str, str] | None = None) -> bool | None:
+        candidate = entity_candidate(entity, properties)
+        self.visits += text_size(candidate) // CHARACTERS_PER_VISIT
+        return holds(step.where, candidate)
+
+    def _read_properties(self, undecided: list[Child]) -> dict[str, Mapping[str, str]]:
+        """Properties of the Delta tables whose predicate depends on them, by uuid."""
+        if self._properties is None and undecided:
+            table = dotted(self._tree.catalog, *path_of(undecided[0][0]))
+            raise InvalidRequest(
+                f"the query asks for properties of Delta table '{table}', which the catalog's past does not hold",
+                field="query",
+                remedy='as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"',
+            )
+        if self._properties is None:
+            return {}
+        return self._properties.read(self._tree.catalog, [entry for _, entry in undecided])
+
+    def _visible(self, batch: Sequence[Child], entities: dict[str, Entity]) -> Iterable[Child]:
+        """The children that the request may see, by the rights of the present tree (I12)."""
+        if self._authorizer is None:
+            yield from batch
+            return
+        for parent, group in groupby(batch, key=lambda child: path_of(child[0])[:-1]):
+            siblings = list(group)
+            objs = [entities[entry.obj] for _, entry in siblings]
+            visible = self._authorizer.visible(self._present, parent, objs)
+            yield from (child for child, shown in zip(siblings, visible, strict=True) if shown)
+
+    def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
+        """The matches with their names as users wrote them; those of their namespaces are read together."""
+        above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}
+        entries = {key_of(path): self._tree.namespace(path) for path in above}
+        entities = self._store.entities(self._tree.catalog, [entry.obj for entry in entries.values()])
+        written = {key: entities[entry.obj].name for key, entry in entries.items()}
+        for hit in hits:
+            path = path_of(hit.key)
+            levels = [written[key_of(path[:depth])] for depth in range(1, len(path))]
+            assert hit.entity is not None  # the last level reads all entities
+            yield Match((*levels, hit.entity.name), hit.entity)
+
+
 Child = tuple[str, IndexEntry]
+"""An index entry with its key."""
 
 
 def children(tree: Tree, parent: str, reach: Reach, after: str = "") -> Iterator[Child]:
-    """Direct children of the key ``parent`` whose names are in reach, in key order, with their keys.
+    """Returns the direct children of the key ``parent`` whose names are in reach, in key order.
 
     Names out of reach are jumped over with everything below them.
 
     Args:
-        after: the key up to which, with its whole subtree, everything was seen before: what is there is left out. Of
-            what lies around it, only the way to it is seen again.
+        after: the key that an earlier page ended with; that entry, its subtree and everything before it are left out, except
+            the ancestors of the key.
     """
-    first = _resumed(parent, after)
+    first = _first_child(parent, after)
     if reach.only is not None:
-        yield from _named(tree, parent, reach.only, first)
+        yield from _children_named(tree, parent, reach.only, first)
         return
     start, stop = below(parent)
     prefix = key_of((*path_of(parent), "")) if parent else ""
     at = max(start, prefix + reach.start, first)
     if reach.stop is not None:
         stop = min(prefix + reach.stop, stop) if stop is not None else prefix + reach.stop
-    while (found := next(tree.index.iterate(at, stop), None)) is not None:  # bounded: reads no segment beyond
-        child = child_key(parent, found[0])
-        if child == found[0]:
-            yield found
+    while (entry := next(tree.index.iterate(at, stop), None)) is not None:  # bounded: reads no segment beyond
+        child = child_key(parent, entry[0])
+        if child == entry[0]:
+            yield entry
         at = past_subtree(child)
 
 
-def _resumed(parent: str, after: str) -> str:
-    """The first key among the children of ``parent`` that is to be seen."""
+def _first_child(parent: str, after: str) -> str:
+    """The first key among the children of ``parent`` that is not left out."""
     if not after or not is_below(after, parent):
         return ""
     child = child_key(parent, after)
     return past_subtree(after) if child == after else child
 
 
-def _named(tree: Tree, parent: str, names: frozenset[str], first: str) -> Iterator[Child]:
+def _children_named(tree: Tree, parent: str, names: frozenset[str], first: str) -> Iterator[Child]:
     for name in sorted(names):
         path = (*path_of(parent), name)
         key = key_of(path)
@@ -77,267 +282,57 @@ def _named(tree: Tree, parent: str, names: frozenset[str], first: str) -> Iterat
             yield key, entry
 
 
-# -- find subjects ----------------------------------------------------------------------------------------------------
-# What a predicate is judged on: first what the index knows, then the entity, then a Delta table's own properties.
-
-
-def named(name: str, entry: IndexEntry) -> Candidate:
-    """What the index says of an entry: no request. Names compare folded, so the key's last level will do."""
-    known: dict[str, Value] = {"name": name, "kind": entry.kind}
+def indexed_candidate(name: str, entry: IndexEntry) -> Candidate:
+    """Returns what the index knows of an entry: no request. Names compare folded, so the key's last level is enough."""
+    attributes: dict[str, Value] = {"name": name, "kind": entry.kind}
     if entry.table_id:
-        known["id"] = entry.table_id
-    return Candidate(entry.kind, known)
+        attributes["id"] = entry.table_id
+    return Candidate(entry.kind, attributes)
 
 
-def whole(entity: Entity, properties: Mapping[str, str] | None = None) -> Candidate:
-    """What an entity says; ``properties`` those that are not part of it, once they are known."""
+def entity_candidate(entity: Entity, properties: Mapping[str, str] | None = None) -> Candidate:
+    """Returns what an entity knows; ``properties`` are a Delta table's, once they were read."""
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
-    if kind_of(entity) in ICEBERG:
+    if kind_of(entity) in ICEBERG_KINDS:
         members["format"] = "iceberg"
     members |= {"kind": kind_of(entity), "id": id_of(entity)}
     if not getattr(entity, "updated", 0):
         members["updated"] = None
-    known = {name: value for name, value in members.items() if value is not None}
-    return Candidate(kind_of(entity), known, whole=True, properties=_own(entity) if properties is None else properties)
+    attributes = {name: value for name, value in members.items() if value is not None}
+    properties = _own_properties(entity) if properties is None else properties
+    return Candidate(kind_of(entity), attributes, whole=True, properties=properties)
 
 
-def _own(entity: Entity) -> Mapping[str, str] | None:
+def _own_properties(entity: Entity) -> Mapping[str, str] | None:
     """An entity's properties; None for a Delta table, which has them beside its HEAD."""
     if isinstance(entity, Table):
         return None if entity.external is None else entity.external.properties
-    return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which nobody opens for this
+    return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which is not read here
 
 
-def characters(subject: Candidate) -> int:
-    """How much text there is to compare with a query."""
-    said = [value for value in subject.attributes.values() if isinstance(value, str)]
-    properties = subject.properties or {}
-    return sum(map(len, said)) + sum(map(len, properties)) + sum(map(len, properties.values()))
+def text_size(candidate: Candidate) -> int:
+    """Returns how many characters there are to compare with a query."""
+    texts = [value for value in candidate.attributes.values() if isinstance(value, str)]
+    properties = candidate.properties or {}
+    return sum(map(len, texts)) + sum(map(len, properties)) + sum(map(len, properties.values()))
 
 
 class TableProperties:
-    """Properties of Delta tables, as their HEADs have them now."""
+    """Reads properties of Delta tables, as their HEADs have them now."""
 
-    def __init__(self, world: World, snapshots: MetadataStore) -> None:
-        self._refs, self._space, self._snapshots = world.refs, world.space, snapshots
+    def __init__(self, world: World, metadata: MetadataStore) -> None:
+        self._refs, self._space, self._metadata = world.refs, world.space, metadata
 
-    def of(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
-        """By table uuid; one request per hundred HEADs, and one per hundred of their snapshots that are not cached.
-        Tables that are gone are left out."""
+    def read(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
+        """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs of metadata that are not
+        cached. Tables that are gone are left out."""
         keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
         if not keys:
             return {}
         heads = [TableHead.from_row(row) for row in self._refs.read_many(keys).values()]
-        found = self._snapshots.get_many(catalog, {head.metadata for head in heads})
+        stored = self._metadata.get_many(catalog, {head.metadata for head in heads})
         return {
-            head.table_id: {**said.beside.properties, **(said.metadata.get("configuration") or {})}
+            head.table_id: {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
             for head in heads
-            if (said := found.get(head.metadata)) is not None
+            if (metadata := stored.get(head.metadata)) is not None
         }
-
-
-# -- find -------------------------------------------------------------------------------------------------------------
-# Path queries over a catalog's tree: level by level from the root, what cannot match pruned before it is read.
-#
-#     1  which names a level can lead to at all follows from its predicate: the index is read there only
-#     2  name, kind and id are in the index: a predicate that they decide costs no request
-#     3  entities are read a hundred at a time, across parents, and only those that 2 left open
-#     4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it open
-#
-# A query is answered page by page, each from the HEAD that the first one saw, less what whoever asks may not see now. Only
-# 4 looks at the present: tables commit without their catalog. As of a moment of the past 4 is refused, not guessed.
-
-
-AT_ONCE: Final = BATCH_GET_MAX
-"""Entries that are judged together, so that one request reads what they need."""
-
-LOOKS: Final = 10_000
-"""A page ends when so many entries were looked at, however few of them matched: a request has seconds, not minutes."""
-
-LOOK_CHARACTERS: Final = 1_000
-"""Text of an entry that counts as one look more: it has to be read, and compared with every part of the query."""
-
-
-class Match(msgspec.Struct, frozen=True):
-    """What matched: its full name as it was written, without the catalog, and its entity."""
-
-    path: Path
-    entity: Entity
-
-
-class MatchPage(msgspec.Struct, frozen=True):
-    """A page of matches in the order of their names, from ``head`` of ``catalog``; perhaps none although there are more
-    pages. ``next_token`` None on the last one; ``versions`` those of Delta tables by uuid, where they are known."""
-
-    catalog: str
-    head: str
-    items: tuple[Match, ...]
-    next_token: str | None
-    versions: Mapping[str, int] = {}
-
-
-class _Hit(msgspec.Struct, frozen=True):
-    """An entry that passed its level; ``entity`` if it had to be read."""
-
-    key: str
-    entity: Entity | None = None
-
-
-class _Passed(msgspec.Struct, frozen=True):
-    """Everything up to ``key``, with what is below it, was judged, and what matched has been told."""
-
-    key: str
-
-
-_Stream = Iterator[_Hit | _Passed]
-
-
-class Finder:
-    """Answers path queries. One per sandbox, or per request with a watched reader; safe for threads."""
-
-    def __init__(self, world: World, reader: CatalogReader, moments: AsOfReader, snapshots: MetadataStore) -> None:
-        self._reader, self._moments = reader, moments
-        self._properties = TableProperties(world, snapshots)
-
-    def find(
-        self, query: str, *, as_of: AsOf | None = None, page_token: str | None = None, max_results: int | None = None
-    ) -> MatchPage:
-        """A page of what ``query`` leads to, now or as of a moment.
-
-        Raises:
-            InvalidRequest: the query cannot be read, or the token is damaged, expired or of another query; or the answer
-                depends on what the catalog's past does not hold: properties of Delta tables.
-            NotFound: no such catalog; no such moment.
-        """
-        asked = parse(query)
-        size, catalog = page_size(max_results), fold(asked.catalog)
-        kind = f"find/{_digest(replace(asked, catalog=catalog))}"
-        start = self._moments.page(catalog, "", kind, as_of, page_token)
-        walk = _Walk(self._reader, self._properties if as_of is None else None, start)
-        found, end = _page(walk, asked, size)
-        token, moment = None if end is None else start.following(end), start.moment
-        return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(found)), token, moment.versions)
-
-
-def _digest(query: Query) -> str:
-    """Tells queries apart, however they are spelled."""
-    return hashlib.sha256(to_text(query).encode()).hexdigest()[:32]
-
-
-def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]:
-    """Some matches, and the key after which the next page begins; None when there is none."""
-    found: list[_Hit] = []
-    budget, after = PageBudget(), walk.after
-    for one in walk.matches(query):
-        if isinstance(one, _Hit):
-            assert one.entity is not None  # the last level reads what it tells
-            if len(found) == size or not budget.fits(size_of(one.key, one.entity)):
-                return found, after
-            found.append(one)
-        elif walk.looks >= LOOKS:
-            return found, one.key
-        after = one.key
-    return found, None
-
-
-class _Walk:
-    """One page's way through one tree."""
-
-    def __init__(self, reader: CatalogReader, properties: TableProperties | None, start: Start) -> None:
-        self._store, self._watch, self._properties = reader.store, reader.authorizer, properties
-        self._tree, self._present, self.after = start.moment.tree, start.moment.present, start.after
-        self.looks = 0
-
-    def matches(self, query: Query) -> _Stream:
-        """What the whole query leads to, in key order, and how far that is true."""
-        root: _Stream = iter([_Hit("")])
-        *above, last = query.steps
-        return self._level(reduce(self._inner, above, root), last, last=True)
-
-    def _inner(self, above: _Stream, step: Step) -> _Stream:
-        return self._level(above, step, last=False)
-
-    def _level(self, above: _Stream, step: Step, *, last: bool) -> _Stream:
-        """The children of what passed the level before that pass this one.
-
-        They are judged a hundred at a time whatever their parents; a ``_Passed`` of the level before overtakes none.
-        """
-        reach = reach_of(step)
-        waiting: list[Child] = []
-        for one in above:
-            if isinstance(one, _Passed):
-                yield from self._judged(waiting, step, last=last)
-                waiting = []
-                yield one
-                continue
-            for child in children(self._tree, one.key, reach, self.after):
-                waiting.append(child)
-                if len(waiting) == AT_ONCE:
-                    yield from self._judged(waiting, step, last=last)
-                    waiting = []
-        yield from self._judged(waiting, step, last=last)
-
-    def _judged(self, batch: list[Child], step: Step, *, last: bool) -> _Stream:
-        if not batch:
-            return
-        self.looks += len(batch)
-        possible: list[tuple[Child, bool | None]] = []
-        for key, entry in batch:
-            held = holds(step.where, named(path_of(key)[-1], entry))
-            if held is not False and (last or entry.kind == NAMESPACE):
-                possible.append(((key, entry), held))
-        certain = [_Hit(key) for (key, _), _ in possible]
-        read = last or self._watch is not None or any(held is None for _, held in possible)
-        yield from self._read([child for child, _ in possible], step) if read else certain
-        yield _Passed(batch[-1][0])
-
-    def _read(self, batch: Sequence[Child], step: Step) -> list[_Hit]:
-        """Those of a batch that pass, judged with all that can be known of them."""
-        entities = self._store.entities(self._tree.catalog, [entry.obj for _, entry in batch])
-        seen = [(child, entities[child[1].obj]) for child in self._visible(batch, entities)]
-        judged = [(child, entity, self._holds(step, whole(entity))) for child, entity in seen]
-        undecided = [(child, entity) for child, entity, held in judged if held is None]
-        known = self._known(undecided)
-        return [
-            _Hit(child[0], entity)
-            for child, entity, held in judged
-            if (held if held is not None else self._holds(step, whole(entity, known.get(child[1].table_id, {}))))
-        ]
-
-    def _holds(self, step: Step, subject: Candidate) -> bool | None:
-        self.looks += characters(subject) // LOOK_CHARACTERS
-        return holds(step.where, subject)
-
-    def _known(self, undecided: list[tuple[Child, Entity]]) -> dict[str, Mapping[str, str]]:
-        """Properties of Delta tables that the predicate asks for, by uuid."""
-        if self._properties is None and undecided:
-            key = undecided[0][0][0]
-            raise InvalidRequest(
-                f"the query asks for properties of Delta table '{dotted(self._tree.catalog, *path_of(key))}', which the "
-                "catalog's past does not hold",
-                field="query",
-                remedy='as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"',
-            )
-        return {} if self._properties is None else self._properties.of(self._tree.catalog, [c[1] for c, _ in undecided])
-
-    def _visible(self, batch: Sequence[Child], entities: dict[str, Entity]) -> Iterable[Child]:
-        """Those that whoever asks may see, by the rights of the present tree (I12)."""
-        if self._watch is None:
-            yield from batch
-            return
-        for parent, group in groupby(batch, key=lambda child: path_of(child[0])[:-1]):
-            some = list(group)
-            seen = self._watch.visible(self._present, parent, [entities[entry.obj] for _, entry in some])
-            yield from (child for child, visible in zip(some, seen, strict=True) if visible)
-
-    def named(self, hits: Sequence[_Hit]) -> Iterator[Match]:
-        """The matches with their names as they were written: their namespaces' are read together."""
-        above = {path_of(hit.key)[:depth] for hit in hits for depth in range(1, len(path_of(hit.key)))}
-        entries = {key_of(path): self._tree.namespace(path) for path in above}
-        entities = self._store.entities(self._tree.catalog, [entry.obj for entry in entries.values()])
-        written = {key: entities[entry.obj].name for key, entry in entries.items()}
-        for hit in hits:
-            path = path_of(hit.key)
-            levels = [written[key_of(path[:depth])] for depth in range(1, len(path))]
-            assert hit.entity is not None  # the last level reads what it tells
-            yield Match((*levels, hit.entity.name), hit.entity)

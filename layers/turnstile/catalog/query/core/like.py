@@ -1,10 +1,10 @@
-"""SQL's LIKE, without a pattern that is slow: a query and the texts it is asked of come from different people.
+"""SQL's LIKE, in linear time for every pattern: a query and the texts that it is compared with come from different people.
 
-What stands between two ``%`` has a fixed length, so the first place where it fits is as good as any: nothing is ever tried
-again. One without ``_`` is found as a text is found. For one with ``_`` all places are judged at once: bit ``i`` of a
-letter's number says whether the text has it at ``i``, and each letter of the pattern is one shift and one AND of such
-numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged). So the work is the
-sum of both lengths, in steps of which the longest is a machine's pass over an eighth of the text.
+What stands between two ``%``, a run, has a fixed length, so the first place where it fits is as good as any: there is no
+backtracking. A run without ``_`` is a plain text search. For a run with ``_`` all places are tried at once: bit ``i`` of a
+letter's number says whether the text has the letter at ``i``, and each letter of the run is one shift and one AND of such
+numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged). So the work is the sum
+of both lengths, in steps of which the longest is one pass over an eighth of the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANY: Final = 0
 _ONE: Final = 1
 _Token = str | int
 _Run = tuple[str | None, ...]
-"""What stands between two ``%``: a letter, or None for any one."""
+"""What stands between two ``%``: letters, None for any letter."""
 
 
 def like(text: str, pattern: str) -> bool:
@@ -39,19 +39,19 @@ def like(text: str, pattern: str) -> bool:
 
 
 def tokens_of(pattern: str) -> list[_Token]:
-    """Characters, ``_ANY`` and ``_ONE``."""
-    found: list[_Token] = []
+    """Returns the pattern's characters, ``_ANY`` for ``%`` and ``_ONE`` for ``_``."""
+    tokens: list[_Token] = []
     letters = iter(pattern)
     for letter in letters:
         if letter == "\\":
-            found.append(next(letters, letter))
+            tokens.append(next(letters, letter))
         else:
-            found.append({"%": _ANY, "_": _ONE}.get(letter, letter))
-    return found
+            tokens.append({"%": _ANY, "_": _ONE}.get(letter, letter))
+    return tokens
 
 
 def fixed_start(pattern: str) -> str:
-    """What every text that fits begins with."""
+    """Returns the text that every match begins with."""
     start = ""
     for token in tokens_of(pattern):
         if not isinstance(token, str):
@@ -62,7 +62,7 @@ def fixed_start(pattern: str) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _runs(pattern: str) -> tuple[_Run, ...]:
-    """What stands before, between and after the ``%``; one pattern is asked of many texts."""
+    """The runs before, between and after the ``%``. Cached: one pattern is compared with many texts."""
     runs: list[list[str | None]] = [[]]
     for token in tokens_of(pattern):
         if token == _ANY:
@@ -81,7 +81,7 @@ def _first(text: str, run: _Run, at: int, end: int) -> int:
     """The first place from ``at`` on where ``run`` fits before ``end``, or -1."""
     if None not in run:
         return text.find("".join(map(str, run)), at, end)
-    places = -1  # every place, as yet
+    places = -1  # every place, so far
     for place, letter in enumerate(run):
         if letter is not None:
             places &= _bits(text).of(letter) >> place
@@ -90,31 +90,31 @@ def _first(text: str, run: _Run, at: int, end: int) -> int:
     places >>= at
     if not places:
         return -1
-    found = at + (places & -places).bit_length() - 1
-    return found if found + len(run) <= end else -1
+    first = at + (places & -places).bit_length() - 1
+    return first if first + len(run) <= end else -1
 
 
 class _Bits:
-    """Where a text has which letter, as numbers; made for the letters that are asked for."""
+    """The positions of letters in a text, as numbers; computed for the letters that are looked up."""
 
     def __init__(self, text: str) -> None:
-        self._size, self._known = len(text) // 8 + 1, dict[str, int]()
+        self._size, self._numbers = len(text) // 8 + 1, dict[str, int]()
         self._at: defaultdict[str, list[int]] = defaultdict(list)
         for at, letter in enumerate(text):
             self._at[letter].append(at)
 
     def of(self, letter: str) -> int:
-        """A number whose bit ``i`` is set where the text has ``letter`` at ``i``."""
-        known = self._known.get(letter)
-        if known is None:
+        """Returns a number whose bit ``i`` is set where the text has ``letter`` at ``i``."""
+        number = self._numbers.get(letter)
+        if number is None:
             bits = bytearray(self._size)
             for at in self._at.get(letter, ()):
                 bits[at >> 3] |= 1 << (at & 7)
-            known = self._known[letter] = int.from_bytes(bits, "little")
-        return known
+            number = self._numbers[letter] = int.from_bytes(bits, "little")
+        return number
 
 
 @functools.lru_cache(maxsize=4)
 def _bits(text: str) -> _Bits:
-    """A query may ask many patterns of one text, one after the other."""
+    """Cached: a query may compare many patterns with one text, one after the other."""
     return _Bits(text)

@@ -1,6 +1,7 @@
-"""Text to query, by recursive descent; the grammar is in docs/path-queries.md.
+"""Parses path queries by recursive descent; the grammar is in docs/path-queries.md.
 
-Every error says at which character (from 1), what was expected there, and what to write instead.
+Every error has the position (from 1), what was expected there, and what to write instead. (A parser library takes more time
+to import on a cold start than all else that a query needs, and gives no shorter code with these messages.)
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ _KINDS: Final[dict[type, str]] = {str: "a text in quotes", int: "a number", bool
 
 
 def parse(text: str) -> Query:
-    """The query that ``text`` spells.
+    """Returns the query that ``text`` spells.
 
     Raises:
-        InvalidRequest: it spells none; ``field`` is ``query``, ``position`` the character, from 1.
+        InvalidRequest: it cannot be read; ``field`` is ``query``, ``position`` the character, from 1.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidRequest(
@@ -83,10 +84,10 @@ class _Parser:
         return Query(catalog, tuple(steps))
 
     def _step(self) -> Step:
-        anything = self._take("*")
-        name = None if anything else self._match(_NAME)
+        wildcard = self._take("*")
+        name = None if wildcard else self._match(_NAME)
         if not self._take("["):
-            if name is None and not anything:
+            if name is None and not wildcard:
                 raise self._expected("a level", 'write a name, *, or a predicate such as [name = "orders"]')
             return Step(name)
         where = self._either()
@@ -112,9 +113,9 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._expected("a comparison", f"nest at most {MAX_DEPTH} levels deep")
-        found = self._nested()
+        part = self._nested()
         self._depth -= 1
-        return found
+        return part
 
     def _nested(self) -> Predicate:
         if self._word("not"):
@@ -131,13 +132,13 @@ class _Parser:
         if self._word("exists"):
             return Exists(field)
         negated = self._word("not")
-        found = self._membership(field)
-        if found is not None:
-            return Not(found) if negated else found
+        test = self._membership(field)
+        if test is not None:
+            return Not(test) if negated else test
         op = None if negated else self._match(_OPERATOR)
         if op is None:
-            wanted = "in, like or prefix" if negated else "=, !=, <, <=, >, >=, in, like, prefix or exists"
-            raise self._expected(wanted, f'compare {field.name} with something, as in {field.name} = "eu"')
+            operators = "in, like or prefix" if negated else "=, !=, <, <=, >, >=, in, like, prefix or exists"
+            raise self._expected(operators, f'compare {field.name} with something, as in {field.name} = "eu"')
         value = self._value(field)
         return Compare(field, cast(Operator, "!=" if op == "<>" else op), value)
 
@@ -174,12 +175,12 @@ class _Parser:
     # -- values ---------------------------------------------------------------------------------------------------
 
     def _value(self, field: Field) -> Value:
-        start = self._skipped()
+        start = self._skip()
         value = self._literal()
-        wanted = None if field.quoted else TYPES.get(field.name)
-        if wanted is not None and type(value) is not wanted:
+        required = None if field.quoted else TYPES.get(field.name)
+        if required is not None and type(value) is not required:
             self._at = start
-            raise self._expected(_KINDS[wanted], f"{field.name} is compared with {_KINDS[wanted]}")
+            raise self._expected(_KINDS[required], f"{field.name} is compared with {_KINDS[required]}")
         return value
 
     def _literal(self) -> Value:
@@ -194,7 +195,7 @@ class _Parser:
         raise self._expected("a value", 'write a text in quotes ("eu"), a number, true or false')
 
     def _string(self, field: Field) -> str:
-        start = self._skipped()
+        start = self._skip()
         value = self._literal()
         if isinstance(value, str):
             return value
@@ -208,55 +209,55 @@ class _Parser:
 
     def _until(self, quote: str, what: str) -> str:
         """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else stays."""
-        start, found = self._at, ""
+        start, content = self._at, ""
         while self._at < len(self._text):
             letter = self._text[self._at]
             self._at += 1
             if letter == quote:
-                return found
+                return content
             if letter == "\\" and self._text[self._at : self._at + 1] in (quote, "\\"):
                 letter = self._text[self._at]
                 self._at += 1
-            found += letter
+            content += letter
         self._at = start - 1
         raise self._expected(f"a closing {quote} after {what}", f"close it with {quote}")
 
     # -- characters -----------------------------------------------------------------------------------------------
 
-    def _skipped(self) -> int:
-        """Where the next character that is no space is."""
+    def _skip(self) -> int:
+        """Skips spaces; returns the position of the next character."""
         space = _SPACE.match(self._text, self._at)
         self._at = space.end() if space else self._at
         return self._at
 
     def _take(self, mark: str) -> bool:
-        """Whether ``mark`` comes next; it is then behind us, and so is the space after it."""
-        found = self._text.startswith(mark, self._skipped())
-        if found:
+        """Whether ``mark`` comes next; if so, it is consumed with the space after it."""
+        taken = self._text.startswith(mark, self._skip())
+        if taken:
             self._at += len(mark)
             if mark != "`":
-                self._skipped()
-        return found
+                self._skip()
+        return taken
 
     def _match(self, pattern: re.Pattern[str]) -> str | None:
-        found = pattern.match(self._text, self._skipped())
-        if found is None:
+        match = pattern.match(self._text, self._skip())
+        if match is None:
             return None
-        self._at = found.end()
-        self._skipped()
-        return found[0]
+        self._at = match.end()
+        self._skip()
+        return match[0]
 
     def _word(self, keyword: str) -> bool:
-        """Whether the whole word ``keyword`` comes next, in any case; it is then behind us."""
-        found = _WORD.match(self._text, self._skipped())
-        if found is None or found[0].lower() != keyword:
+        """Whether the whole word ``keyword`` comes next, in any case; if so, it is consumed."""
+        match = _WORD.match(self._text, self._skip())
+        if match is None or match[0].lower() != keyword:
             return False
-        self._at = found.end()
-        self._skipped()
+        self._at = match.end()
+        self._skip()
         return True
 
     def _expected(self, what: str, remedy: str) -> InvalidRequest:
-        rest = self._text[self._skipped() :]
+        rest = self._text[self._skip() :]
         found = f"{rest[:20]!r}" if rest else "the end"
         return InvalidRequest(
             f"query, character {self._at + 1}: expected {what}, found {found}",

@@ -1,16 +1,17 @@
-"""A path query, and whether a predicate holds for what a name leads to.
+"""Path queries as data, whether a predicate holds for a candidate, and queries as text.
 
-Two rules decide every comparison: one with something that is not there is false (so ``not`` of it is true), and the
-literal decides how values are compared: a number as numbers, a text as texts by code point.
+Two rules decide every comparison: one with something absent is false (so ``not`` of it is true), and the literal decides
+how values are compared: a number as numbers, a text as texts by code point.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.paths import fold
@@ -29,16 +30,16 @@ TYPES: Final[dict[str, type[str | int | bool]]] = {
     "updated": int,
     "managed": bool,
 }
-"""Attributes that a predicate may name, and what their literals are. Every other name is a property's."""
+"""Attributes that a predicate may name, with the types of their literals. Every other name is that of a property."""
 
 ATTRIBUTES: Final[dict[str, frozenset[str]]] = {
     NAMESPACE: frozenset({"name", "id", "kind", "comment", "created", "updated"}),
     TABLE: frozenset({"name", "id", "kind", "comment", "format", "location", "created", "managed"}),
 }
-"""Which of them what kind of entry has. A namespace may have a property called ``format``."""
+"""The attributes that each kind of entry has. A namespace may have a property called ``format``."""
 
 OTHERS: Final = frozenset({"name", "id", "kind", "format", "location", "created", "updated", "managed"})
-"""Those of every other kind: tables and views of other formats."""
+"""The attributes of every other kind: tables and views of other formats."""
 
 _FOLDED: Final = ("name", "id")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
@@ -47,7 +48,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,30}")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """What is compared: an attribute or a property; ``quoted`` always a property."""
+    """What is compared: an attribute or a property. If it is ``quoted`` it is a property."""
 
     name: str
     quoted: bool = False
@@ -98,7 +99,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary."""
+    """The part does not hold."""
 
     part: Predicate
 
@@ -137,13 +138,13 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """What is known of a name so far; the rest is unknown rather than absent.
+class Candidate:
+    """What a predicate is evaluated on: what is known of an entry so far. The rest is unknown, not absent.
 
     Attributes:
         kind: of the entry.
         attributes: by name; an attribute of the kind that is not in here is unknown, or absent when ``whole``.
-        whole: whether all attributes are here.
+        whole: whether all attributes are known.
         properties: None while they are unknown.
     """
 
@@ -153,30 +154,30 @@ class Subject:
     properties: Mapping[str, str] | None = None
 
     def value(self, field: Field) -> tuple[bool, Value | None]:
-        """Whether the value is known, and the value (None: there is none)."""
+        """Returns whether the value is known, and the value (None if it is absent)."""
         if not field.quoted and field.name in ATTRIBUTES.get(self.kind, OTHERS):
-            found = self.attributes.get(field.name)
-            return found is not None or self.whole, found
+            value = self.attributes.get(field.name)
+            return value is not None or self.whole, value
         if self.properties is None:
             return False, None
         return True, self.properties.get(field.name)
 
 
-def holds(predicate: Predicate | None, subject: Subject) -> bool | None:
-    """Whether ``predicate`` holds for ``subject``; None when that depends on what is not known yet."""
+def holds(predicate: Predicate | None, candidate: Candidate) -> bool | None:
+    """Whether ``predicate`` holds for ``candidate``; None when that depends on what is not known yet."""
     match predicate:
         case None:
             return True
         case Not(part):
-            found = holds(part, subject)
-            return None if found is None else not found
+            held = holds(part, candidate)
+            return None if held is None else not held
         case All(parts):
-            judged = [holds(part, subject) for part in parts]
-            return False if False in judged else None if None in judged else True
+            results = [holds(part, candidate) for part in parts]
+            return False if False in results else None if None in results else True
         case Some(parts):
-            judged = [holds(part, subject) for part in parts]
-            return True if True in judged else None if None in judged else False
-    known, value = subject.value(predicate.field)
+            results = [holds(part, candidate) for part in parts]
+            return True if True in results else None if None in results else False
+    known, value = candidate.value(predicate.field)
     if not known:
         return None
     return value is not None and _compared(predicate, value)
@@ -187,10 +188,10 @@ def _compared(test: Compare | In | Like | Prefix | Exists, value: Value) -> bool
     match test:
         case Exists():
             return True
-        case Compare(_, op, wanted):
-            return _ordered(value, op, wanted, folded=folded)
-        case In(_, values):
-            return any(_ordered(value, "=", wanted, folded=folded) for wanted in values)
+        case Compare(_, op, literal):
+            return _ordered(value, op, literal, folded=folded)
+        case In(_, literals):
+            return any(_ordered(value, "=", literal, folded=folded) for literal in literals)
         case Like(_, pattern):
             return isinstance(value, str) and like(*_folded(value, pattern, folded=folded))
         case Prefix(_, text):
@@ -200,38 +201,30 @@ def _compared(test: Compare | In | Like | Prefix | Exists, value: Value) -> bool
             return value.startswith(text)
 
 
-def _ordered(value: Value, op: Operator, wanted: Value, *, folded: bool) -> bool:
-    left = _as(value, wanted)
-    if isinstance(left, str) and isinstance(wanted, str):
-        one, other = _folded(left, wanted, folded=folded)
-        return _in_order((one > other) - (one < other), op)
-    if left is None or isinstance(left, str) or isinstance(wanted, str):
+_OPERATORS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _ordered(value: Value, op: Operator, literal: Value, *, folded: bool) -> bool:
+    left = _as(value, literal)
+    if isinstance(left, str) and isinstance(literal, str):
+        return _OPERATORS[op](*_folded(left, literal, folded=folded))
+    if left is None or isinstance(left, str) or isinstance(literal, str):
         return False
-    return _in_order((left > wanted) - (left < wanted), op)
+    return _OPERATORS[op](left, literal)
 
 
-def _in_order(order: int, op: Operator) -> bool:
-    """Whether ``op`` holds between two values of which the first is less (-1), equal (0) or more (1)."""
-    match op:
-        case "=":
-            return order == 0
-        case "!=":
-            return order != 0
-        case "<":
-            return order < 0
-        case "<=":
-            return order <= 0
-        case ">":
-            return order > 0
-        case ">=":
-            return order >= 0
-
-
-def _as(value: Value, wanted: Value) -> Value | None:
-    """``value`` as the kind of value that ``wanted`` is; None when it is none. Properties are texts."""
-    if isinstance(wanted, str):
+def _as(value: Value, literal: Value) -> Value | None:
+    """``value`` as a value of the literal's type; None when it cannot be one. Properties are texts."""
+    if isinstance(literal, str):
         return value if isinstance(value, str) else None
-    if isinstance(wanted, bool):
+    if isinstance(literal, bool):
         if isinstance(value, str):
             return {"true": True, "false": False}.get(value.lower())
         return value if isinstance(value, bool) else None
@@ -242,16 +235,12 @@ def _as(value: Value, wanted: Value) -> Value | None:
     return None if isinstance(value, bool) else value
 
 
-def _folded(one: str, other: str, *, folded: bool) -> tuple[str, str]:
-    return (fold(one), fold(other)) if folded else (one, other)
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
-# A query as text that means the same: in one spelling, so that equal queries have equal texts.
+def _folded(left: str, right: str, *, folded: bool) -> tuple[str, str]:
+    return (fold(left), fold(right)) if folded else (left, right)
 
 
 def to_text(query: Query) -> str:
-    """The query as ``parser.parse`` reads it."""
+    """Returns the query as ``parser.parse`` reads it, in one spelling: equal queries have equal texts."""
     levels = [query.catalog]
     for step in query.steps:
         name = step.name or ("" if step.where is not None else "*")

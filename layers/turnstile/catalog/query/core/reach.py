@@ -1,6 +1,6 @@
-"""Which names a predicate can hold for at all, so that the others are not even looked at.
+"""The names that a predicate can hold for at all, so that only their part of the index is read.
 
-A bound, not a judgement: every name for which the predicate holds is in reach, others may be.
+An upper bound: every name for which the predicate holds is in reach, others may be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PAST: Final = "\U0010ffff"  # sorts after everything that begins with a prefix
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Folded names: exactly those in ``only``, or, when that is None, all from ``start`` on and before ``stop``."""
+    """Folded names: exactly those in ``only``; if that is None, all from ``start`` on and before ``stop``."""
 
     start: str = ""
     stop: str | None = None
@@ -32,7 +32,7 @@ class Reach:
         return self.start <= name and (self.stop is None or name < self.stop)
 
     def both(self, other: Reach) -> Reach:
-        """Names in this one and in ``other``."""
+        """Returns the names in this one and in ``other``."""
         if self.only is not None:
             return Reach(only=frozenset(name for name in self.only if name in other))
         if other.only is not None:
@@ -41,14 +41,14 @@ class Reach:
         return Reach(max(self.start, other.start), min(stops, default=None))
 
     def either(self, other: Reach) -> Reach:
-        """At least the names in this one and those in ``other``."""
+        """Returns at least the names in this one and those in ``other``."""
         if self.only is not None and other.only is not None:
             return Reach(only=self.only | other.only)
-        one, two = self._span(), other._span()
-        if one is None or two is None:
-            return other if one is None else self
-        stop = None if one.stop is None or two.stop is None else max(one.stop, two.stop)
-        return Reach(min(one.start, two.start), stop)
+        left, right = self._span(), other._span()
+        if left is None or right is None:
+            return other if left is None else self
+        stop = None if left.stop is None or right.stop is None else max(left.stop, right.stop)
+        return Reach(min(left.start, right.start), stop)
 
     def _span(self) -> Reach | None:
         """The smallest range around it; None when it is empty."""
@@ -61,7 +61,7 @@ EVERYTHING: Final = Reach()
 
 
 def reach_of(step: Step) -> Reach:
-    """The names that a level can lead to."""
+    """Returns the names that a level can lead to."""
     within = EVERYTHING if step.where is None else _reach(step.where)
     return within if step.name is None else within.both(_names([step.name]))
 
