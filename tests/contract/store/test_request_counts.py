@@ -210,11 +210,11 @@ def test_i2_racing_tickets_never_conflict(table: Table) -> None:
 
 def test_i2_a_commit_that_changes_metadata_reads_the_head_and_writes_a_snapshot_first(table: Table) -> None:
     from turnstile.delta.core.content import read_content
-    from turnstile.delta.core.metadata import first_snapshot
+    from turnstile.delta.core.metadata import first_metadata
 
-    snapshots = table.ratifier._metadata
-    first = first_snapshot(read_content(delta.version_zero("zero", 1), first_version=True))
-    snapshots._cache[("main", table.head.metadata)] = first  # as after any earlier load of the table
+    metadata = table.ratifier._metadata
+    first = first_metadata(read_content(delta.version_zero("zero", 1), first_version=True))
+    metadata._cache.put(("main", table.head.metadata), first)  # as after any earlier load of the table
     content = delta.lines(delta.info(str(uuid.uuid4()), table.now), delta.metadata(a="b"))
     with wiretap(*table.clients) as sent:
         assert isinstance(table.ratifier.commit(CommitRequest(table.id, 1, content=content)), Ratified)

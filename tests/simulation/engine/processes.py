@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Final, Generic, Self, TypeVar
 from unittest.mock import patch
 
-from tests.simulation.engine.faults import MINUTE, SECOND
+from tests.simulation.engine.plans import MINUTE, SECOND
 from tests.simulation.engine.ports import Process, SimObjs, SimRefs, SimStorages
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
@@ -23,7 +23,7 @@ from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.rename import Renamer
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta import materialise
+from turnstile.delta import content
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
@@ -74,7 +74,7 @@ def one_thread_each() -> Iterator[None]:
     """Services work one step after the other, as the scheduler wants them; threads are back afterwards for the other
     tests of this process."""
     with ExitStack() as stack:
-        for module in (materialise, load, gc_files):
+        for module in (content, load, gc_files):
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _OneByOne))
         yield
 
@@ -112,7 +112,7 @@ class CatalogSandbox:
     def __init__(self, process: Process) -> None:
         world = world_of(process)
         self.reader = CatalogReader(world, CatalogStore(world, TIGHT))
-        committer = Committer(world, self.reader, in_line=False)  # one thread, and it may stall for ever
+        committer = Committer(world, self.reader, queued=False)  # one thread, and it may stall for ever
         self.catalogs = Catalogs(world, self.reader, committer)
         self.namespaces = Namespaces(world, self.reader, committer)
         self.staging = Staging(world, self.reader, Zones(world), LAKE)

@@ -44,7 +44,7 @@ _good = st.sampled_from(
 )
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(400))
 @given(st.lists(_good | _actions, max_size=5), st.booleans(), st.booleans(), st.binary(max_size=4))
 @example([INFO, domain(DEEP)], True, False, b"")
 @example([INFO, delta.add("f") | {"add": {"stats": DEEP}}], True, False, b"")
@@ -65,7 +65,6 @@ def test_i2_no_content_makes_it_fail_in_another_way(
         assert named
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_i2_random_bytes_are_refused(raw: bytes) -> None:
     with pytest.raises(InvalidCommit):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import fake_world
-from turnstile.delta.content import ContentMissing, Materialised, materialise
+from turnstile.delta.content import ContentMissing, FileSizes, materialise
 from turnstile.delta.core.head import positioned
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
@@ -30,7 +30,7 @@ def test_i4_every_inline_commit_gets_a_file_with_the_bytes_that_will_be_publishe
 def test_i2_materialising_is_idempotent_and_a_file_seen_once_needs_no_second_look() -> None:
     table = Table(fake_world())
     table.mixed(8)
-    known = Materialised()
+    known = FileSizes(10)
     first = materialise(table.world, table.head, positioned(table.head), known=known)
     files = dict(table.world.storages.files)
     assert materialise(table.world, table.head, reversed(positioned(table.head))) == first

@@ -14,7 +14,7 @@ from turnstile.delta.commits import Commits
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
-from turnstile.delta.core.metadata import first_snapshot
+from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
@@ -48,7 +48,7 @@ class TableModel(RuleBasedStateMachine):
         self.storage = world.storages.open("file:///lake/t")
         self.storage.put_if_absent(published_path(0), zero)
         self.snapshots = MetadataStore(world.objs, world.space)
-        etag = self.snapshots.put("main", T, first_snapshot(read_content(zero)), 1)
+        etag = self.snapshots.put("main", T, first_metadata(read_content(zero)), 1)
         row = new_head_row(
             key=world.space.table(T), table_id=T, catalog="main", name="main.default.t", location="file:///lake/t",
             metadata=etag, version=0, ict=1, row_hwm=None, created=1, managed=True,
@@ -211,6 +211,6 @@ class TableModel(RuleBasedStateMachine):
 
 TestI1I2I3I4I5ATableIsAListOfCommits = TableModel.TestCase
 TestI1I2I3I4I5ATableIsAListOfCommits.settings = settings(
-    max_examples=examples(30), stateful_step_count=40, deadline=None, report_multiple_bugs=False,
+    max_examples=examples(30), stateful_step_count=40, report_multiple_bugs=False,
     phases=set(settings().phases) - {Phase.explain},
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fakes import delta
@@ -59,7 +59,6 @@ def test_i2_members_that_do_not_follow_from_the_place_keep_their_exact_bytes() -
     assert b'"\\u0061 b"' in tracked and b"1.50" in tracked
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=4), st.integers(1, START_ICT + 99), st.sampled_from([None, -1, 7]))
 def test_i2_everybody_computes_the_same_bytes_before_and_after_publication(
     records: list[int], own: int, row_hwm: int | None

@@ -25,7 +25,7 @@ from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
 
-MANY = settings(max_examples=examples(250), deadline=None)
+MANY = settings(max_examples=examples(250))
 
 
 @MANY
@@ -119,7 +119,6 @@ def test_i4_i11_a_floor_change_planned_before_ratifications_still_fits_after_the
     assert all(place.ict == kept[place.version].ict for place in positioned(after))
 
 
-@settings(deadline=None)
 @given(rows(), st.integers(0, 20), st.booleans())
 def test_i5_a_floor_outside_what_is_ratified_is_never_planned(row: Row, published: int, idle: bool) -> None:
     head = TableHead.from_row(row)

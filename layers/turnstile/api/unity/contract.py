@@ -1,8 +1,8 @@
-"""What a new managed table must have, and what it should have.
+"""The create contract: what a new managed table must have, and what it should have.
 
 A catalog's policy is its property ``turnstile.create-contract``: ``full`` (the default) is the reference's contract;
-``lean`` asks for what coordination needs and suggests nothing, because row tracking and column mapping cost every
-writer time.
+``lean`` requires what coordination needs and suggests nothing, because row tracking and column mapping cost every writer
+time.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from turnstile.api.unity import agree, requests
-from turnstile.api.unity import responses as answers
-from turnstile.api.unity.agree import check_uniform
+from turnstile.api.unity import requests, responses
 from turnstile.api.unity.columns import check_partitions, to_delta
+from turnstile.api.unity.log_agreement import check_agreement, check_uniform
 from turnstile.api.unity.responses import is_derived
 from turnstile.api.unity.table_update import CLUSTERING, TableUpdate, check_features, checked_domains
 from turnstile.catalog.create import UUID_PROPERTY, StagingTable
 from turnstile.delta.core.content import Content
-from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_snapshot
+from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_metadata
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.ports import Vended
+from turnstile.store.ports import VendedCredentials
 
 POLICY: Final = "turnstile.create-contract"
 Policy = Literal["full", "lean"]
@@ -57,30 +56,30 @@ _SUGGESTED: Final[dict[str, str | None]] = {
 
 
 def policy_of(properties: Mapping[str, str]) -> Policy:
-    """The policy that a catalog's properties ask for."""
+    """The policy of a catalog with these properties."""
     return "lean" if properties.get(POLICY) == "lean" else "full"
 
 
-def staging(made: StagingTable, vended: tuple[Vended, ...], policy: Policy) -> answers.StagingTable:
-    """The answer to a request for a staging table."""
+def staging_table(table: StagingTable, vended: tuple[VendedCredentials, ...], policy: Policy) -> responses.StagingTable:
+    """The response with a new staging table."""
     full = policy == "full"
-    return answers.StagingTable(
-        table_id=made.table_id,
+    return responses.StagingTable(
+        table_id=table.table_id,
         table_type="MANAGED",
-        location=made.location,
-        storage_credentials=answers.credentials(vended),
-        required_protocol=answers.Protocol(3, 7, list(_READER[policy]), [*_READER[policy], "inCommitTimestamp"]),
-        suggested_protocol=answers.Features(
+        location=table.location,
+        storage_credentials=responses.credentials(vended),
+        required_protocol=responses.Protocol(3, 7, list(_READER[policy]), [*_READER[policy], "inCommitTimestamp"]),
+        suggested_protocol=responses.Features(
             ["columnMapping"] if full else [], ["columnMapping", "domainMetadata", "rowTracking"] if full else []
         ),
-        required_properties={**_PROPERTIES[policy], UUID_PROPERTY: made.table_id},
+        required_properties={**_PROPERTIES[policy], UUID_PROPERTY: table.table_id},
         suggested_properties=dict(_SUGGESTED) if full else {},
     )
 
 
-def check_request(asked: requests.CreateTable, table_id: str, policy: Policy) -> None:
-    """Judge a managed table's request by itself; raises InvalidRequest naming the member."""
-    protocol = asked.protocol
+def check_request(request: requests.CreateTable, table_id: str, policy: Policy) -> None:
+    """Checks the request for a managed table against the contract; raises InvalidRequest naming the member."""
+    protocol = request.protocol
     if protocol.min_reader_version < 3 or protocol.min_writer_version < 7:
         raise InvalidRequest("a managed table needs reader version 3 and writer version 7", field="protocol")
     readers, writers = protocol.reader_features or [], protocol.writer_features or []
@@ -91,50 +90,50 @@ def check_request(asked: requests.CreateTable, table_id: str, policy: Policy) ->
         raise InvalidRequest(
             "writer-features must hold inCommitTimestamp and all reader-features", field="protocol.writer-features"
         )
-    check_features(checked_domains(asked.domain_metadata) if asked.domain_metadata else {}, writers)
+    check_features(checked_domains(request.domain_metadata) if request.domain_metadata else {}, writers)
     for key, value in {**_PROPERTIES[policy], UUID_PROPERTY: table_id}.items():
-        if asked.properties.get(key) != value:
+        if request.properties.get(key) != value:
             raise InvalidRequest(f"property {key!r} must be {value!r}", field=f"properties.{key}")
-    if asked.last_commit_timestamp_ms <= 0:
+    if request.last_commit_timestamp_ms <= 0:
         raise InvalidRequest("last-commit-timestamp-ms must be positive", field="last-commit-timestamp-ms")
-    check_partitions(asked.partition_columns or [], to_delta(asked.columns))
+    check_partitions(request.partition_columns or [], to_delta(request.columns))
 
 
-def describe(asked: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
-    """The snapshot of version 0, if the request says what version 0 says.
+def first_metadata(request: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
+    """Returns the table metadata of version 0, if the request agrees with version 0.
 
     Raises:
         InvalidRequest: they contradict each other.
     """
-    after = first_snapshot(content)
+    after = first_metadata(content)
     configuration = after.metadata.get("configuration") or {}
-    said = TableUpdate(
+    update = TableUpdate(
         uuid=table_id,
-        columns=to_delta(asked.columns),
-        partitions=asked.partition_columns,
-        protocol=asked.protocol.to_delta(),
+        columns=to_delta(request.columns),
+        partitions=request.partition_columns,
+        protocol=request.protocol.to_delta(),
         set={
             key: value
-            for key, value in asked.properties.items()
+            for key, value in request.properties.items()
             if key != UUID_PROPERTY and (key in configuration or key not in _BESIDE_THE_LOG)
         },
-        comment=asked.comment or UNSET,
+        comment=request.comment or UNSET,
         set_domains={
-            name: value for name, value in (asked.domain_metadata or {}).items() if name == CLUSTERING and value
+            name: value for name, value in (request.domain_metadata or {}).items() if name == CLUSTERING and value
         },
     )
     if content.whole:
-        agree.check(said, after)
-    kept: dict[str, Any] = {key: value for key, value in asked.properties.items() if not is_derived(key)}
+        check_agreement(update, after)
+    kept: dict[str, Any] = {key: value for key, value in request.properties.items() if not is_derived(key)}
     kept[UUID_PROPERTY] = table_id
-    iceberg = asked.uniform.iceberg if asked.uniform else None
+    iceberg = request.uniform.iceberg if request.uniform else None
     check_uniform(iceberg, 0, {**kept, **configuration}, location)
     described = bool(after.metadata.get("description"))
     return msgspec.structs.replace(
         after,
         beside=Beside(
             properties={key: value for key, value in kept.items() if key not in configuration},
-            comment=None if described else asked.comment or None,
+            comment=None if described else request.comment or None,
             uniform=None if iceberg is None else dict(msgspec.to_builtins(iceberg)),
         ),
     )

@@ -1,4 +1,4 @@
-"""A table's current protocol, metadata and domains, as one immutable snapshot; its obj id is the etag."""
+"""Table metadata: protocol, metadata and domains of a Delta table at one version, as one obj; its id is the etag."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
-from turnstile.store.core.answer_size import told
 from turnstile.store.core.errors import TooLarge
+from turnstile.store.page_budget import response_size
 
 
 class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the catalog keeps beside the log: values that engines tell it and no file holds. The log wins.
+    """What the catalog keeps beside the log: values that engines send and no file holds. The log wins.
 
     Attributes:
         properties: table properties; one that the log has too counts as the log says.
         comment: used where the log has no description.
         uniform: conversion state of the newest commit that carried one.
-        etag: when this snapshot repeats the visible metadata of another one, that one's etag.
+        etag: the etag of the metadata that has the same visible metadata as this one, if there is one.
         updated: when it was changed without a commit, in ms; 0 if it never was.
     """
 
@@ -31,7 +31,7 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class DeltaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
     """Protocol and metaData actions as last committed, domains by name, and the version that changed them last with
-    its in-commit timestamp (ms; 0: written before snapshots knew it)."""
+    its in-commit timestamp (ms; 0: written by a release that did not keep it)."""
 
     version: int
     protocol: dict[str, Any]
@@ -46,17 +46,17 @@ class DeltaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
         return "rowTracking" in (self.protocol.get("writerFeatures") or [])
 
 
-def first_snapshot(content: Content, version: int = 0) -> DeltaMetadata:
-    """The snapshot that a commit with both a protocol and a metaData action creates."""
+def first_metadata(content: Content, version: int = 0) -> DeltaMetadata:
+    """The metadata that a commit with both a protocol and a metaData action creates."""
     if content.protocol is None or content.metadata is None:
         raise ValueError("content without protocol and metadata")
     empty = DeltaMetadata(version=version, protocol=content.protocol, metadata=content.metadata, domains={})
     return apply(empty, content, version)
 
 
-def apply(snapshot: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
-    """The snapshot after ``content`` became ``version``. Row tracking's high-water mark lives in the HEAD, not here."""
-    domains = dict(snapshot.domains)
+def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
+    """The metadata after ``content`` became ``version``. Row tracking's high-water mark lives in the HEAD, not here."""
+    domains = dict(before.domains)
     for domain in content.domains:
         name = domain["domain"]
         if name == ROW_TRACKING_DOMAIN:
@@ -67,29 +67,26 @@ def apply(snapshot: DeltaMetadata, content: Content, version: int) -> DeltaMetad
             domains[name] = domain.get("configuration")
     return DeltaMetadata(
         version=version,
-        protocol=content.protocol or snapshot.protocol,
-        metadata=content.metadata or snapshot.metadata,
+        protocol=content.protocol or before.protocol,
+        metadata=content.metadata or before.metadata,
         domains=domains,
         timestamp=content.ict,
-        beside=msgspec.structs.replace(snapshot.beside, etag=""),
+        beside=msgspec.structs.replace(before.beside, etag=""),
     )
 
 
-def etag_of(id: str, snapshot: DeltaMetadata) -> str:
-    """The etag of the snapshot stored under ``id``: it changes exactly when visible metadata does."""
-    return snapshot.beside.etag or id
+def etag_of(id: str, metadata: DeltaMetadata) -> str:
+    """The etag of the metadata stored under ``id``: it changes exactly when what clients see does."""
+    return metadata.beside.etag or id
 
 
-# -- metadata size ----------------------------------------------------------------------------------------------------
-# What a table's metadata takes in the answer that says most about it, so that what is stored can be told.
-#
-# That is Unity Catalog's older API, which says every column twice: in words, and as JSON in a string. A table whose answer
-# is larger than Lambda's could be loaded by nobody, and one client with the right to change properties could make it so.
-# So a change that would is refused, before anything is written.
-
+# -- size -------------------------------------------------------------------------------------------------------------
+# Metadata that fits no response would make its table impossible to load, and one client with the right to change properties
+# could bring that about. So it is measured before it is written, in the response that says most about it: Unity Catalog's
+# older API has every column twice, once in words and once as JSON in a string.
 
 MAX_SHOWN: Final = 4_500_000
-"""Bytes of an answer about metadata alone; ``answer_size.MOST`` leaves the rest to commits that are not published."""
+"""Bytes of an answer about metadata alone; ``page_budget.RESPONSE_BYTES_MAX`` leaves the rest to commits that are not published."""
 
 _COLUMN: Final = 250
 """Bytes of a column's members in the older API, values apart, as Lambda has them."""
@@ -98,27 +95,27 @@ _FEATURE: Final = 60
 """Bytes of a table feature as a property, its name apart."""
 
 
-def shown(snapshot: DeltaMetadata) -> int:
-    """An upper bound of the bytes that any answer takes to tell ``snapshot``, as Lambda has them."""
-    metadata, protocol = snapshot.metadata, snapshot.protocol
+def shown(table: DeltaMetadata) -> int:
+    """An upper bound of the escaped bytes that any response takes for ``table``."""
+    metadata, protocol = table.metadata, table.protocol
     fields = msgspec.json.decode(metadata.get("schemaString") or "{}").get("fields") or []
-    columns = told(fields) + told(msgspec.json.encode(fields).decode()) + _COLUMN * len(fields)
+    columns = response_size(fields) + response_size(msgspec.json.encode(fields).decode()) + _COLUMN * len(fields)
     rest = {name: value for name, value in metadata.items() if name != "schemaString"}
-    others = told([rest, protocol, protocol, snapshot.domains, snapshot.domains, snapshot.beside])
+    others = response_size([rest, protocol, protocol, table.domains, table.domains, table.beside])
     features = len(protocol.get("readerFeatures") or []) + len(protocol.get("writerFeatures") or [])
     return columns + others + _FEATURE * features
 
 
-def check_shown(snapshot: DeltaMetadata, *, room: int = 0) -> None:
-    """Judge ``snapshot`` before it is stored.
+def check_shown(table: DeltaMetadata, *, room: int = 0) -> None:
+    """Checks that ``table`` fits a response, before it is stored.
 
     Args:
         room: bytes that are to be left for what will be added to it.
 
     Raises:
-        TooLarge: an answer with it would not fit.
+        TooLarge: it does not fit.
     """
-    size = shown(snapshot)
+    size = shown(table)
     if size > MAX_SHOWN - room:
         raise TooLarge(
             f"the table's columns, properties and comment would take {size} bytes of an answer",

@@ -1,0 +1,359 @@
+"""Commits of a table over HTTP, the hot path: propose, list, HEAD, outcome; and what the service is (docs/api.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import modify_table, read_table, see_table
+from turnstile.api.http.authorization import guard, needs_table, open_to_all
+from turnstile.api.http.request import MAX_BODY, Query, body, note
+from turnstile.api.http.responses import refusal
+from turnstile.api.services import Services, services
+from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.delta.commits import Listing, inline_contents
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.decide import Conflict, Ratified, Refused
+from turnstile.delta.core.head import Positioned, final_bytes, positioned
+from turnstile.delta.proposals import CommitRequest
+from turnstile.store.core.errors import (
+    InvalidRequest,
+    OutcomeUnknown,
+    StateConflict,
+    StorageFault,
+    Throttled,
+    TurnstileError,
+)
+from turnstile.store.core.names import (
+    MAX_VERSION,
+    check_uuid,
+    inline_unique,
+    staged_file,
+)
+
+routes = Blueprint(__name__)
+
+
+class Staged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that the client has written; ``modified`` in ms, 0 for the in-commit timestamp."""
+
+    name: str
+    size: int
+    modified: int = 0
+
+
+class Inline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Content in the request; ``name`` is the staged name it will have, empty for the derived one."""
+
+    content: str
+    name: str = ""
+
+
+class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``{"version", "base"?, "staged" | "inline", "etag"?}``; a null version asks for the next one."""
+
+    version: int | None
+    base: int | None = None
+    staged: Staged | None = None
+    inline: Inline | None = None
+    etag: Annotated[str, msgspec.Meta(max_length=512)] | None = None
+
+
+def to_request(table_id: str, body: CommitBody) -> CommitRequest:
+    """Returns the proposal for the ratifier, which validates ranges and names.
+
+    Raises:
+        InvalidRequest: not exactly one of ``staged`` and ``inline``.
+    """
+    staged, inline = body.staged, body.inline
+    if (staged is None) == (inline is None):
+        raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
+    if staged is not None and not staged.name:
+        raise InvalidRequest(
+            "staged.name is empty", field="staged.name", remedy="<20 digits of the version>.<uuid>.json"
+        )
+    return CommitRequest(
+        table_id=table_id,
+        version=body.version,
+        base=body.base,
+        staged=staged.name if staged else "",
+        size=staged.size if staged else 0,
+        modified=staged.modified if staged else 0,
+        content=inline.content.encode() if inline else None,
+        inline_name=inline.name if inline else "",
+        etag=body.etag,
+    )
+
+
+class Commit(msgspec.Struct, frozen=True):
+    """One ratified commit. ``size`` is absent where it is not known any more (a published ticket); ``content`` is
+    there only where it is promised."""
+
+    version: int
+    timestamp: int
+    name: str
+    modified: int
+    kind: Literal["staged", "inline"]
+    txn_id: str
+    operation: str
+    changed: str
+    published: bool
+    size: int | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The answer to an accepted proposal."""
+
+    outcome: Literal["ratified", "replayed"]
+    commit: Commit
+    latest: int
+    etag: str
+
+
+class CommitList(msgspec.Struct, frozen=True):
+    """Ratified commits a table still carries."""
+
+    commits: list[Commit]
+    latest: int
+    floor: int
+    etag: str
+
+
+class Head(msgspec.Struct, frozen=True):
+    """A HEAD as operators see it."""
+
+    table_id: str
+    name: str
+    state: str
+    latest: int
+    floor: int
+    timestamp: int
+    etag: str
+    location: str
+    tail: list[Commit]
+    bytes: int
+    row_id_high_water_mark: int | None
+    reason: str | UnsetType = UNSET
+
+
+class OutcomeResponse(msgspec.Struct, frozen=True):
+    """What became of a proposal."""
+
+    outcome: Literal["ratified", "never", "open"]
+    latest: int
+    version: int | UnsetType = UNSET
+
+
+@routes.route(TABLE_BY_ID + "/commits", methods=["POST"])
+@needs_table(modify_table, of=uuid_of_path)
+def commit(table_id: str) -> Committed:
+    request = to_request(check_uuid(table_id), body(CommitBody))
+    return _committed(services(), request, services().ratifier.commit(request))
+
+
+@routes.route(TABLE_BY_ID + "/commits", methods=["GET"])
+@needs_table(read_table, of=uuid_of_path)
+def commits(table_id: str) -> CommitList:
+    query = Query("start", "end", "content")
+    start, end = query.integer("start", 0), query.integer("end", MAX_VERSION)
+    if end < start:
+        raise InvalidRequest(f"end {end} is before start {start}", field="end", remedy="leave it out, or raise it")
+    listing = services().commits.listed(check_uuid(table_id), start, end, content=query.flag("content"))
+    head = listing.head
+    return CommitList(commits_of(listing), head.latest, head.floor, head.metadata)
+
+
+@routes.route(TABLE_BY_ID + "/head", methods=["GET"])
+@needs_table(see_table, of=uuid_of_path)
+def head(table_id: str) -> Head:
+    Query()
+    head = services().commits.head(check_uuid(table_id))
+    return Head(
+        table_id=head.table_id,
+        name=head.name,
+        state=head.state,
+        latest=head.latest,
+        floor=head.floor,
+        timestamp=head.last_ict,
+        etag=head.metadata,
+        location=head.location,
+        tail=[commit_of(place) for place in positioned(head)],
+        bytes=head.bytes,
+        row_id_high_water_mark=head.row_hwm,
+        reason=head.reason or UNSET,
+    )
+
+
+@routes.route(TABLE_BY_ID + "/outcome", methods=["GET"])
+@needs_table(see_table, of=uuid_of_path)
+def outcome(table_id: str) -> OutcomeResponse:
+    query = Query("txn_id", "name", "version")
+    outcome = services().outcomes.of(
+        check_uuid(table_id),
+        txn=query.text("txn_id") or "",
+        name=query.text("name") or "",
+        version=query.integer("version", least=1),
+    )
+    version = UNSET if outcome.version is None else outcome.version
+    return OutcomeResponse(outcome.outcome, outcome.latest, version)
+
+
+@routes.route("/v1", methods=["GET"])
+@open_to_all
+def about() -> dict[str, Any]:
+    Query()
+    limits = services().limits
+    return {
+        "service": "turnstile",
+        "version": _version(),
+        "limits": {
+            "inline_bytes": limits.inline_bytes,
+            "staged_bytes": limits.staged_bytes,
+            "body_bytes": MAX_BODY,
+            "answer_content_bytes": limits.winners_bytes,
+        },
+    }
+
+
+def _version() -> str:
+    from importlib import metadata  # 20 ms that no other request needs
+
+    try:
+        return metadata.version("turnstile")
+    except metadata.PackageNotFoundError:  # a layer may hold the packages without their metadata
+        return "unknown"
+
+
+# -- responses --------------------------------------------------------------------------------------------------------
+
+
+def commit_of(place: Positioned, *, size: int | None = None, content: bytes | None = None) -> Commit:
+    """Returns a commit of a tail. ``size`` where it was learnt elsewhere; a ticket's own is not known from the row."""
+    entry = place.entry
+    if size is None and content is not None:
+        size = len(content)
+    if size is None and not entry.ticket:
+        size = entry.size
+    return Commit(
+        version=place.version,
+        timestamp=place.ict,
+        name=place.name,
+        modified=place.modified,
+        kind="inline" if entry.inline else "staged",
+        txn_id=entry.txn,
+        operation=entry.operation,
+        changed=entry.changed,
+        published=place.published,
+        size=UNSET if size is None else size,
+        content=UNSET if content is None else content.decode(),
+    )
+
+
+def published_commit(version: int, raw: bytes, *, whole: bool, size: int, staged: str, with_content: bool) -> Commit:
+    """Returns a commit that no tail has any more, from its published bytes. ``staged`` is its staged name, if it had one."""
+    parsed = read_content(raw, whole=whole)
+    return Commit(
+        version=version,
+        timestamp=parsed.ict,
+        name=staged or staged_file(version, inline_unique(parsed.txn)),
+        modified=parsed.ict,
+        kind="staged" if staged else "inline",
+        txn_id=parsed.txn,
+        operation=parsed.operation,
+        changed=parsed.changed,
+        published=True,
+        size=size,
+        content=raw.decode() if with_content and whole else UNSET,
+    )
+
+
+def commits_of(listing: Listing) -> list[Commit]:
+    """Returns the listing's commits, ascending."""
+    return [
+        commit_of(place, size=listing.sizes.get(place.version), content=listing.contents.get(place.version))
+        for place in listing.places
+    ]
+
+
+def _committed(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> Committed:
+    """Returns the answer to a proposal.
+
+    Raises:
+        OutcomeUnknown: it was ratified before, and what was ratified could not be read.
+        TurnstileError: the proposal was refused, or lost.
+    """
+    if isinstance(decision, Refused):
+        raise refusal(decision)
+    if isinstance(decision, Conflict):
+        raise _conflict(services, request, decision)
+    note(outcome="replayed" if decision.replayed else "ratified", version=decision.version, table_id=request.table_id)
+    try:
+        commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
+    except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
+        raise OutcomeUnknown(
+            f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
+        ) from error
+    return Committed(
+        outcome="replayed" if decision.replayed else "ratified",
+        commit=commit,
+        latest=decision.latest,
+        etag=decision.metadata,
+    )
+
+
+def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
+    place = decision.place
+    if place is None:
+        raise TurnstileError("a fresh commit without its place")
+    if not place.entry.ticket:
+        return commit_of(place)
+    return commit_of(place, content=final_bytes(place, request.content or b""))
+
+
+def _replayed(services: Services, request: CommitRequest, decision: Ratified) -> Commit:
+    """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again. A principal
+    that may not read the table gets none: that it knows an identity does not make the content its own (I12)."""
+    place, ticket, may_read = decision.place, request.version is None, guard().may(read_table)
+    if place is not None and not (ticket or place.entry.ticket):
+        return commit_of(place)
+    earlier = services.commits.earlier(request.table_id, decision.version)
+    if earlier.place is not None:
+        may_read = may_read and (ticket or earlier.place.entry.ticket)
+        return commit_of(earlier.place, content=earlier.raw if may_read else None)
+    return published_commit(
+        decision.version,
+        earlier.raw or request.content or b"",
+        whole=earlier.whole,
+        size=earlier.size,
+        staged=request.staged,
+        with_content=ticket and may_read,
+    )
+
+
+def _conflict(services: Services, request: CommitRequest, lost: Conflict) -> StateConflict:
+    note(outcome="conflict", because=lost.because, latest=lost.latest, table_id=request.table_id)
+    catalog = services.ratifier.facts(request.table_id).catalog
+    budget = services.limits.winners_bytes if guard().may(read_table) else 0
+    contents = inline_contents(services.world, catalog, lost.winners, budget)
+    wanted = f"version {request.version}" if request.version is not None else "the next version"
+    return StateConflict(
+        "CommitVersionConflict",
+        f"{wanted} is not free: {_REASONS[lost.because]} (latest is {lost.latest})",
+        field="version" if request.version is not None else "base",
+        remedy="read the winners, check for logical conflicts, rebase and propose again",
+        latest=lost.latest,
+        published_to=lost.published,
+        because=lost.because,
+        winners=[commit_of(place, content=contents.get(place.version)) for place in lost.winners],
+    )
+
+
+_REASONS = {
+    "version": "another commit is that version",
+    "metadata": "the table's metadata changed after the base",
+    "application": "the same streaming application committed after the base",
+}
