@@ -60,12 +60,8 @@ fix: setup ## Let ruff repair what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: setup ## Types: mypy, strict; each function on its own, as it is deployed
-	$(BIN)/mypy layers spark_client infra cli
-	@for app in functions/*/app.py; do \
-	    folder=$$(dirname $$app); echo "mypy $$folder"; \
-	    (cd $$folder && MYPYPATH=../../layers ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/$$folder .); \
-	done
+types: setup ## Types: mypy, strict
+	$(BIN)/mypy layers functions spark_client infra cli
 
 imports: setup ## Import rules: who may know whom
 	$(BIN)/lint-imports --no-logo

@@ -10,22 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import settings
 from aws_lambda_powertools import Logger
 
+from turnstile.api.auth import settings
+from turnstile.api.auth.bearer import bearer
 from turnstile.api.auth.verifier import to_context
-from turnstile.api.http.env import in_lambda
+from turnstile.api.http.env import BadSetting, in_lambda
 from turnstile.store.core.errors import TurnstileError
 
 logger = Logger(service="authorizer")
-bearer = settings.judge()
+accepted = settings.read()
+if accepted is None:
+    raise BadSetting("TURNSTILE_AUTHENTICATION is none: there is nothing to judge")
+tokens = bearer(accepted)
 
 
 def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
     """Judge the identity source, which is the ``Authorization`` header: it is also what the answer is kept under."""
     sources = event.get("identitySource") or [""]
     try:
-        verified = bearer.verify(str(sources[0]))
+        verified = tokens.verify(str(sources[0]))
     except TurnstileError as refusal:
         logger.info("no verdict", extra={"type": refusal.type, "reason": refusal.message})
         return {"isAuthorized": True, "context": {}}
@@ -37,4 +41,4 @@ def authorize(event: Mapping[str, Any], _context: Any) -> dict[str, Any]:
 
 
 if in_lambda():
-    bearer.prepare()
+    tokens.prepare()

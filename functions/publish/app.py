@@ -1,80 +1,12 @@
-"""Stream of refs -> ``_delta_log``. Glue only: records to table ids, publish them, log and count what became of it.
-
-Records are hints: the HEAD says what is to be published. They may come late, twice, in any order, or not at all; the
-sweeper closes what is left. A table's own failure is logged and never reported to the stream, because a reported
-record is sent again and blocks its shard until it expires. Only a fault that every table meets is reported.
-"""
+"""The function that publishes what the stream of refs names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
-from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from wiring import services, use_world
-
 from turnstile.api.http.env import in_lambda
-from turnstile.delta.sweep import Round, StoreUnreachable, publish_hinted
+from turnstile.api.stream import StreamHandler
 
-__all__ = ["on_refs", "use_world"]
-
-MARGIN_MS: Final = 10_000
-"""Kept of the function's time for the version that is being written when the time is up."""
-
-_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds}
-
-logger = Logger(service="publish")
-
-
-def on_refs(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-    """Publish every table that the records name, the one that has waited longest first."""
-    here = services()
-    until = here.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
-    ids = _table_ids(event, here.world.space.table(""))
-    try:
-        done = publish_hinted(
-            here.world, here.publisher, ids, until_ms=until, each_ms=here.table_ms, workers=here.workers
-        )
-    except StoreUnreachable as fault:
-        logger.error("the batch goes back: %s", fault.message, extra={"tables": len(ids)})  # noqa: TRY400 - a cause, not a bug
-        return {"batchItemFailures": _everything(event)}
-    _tell(done)
-    return {"batchItemFailures": []}
-
-
-def _table_ids(event: Mapping[str, Any], prefix: str) -> list[str]:
-    """The tables that the records name, in their order. A record without an image is a hint as good as any."""
-    ids: dict[str, None] = {}
-    for record in event.get("Records", ()):
-        change = record.get("dynamodb", {})
-        key = change.get("Keys", {}).get("key", {}).get("S", "")
-        if key.startswith(prefix) and "pending" in change.get("NewImage", {"pending": None}):
-            ids[key.removeprefix(prefix)] = None
-    return list(ids)
-
-
-def _everything(event: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The first record of the batch: the stream sends it and all that follow again."""
-    numbers = [record["dynamodb"].get("SequenceNumber", "") for record in event.get("Records", ())]
-    return [{"itemIdentifier": number} for number in numbers[:1]]
-
-
-def _remaining_ms(context: Any) -> int:
-    return int(context.get_remaining_time_in_millis()) if context is not None else 60_000
-
-
-def _tell(done: Round) -> None:
-    """One log line a batch, one more for every table that has a problem, and the figures as metrics."""
-    totals = done.totals()
-    logger.info("batch", extra=totals)
-    for complaint in done.complaints():
-        logger.warning("table not published", extra={"problem": complaint})
-    metrics = EphemeralMetrics(namespace="Turnstile", service="publish")
-    for name, value in totals.items():
-        metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
-    metrics.flush_metrics()
-
+handler = StreamHandler()
+on_refs = handler.on_refs
 
 if in_lambda():
-    services()
+    _ = handler.services  # a bad setting shows at the cold start

@@ -24,7 +24,7 @@ from turnstile.api.auth.settings import read
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 from turnstile.store.core.limits import Limits
-from turnstile.store.ports import Vendor, World
+from turnstile.store.ports import CredentialVendor, World
 
 Handler = Callable[[Mapping[str, Any], Any], dict[str, Any]]
 
@@ -58,7 +58,7 @@ class Function:
         return services
 
     def use_world(
-        self, world: World, *, vendor: Vendor | None = None, limits: Limits | None = None, **settings: Any
+        self, world: World, *, vendor: CredentialVendor | None = None, limits: Limits | None = None, **settings: Any
     ) -> Services:
         """Let it work on ``world`` from now on, with nothing cached."""
         if self._name == "publish":

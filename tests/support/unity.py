@@ -13,7 +13,7 @@ from tests.support.gateway import function_of
 from tests.support.openapi import UNITY
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.publish import Publisher
-from turnstile.store.ports import Vendor
+from turnstile.store.ports import CredentialVendor
 
 B = "/api/2.1/unity-catalog"
 V1 = f"{B}/delta/v1"
@@ -93,7 +93,7 @@ class Unity:
 
     def __init__(
         self,
-        vendor: Vendor | None = None,
+        vendor: CredentialVendor | None = None,
         *,
         catalog: str = "main",
         schema: str = "sales",
@@ -105,7 +105,7 @@ class Unity:
         assert self.call("POST", f"{B}/catalogs", {"name": catalog}).status == 200
         assert self.call("POST", f"{B}/schemas", {"name": schema, "catalog_name": catalog}).status == 200
 
-    def attach(self, vendor: Vendor | None = None, lake_root: str = "file:///lake") -> None:
+    def attach(self, vendor: CredentialVendor | None = None, lake_root: str = "file:///lake") -> None:
         """Let the functions work on this world (again)."""
         function("commit").use_world(self.world)
         function("catalog").use_world(self.world, vendor=vendor, lake_root=lake_root)

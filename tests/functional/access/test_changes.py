@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.access.operations import NS, SALES, SCHEMA
 from tests.support.access.realm import B, Realm, functions
-from tests.support.functions import Answer, Http, Function
+from tests.support.functions import Answer, Function, Http
 from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import see_table, use_catalog
-from turnstile.api.http.authorization import Rights as Declarations
-from turnstile.api.http.handler import _guarded
+from turnstile.api.http.authorization import authorized_by_view, needs
+from turnstile.api.services import services
 
 TABLE = "/v1/permissions/table/main.sales"
 
@@ -163,8 +163,8 @@ def test_i12_both_spellings_of_a_tables_type_are_judged(realm: Realm) -> None:
 def _answer(realm: Realm, view: Any) -> Answer:
     """``GET /v1`` answered by another view."""
     module = functions()["commit"]
-    entry = module.api.routes["/v1"]["GET"]
-    kept, entry.view_function = entry.view_function, _guarded(view)
+    entry = module.app.routes["/v1"]["GET"]
+    kept, entry.view_function = entry.view_function, view
     try:
         return realm.ask("ann", "GET", "/v1")
     finally:
@@ -172,28 +172,22 @@ def _answer(realm: Realm, view: Any) -> Answer:
 
 
 def test_i12_a_view_that_declares_nothing_gets_no_services(realm: Realm) -> None:
-    wiring = functions()["commit"].services
-    assert _answer(realm, lambda: {"head": wiring().commits.head(realm.table)}).status == 500
+    assert _answer(realm, lambda: {"head": services().commits.head(realm.table)}).status == 500
 
 
 def test_i12_a_view_reads_no_catalog_that_it_does_not_declare(realm: Realm) -> None:
-    module = functions()["commit"]
-    fresh = Declarations(lambda: module.services.__globals__["opened"]().authorizers)
     realm.must("POST", "/v1/catalogs", {"name": "other"})
     realm.own("catalog", "other", "ann")
-    reads = fresh.needs((use_catalog, lambda _: Target("other")))(
-        lambda: {name: module.services().reader.current(name).head for name in ("other", "main")}
+    reads = needs((use_catalog, lambda _: Target("other")))(
+        lambda: {name: services().reader.current(name).head for name in ("other", "main")}
     )
     assert _answer(realm, reads).status == 403
 
 
 def test_i12_an_answer_that_was_not_judged_is_not_sent(realm: Realm) -> None:
-    module = functions()["commit"]
-    fresh = Declarations(lambda: module.services.__globals__["opened"]().authorizers)
     target = Target("main", ("sales",), "t1")
-    forgets = fresh.needs((see_table, lambda _: target))(lambda: {"secret": 1})
+    forgets = needs((see_table, lambda _: target))(lambda: {"secret": 1})
     answer = _answer(realm, forgets)
     assert answer.status == 500 and "secret" not in answer.text
-    inside = fresh.authorized_by_view("nothing, by mistake")
-    with pytest.raises(ValueError, match="two views"):
-        inside(forgets)
+    with pytest.raises(ValueError, match="twice"):
+        authorized_by_view("nothing, by mistake")(forgets)

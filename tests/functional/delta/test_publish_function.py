@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,13 +30,13 @@ def world() -> FakeWorld:
 
 
 @pytest.fixture
-def app(world: FakeWorld) -> ModuleType:
+def app(world: FakeWorld) -> Function:
     found = Function("publish")
     found.use_world(world)
     return found
 
 
-def test_i11_every_table_that_a_batch_names_is_published(app: ModuleType, world: FakeWorld) -> None:
+def test_i11_every_table_that_a_batch_names_is_published(app: Function, world: FakeWorld) -> None:
     tables = [Table(world, table_id(number)) for number in range(4)]
     for table in tables:
         table.mixed(5)
@@ -46,7 +45,7 @@ def test_i11_every_table_that_a_batch_names_is_published(app: ModuleType, world:
         table.check_all_published()
 
 
-def test_i4_duplicated_late_and_reordered_records_change_nothing(app: ModuleType, world: FakeWorld) -> None:
+def test_i4_duplicated_late_and_reordered_records_change_nothing(app: Function, world: FakeWorld) -> None:
     first, second = Table(world, table_id(1)), Table(world, table_id(2))
     first.mixed(3)
     second.mixed(3)
@@ -60,7 +59,7 @@ def test_i4_duplicated_late_and_reordered_records_change_nothing(app: ModuleType
     first.check_all_published()
 
 
-def test_records_of_other_rows_and_without_pending_are_no_work(app: ModuleType, world: FakeWorld) -> None:
+def test_records_of_other_rows_and_without_pending_are_no_work(app: Function, world: FakeWorld) -> None:
     table = Table(world)
     table.mixed(2)
     requests = len(world.refs.requests)
@@ -73,7 +72,7 @@ def test_records_of_other_rows_and_without_pending_are_no_work(app: ModuleType, 
 
 
 def test_i11_a_tables_own_failure_is_logged_and_never_reported(
-    app: ModuleType, world: FakeWorld, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    app: Function, world: FakeWorld, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     good, stuck, damaged = (Table(world, table_id(number)) for number in range(3))
     for table in (good, stuck, damaged):
@@ -95,7 +94,7 @@ def test_i11_a_tables_own_failure_is_logged_and_never_reported(
     assert {"lag_ms", "tables", "left"} <= metrics.keys()
 
 
-def test_a_store_that_does_not_answer_sends_the_whole_batch_back(app: ModuleType, world: FakeWorld) -> None:
+def test_a_store_that_does_not_answer_sends_the_whole_batch_back(app: Function, world: FakeWorld) -> None:
     tables = [Table(world, table_id(number)) for number in range(3)]
 
     def unreachable(key: str) -> None:
@@ -105,7 +104,7 @@ def test_a_store_that_does_not_answer_sends_the_whole_batch_back(app: ModuleType
     assert app.on_refs(records(*tables), Context()) == {"batchItemFailures": [{"itemIdentifier": "1"}]}
 
 
-def test_an_invocation_that_has_no_time_left_leaves_the_rest_to_the_sweeper(app: ModuleType, world: FakeWorld) -> None:
+def test_an_invocation_that_has_no_time_left_leaves_the_rest_to_the_sweeper(app: Function, world: FakeWorld) -> None:
     table = Table(world)
     table.mixed(3)
     assert app.on_refs(records(table), Context(1_000)) == {"batchItemFailures": []}

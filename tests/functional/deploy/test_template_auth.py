@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.functions import function, Function
+from tests.support.functions import Function, function
 from tests.support.openapi import REPAIR
 from tests.support.repository import ROOT
 from turnstile.api.http.handler import TOKENS

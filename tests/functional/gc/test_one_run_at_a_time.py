@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import msgspec
 import pytest
 
 from tests.support.delta_table import table_id
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.functions import SCHEDULED, Context, Http, function, Function
+from tests.support.functions import SCHEDULED, Context, Function, Http, function
 from tests.support.gc import GRACE, days, everything, stage_table
 from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.gc.collector import TASK
@@ -24,13 +22,13 @@ def world() -> FakeWorld:
 
 
 @pytest.fixture
-def app(world: FakeWorld) -> ModuleType:
+def app(world: FakeWorld) -> Function:
     found = Function("gc")
     found.use_world(world, grace=GRACE)
     return found
 
 
-def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, world: FakeWorld) -> None:
+def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: Function, world: FakeWorld) -> None:
     other = Tasks(world).begin(TASK, 120_000)
     assert isinstance(other, Attempt)
     before = everything(world)
@@ -41,7 +39,7 @@ def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: ModuleType, w
 
 
 def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_more(
-    app: ModuleType, world: FakeWorld
+    app: Function, world: FakeWorld
 ) -> None:
     Tasks(world).begin(TASK, 120_000)
     world.clock.now += 120_000
@@ -53,7 +51,7 @@ def test_i10_a_run_that_died_is_taken_over_when_its_function_cannot_live_any_mor
 
 
 def test_a_run_that_failed_lets_the_next_one_begin_at_once(
-    app: ModuleType, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+    app: Function, world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(kind: str, **_: object) -> object:
         raise RuntimeError("the table cannot be scanned")
@@ -68,7 +66,7 @@ def test_a_run_that_failed_lets_the_next_one_begin_at_once(
     assert app.collect(SCHEDULED, Context())["deleted"] == 0
 
 
-def test_a_run_without_a_dry_run_costs_three_requests_more(app: ModuleType, world: FakeWorld) -> None:
+def test_a_run_without_a_dry_run_costs_three_requests_more(app: Function, world: FakeWorld) -> None:
     """One read and one write to begin, one write to end."""
     app.collect({"dry_run": True, "kinds": []}, Context())
     dry = len(world.refs.requests)
@@ -76,7 +74,7 @@ def test_a_run_without_a_dry_run_costs_three_requests_more(app: ModuleType, worl
     assert len(world.refs.requests) - dry == 3
 
 
-def test_i10_a_run_over_http_is_one_of_them(app: ModuleType, world: FakeWorld) -> None:
+def test_i10_a_run_over_http_is_one_of_them(app: Function, world: FakeWorld) -> None:
     catalog = function("catalog")
     catalog.use_world(world, grace=GRACE)
     http = Http(catalog.app)

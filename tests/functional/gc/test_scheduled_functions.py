@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import ModuleType
 
 import msgspec
 import pytest
@@ -22,13 +21,13 @@ def world() -> FakeWorld:
 
 
 @pytest.fixture
-def app(world: FakeWorld) -> ModuleType:
+def app(world: FakeWorld) -> Function:
     found = Function("gc")
     found.use_world(world, grace=GRACE)
     return found
 
 
-def test_i11_a_sweep_publishes_every_table_whose_record_was_lost(app: ModuleType, world: FakeWorld) -> None:
+def test_i11_a_sweep_publishes_every_table_whose_record_was_lost(app: Function, world: FakeWorld) -> None:
     tables = [Table(world, table_id(number)) for number in range(3)]
     for table in tables:
         table.mixed(4)
@@ -40,7 +39,7 @@ def test_i11_a_sweep_publishes_every_table_whose_record_was_lost(app: ModuleType
     json.dumps(totals)
 
 
-def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: ModuleType, world: FakeWorld) -> None:
+def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: Function, world: FakeWorld) -> None:
     table = Table(world)
     table.mixed(3)
     assert app.sweep(SCHEDULED, Context(1_000))["left"] == 1
@@ -48,7 +47,7 @@ def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: ModuleType,
     table.check_all_published()
 
 
-def test_a_dry_run_by_event_says_what_the_schedule_then_removes(app: ModuleType, world: FakeWorld) -> None:
+def test_a_dry_run_by_event_says_what_the_schedule_then_removes(app: Function, world: FakeWorld) -> None:
     stage_table(world, table_id(7))
     table = Table(world, table_id(1))
     table.stage(lose=True)
@@ -73,7 +72,7 @@ def test_a_dry_run_by_event_says_what_the_schedule_then_removes(app: ModuleType,
     table.check_all_published()
 
 
-def test_an_event_names_the_kinds(app: ModuleType, world: FakeWorld) -> None:
+def test_an_event_names_the_kinds(app: Function, world: FakeWorld) -> None:
     stage_table(world, table_id(7))
     days(world, 3)
     assert app.collect({"dry_run": True, "kinds": ["staged", "objs"]}, Context())["items"] == ()
@@ -81,7 +80,7 @@ def test_an_event_names_the_kinds(app: ModuleType, world: FakeWorld) -> None:
 
 
 @pytest.mark.parametrize("event", [{"dryrun": True}, {"dry_run": "yes"}, {"kinds": ["everything"]}, {"most": "all"}])
-def test_an_event_with_a_typing_error_removes_nothing(event: dict[str, object], app: ModuleType) -> None:
+def test_an_event_with_a_typing_error_removes_nothing(event: dict[str, object], app: Function) -> None:
     with pytest.raises(msgspec.ValidationError):
         app.collect(event, Context())
 

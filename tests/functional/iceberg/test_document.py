@@ -15,7 +15,7 @@ def test_the_document_is_one() -> None:
 
 def test_it_describes_what_the_function_serves_and_clients_are_told() -> None:
     described = {(one.method, one.path) for one in DOCUMENT.operations.values()}
-    served = {(method, route) for route, methods in function("iceberg").api.routes.items() for method in methods}
+    served = {(method, route) for route, methods in function("iceberg").app.routes.items() for method in methods}
     assert described == served
     told = {tuple(one.split(" ")) for one in ENDPOINTS}
     assert {(method, path.removeprefix("/iceberg")) for method, path in described} == told | {("GET", "/v1/config")}

@@ -16,6 +16,7 @@ from tests.support.iceberg.client import (
     Iceberg,
     add_snapshot,
     at_ref,
+    creation,
     refused,
     set_properties,
     set_ref,
@@ -34,7 +35,7 @@ def test_configuration_names_the_prefix_and_every_operation_that_is_served(clien
     assert said["overrides"] == {"prefix": "main"} and said["idempotency-key-lifetime"] == "PT30M"
     routes = {
         f"{method} /v1{route.removeprefix('/iceberg/v1')}"
-        for route, methods in client.app.api.routes.items()
+        for route, methods in client.app.app.routes.items()
         for method in methods
     }
     assert {*said["endpoints"]} | {"GET /v1/config"} == routes
@@ -78,23 +79,6 @@ def test_a_staged_location_makes_one_table_only(client: Iceberg) -> None:
     other = client.commit(*creation(said), require=[{"type": "assert-create"}], path=f"{SALES}/tables/t2")
     refused(other, 400, "BadRequestException")
     assert client.head(f"{SALES}/tables/t2") == 404 and client.files() == before
-
-
-def creation(said: Any) -> list[Any]:
-    return [
-        {"action": "assign-uuid", "uuid": said["table-uuid"]},
-        {"action": "upgrade-format-version", "format-version": said["format-version"]},
-        {"action": "add-schema", "schema": said["schemas"][0], "last-column-id": said["last-column-id"]},
-        {"action": "set-current-schema", "schema-id": -1},
-        {"action": "add-spec", "spec": said["partition-specs"][0]},
-        {"action": "set-default-spec", "spec-id": -1},
-        {"action": "add-sort-order", "sort-order": said["sort-orders"][0]},
-        {"action": "set-default-sort-order", "sort-order-id": -1},
-        {"action": "set-location", "location": said["location"]},
-        set_properties(**said["properties"]),
-        add_snapshot(5),
-        set_ref(5),
-    ]
 
 
 def test_a_name_leads_to_one_thing_whatever_its_case_or_kind(client: Iceberg) -> None:
@@ -213,7 +197,7 @@ def test_i10_purged_files_go_after_the_grace_period_and_not_before(client: Icebe
     client.world.storages.files[made["metadata"]["location"] + "/data/x.parquet"] = (b"x", 1)
     other = client.create("other")
     assert client.delete(T1, purgeRequested="true").status == 204
-    collector = Collector(client.world, Grace(dropped=1_000))
+    collector = Collector(client.world, Grace(dropped_ms=1_000))
     assert collector.collect(["dropped"], dry_run=False, until_ms=2**60).items == ()
     assert made["metadata-location"] in client.files()
     client.world.clock.now += 10_000
@@ -281,5 +265,5 @@ def test_a_path_or_method_that_nobody_serves_is_told_in_the_same_shape(client: I
 def test_staged_tables_that_never_come_are_collected(client: Iceberg) -> None:
     client.create(**{"stage-create": True})
     client.world.clock.now += 10_000
-    Collector(client.world, Grace(staging=1_000)).collect(["staging"], dry_run=False, until_ms=2**60)
+    Collector(client.world, Grace(staging_ms=1_000)).collect(["staging"], dry_run=False, until_ms=2**60)
     assert not [key for key in client.heads() if key.startswith("test/staging/")]

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.functions import Answer, Http, Function
+from tests.support.functions import Answer, Function, Http
 from tests.support.gateway import function_of
 from tests.support.unity import COLUMNS, FIXED, api_protocol
 from tests.support.unity import metadata as unity_metadata
@@ -24,7 +24,7 @@ from tests.support.unity import protocol as unity_protocol
 from turnstile.catalog.services import build
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.locations import published_path, staged_path
-from turnstile.store.ports import Vendor
+from turnstile.store.ports import CredentialVendor
 
 USERS: dict[str, dict[str, Any]] = {
     "root": {"name": "root", "admin": True},
@@ -61,7 +61,7 @@ class Realm:
         world: one that has all of that, or nothing at all.
     """
 
-    def __init__(self, world: FakeWorld | None = None, vendor: Vendor | None = None) -> None:
+    def __init__(self, world: FakeWorld | None = None, vendor: CredentialVendor | None = None) -> None:
         self.world = world or fake_world()
         self._vendor = vendor
         self.open()

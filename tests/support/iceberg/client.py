@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.functions import Answer, Http, function, Function
+from tests.support.functions import Answer, Function, Http, function
 from tests.support.gc import days
 from tests.support.openapi import Document
 from turnstile.catalog.core.rows import RECENT
-from turnstile.store.ports import Vendor
+from turnstile.store.ports import CredentialVendor
 
 DOCUMENT = Document("iceberg.yaml")
 SEEN: list[tuple[str, int]] = []
@@ -59,7 +59,7 @@ class Iceberg:
         beside: share the world of this one, in a sandbox of its own.
     """
 
-    def __init__(self, vendor: Vendor | None = None, beside: Iceberg | None = None) -> None:
+    def __init__(self, vendor: CredentialVendor | None = None, beside: Iceberg | None = None) -> None:
         self.world: FakeWorld = fake_world() if beside is None else beside.world
         self.app = function("iceberg") if beside is None else second_sandbox()
         self.services = self.app.use_world(self.world, vendor=vendor)

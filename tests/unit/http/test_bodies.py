@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from turnstile.api.http.request import Query, Request, activate, decode
+from turnstile.api.http.request import Query, Request, answering, decode
 from turnstile.store.core.errors import InvalidRequest
 
 
@@ -73,8 +73,8 @@ def test_null_is_a_value_where_the_api_says_so() -> None:
 
 
 def query(text: dict[str, list[str]], *allowed: str) -> Query:
-    activate(Request("GET", "/", "/", {}, text, b"", "c"))
-    return Query(*allowed)
+    with answering(Request("GET", "/", "/", {}, text, b"", "c")):
+        return Query(*allowed)
 
 
 @pytest.mark.parametrize("value", ["-1", "11", "1.0", "1e3", "x", " 1", "١", "0x1", "9" * 5000, "+1", "1_0"])

@@ -9,6 +9,7 @@ import pytest
 from tests.support.functions import event
 from turnstile.api.http.handler import Router, method_of, path_of, to_gateway
 from turnstile.api.http.request import MAX_BODY, body_of, query_of
+from turnstile.api.http.responses import Response
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 ROUTES = ["/v1/tables/{table_id}/head", "/v1/tables/{table_id}", "/v1/tables", "/v1/tables/all"]
@@ -83,12 +84,12 @@ def test_an_endless_query_is_refused() -> None:
 
 
 def test_neither_head_nor_no_content_carries_a_body() -> None:
-    answer = {"statusCode": 200, "headers": {"A": "b"}, "body": "{}"}
-    assert to_gateway(answer, head=True) == {
+    response = Response(200, {"A": "b"}, b"{}")
+    assert to_gateway(response, head=True) == {
         "statusCode": 200,
         "headers": {"A": "b"},
         "body": "",
         "isBase64Encoded": False,
     }
-    assert to_gateway({**answer, "statusCode": 204})["body"] == ""
-    assert to_gateway(answer)["body"] == "{}"
+    assert to_gateway(Response(204, {}, b"{}"))["body"] == ""
+    assert to_gateway(response)["body"] == "{}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnstile.adapters.credentials import Keys
+from turnstile.adapters.credentials import StaticCredentials
+from turnstile.api import settings as shared_settings
 from turnstile.api.http import env as settings
-from turnstile.api.http import settings as shared_settings
 from turnstile.gc.core import HOUR_MS
 from turnstile.store.core.limits import SpillLimits
 
@@ -66,4 +66,4 @@ def test_static_keys_are_whole_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(settings.BadSetting, match="TURNSTILE_S3_SECRET_ACCESS_KEY"):
         shared_settings.vending()
     monkeypatch.setenv("TURNSTILE_S3_SECRET_ACCESS_KEY", "secret")
-    assert shared_settings.vending().keys == Keys("id", "secret")
+    assert shared_settings.vending().keys == StaticCredentials("id", "secret")

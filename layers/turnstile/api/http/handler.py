@@ -1,73 +1,234 @@
-"""HTTP API events (payload 2.0) for Chalice, which reads payload 1.0, and its answers back.
+"""A Lambda handler behind an HTTP API: from the gateway's event to a request, a view, and a response.
 
-An HTTP API decodes every escape of ``rawPath`` except ``%25``; a function URL decodes none. Decoding a parameter once
-is therefore right for both.
+    event -> Request -> principal -> route -> view -> result or error -> response, and one log line, whatever happens.
+
+Chalice's blueprints hold the routes, and an app's table of them is Chalice's. The gateway's events are payload 2.0 and
+views are called directly: Chalice itself reads payload 1.0 and answers errors in a shape of its own.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
-import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
-from chalice.app import Chalice, Response
+from chalice.app import Blueprint, Chalice
 
-from turnstile.access.core.grants import ANONYMOUS
 from turnstile.api.auth.bearer import Authentication
-from turnstile.api.http import errors
-from turnstile.api.http.answers import JSON, to_response
-from turnstile.api.http.errors import MethodNotAllowed, NoSuchRoute, UnsupportedMediaType
-from turnstile.api.http.request import BodyLimit, Request, activate, body_of, query_of
-from turnstile.store.core.errors import TurnstileError
+from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
+from turnstile.api.http.responses import (
+    JSON,
+    MethodNotAllowed,
+    NoSuchRoute,
+    Render,
+    Response,
+    UnsupportedMediaType,
+    brief,
+    render,
+    response_of,
+)
+from turnstile.store.core.errors import ErrorType, TurnstileError
+
+Event = Mapping[str, Any]
+
+Routes = dict[str, dict[str, Any]]
+"""Template -> method -> Chalice's entry, which has the view."""
+
+NAMESPACE: Final = "Turnstile"
+"""Namespace of all metrics."""
+
+_CORRELATION: Final = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 
 
-def path_of(event: Mapping[str, Any]) -> str:
-    """The path below the stage; extra leading slashes count as one, as the gateway's own routing has it."""
+class App:
+    """The handler of one function, or of one part of a server.
+
+    Args:
+        service: name in logs and metrics.
+        blueprints: their views take their path parameters, read the rest with ``body`` and ``Query``, return what
+            ``responses`` describes, and raise ``TurnstileError``.
+        services: opens what views get as ``current().services``; called once.
+        authentication: says who asks, before anything else is looked at.
+        public: routes for those who have no bearer token yet. Their views find out who asks and what kind of body it is.
+        elsewhere: the routes of the other apps. The gateway sends what it has no route for to one app, which can so tell
+            a wrong method (405) from a wrong path (404). Called when a request has no route here.
+        renders: how errors are rendered below a path that is not our own API's (``/api/...``).
+        bodies: how large bodies may be, where that is not as in our own API.
+    """
+
+    def __init__(
+        self,
+        service: str,
+        *blueprints: Blueprint,
+        services: Callable[[], Any],
+        authentication: Authentication,
+        public: Container[str] = (),
+        elsewhere: Callable[[], Iterable[Routes]] = tuple,
+        renders: Mapping[str, Render] | None = None,
+        bodies: BodyLimit | None = None,
+    ) -> None:
+        self.routes = routes_of(*blueprints)
+        self._router, self._telemetry = Router(self.routes), Telemetry(service)
+        self._open = services
+        self.public = public
+        self._authentication, self._elsewhere = authentication, elsewhere
+        self._renders, self._bodies = renders or {}, bodies
+
+    @cached_property
+    def services(self) -> Any:
+        """What views work with, opened at first use."""
+        return self._open()
+
+    def __call__(self, event: Event, _context: Any) -> dict[str, Any]:
+        started = time.perf_counter()
+        request, params = self._request(event)
+        fault: Exception | None = None
+        try:
+            response = self._answer(event, request, params)
+        except Exception as error:
+            refusal = brief(error if isinstance(error, TurnstileError) else TurnstileError(str(error)))
+            fault = error if refusal.type == ErrorType.INTERNAL_ERROR else None
+            response = self._refusal(refusal, request)
+        response.headers["X-Correlation-Id"] = request.correlation
+        duration_ms, notes = (time.perf_counter() - started) * 1000, request.notes
+        self._telemetry.record(
+            self._operation(request), response.status, duration_ms, fault, correlation_id=request.correlation, **notes
+        )
+        return to_gateway(response, head=request.method == "HEAD")
+
+    def _request(self, event: Event) -> tuple[Request, dict[str, str]]:
+        """The request without query and body, which are only read once it is known who asks; and its parameters."""
+        headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
+        own = headers.get("x-correlation-id", "")
+        gateways = str(event.get("requestContext", {}).get("requestId") or "unknown")
+        path = path_of(event)
+        route, params = self._router.match(path) or self._match_elsewhere(path) or ("", {})
+        request = Request(
+            method=method_of(event),
+            path=path,
+            route=route,
+            headers=headers,
+            query={},
+            body=b"",
+            correlation=own if _CORRELATION.fullmatch(own) else gateways,
+        )
+        return request, params
+
+    def _match_elsewhere(self, path: str) -> tuple[str, dict[str, str]] | None:
+        return Router(route for routes in self._elsewhere() for route in routes).match(path)
+
+    def _answer(self, event: Event, request: Request, params: Mapping[str, str]) -> Response:
+        is_public = request.route in self.public
+        if not is_public:
+            context = event.get("requestContext", {})
+            request.principal = self._authentication.principal(request.headers.get("authorization", ""), context)
+            request.notes["principal"] = request.principal.name
+        view = self._view(request)
+        request.query, request.body = query_of(event), body_of(event, self._bodies)
+        if request.body and request.method not in ("GET", "HEAD") and not is_public:
+            _check_media_type(request)
+        request.services = self.services
+        with answering(request):
+            return response_of(view(**params), request.method)
+
+    def _view(self, request: Request) -> Callable[..., Any]:
+        """The view that serves the request; HEAD is served by GET.
+
+        Raises:
+            NoSuchRoute: no operation has this path.
+            MethodNotAllowed: none has it with this method.
+        """
+        if not request.route:
+            raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
+        served = self.routes.get(request.route, {})
+        for method in (request.method, "GET" if request.method == "HEAD" else ""):
+            if method in served:
+                view: Callable[..., Any] = served[method].view_function
+                return view
+        allowed = sorted(
+            {*served, *(method for routes in self._elsewhere() for method in routes.get(request.route, ()))}
+        )
+        raise MethodNotAllowed(
+            f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
+        )
+
+    def _refusal(self, error: TurnstileError, request: Request) -> Response:
+        request.notes |= {"type": error.type, "reason": error.message}
+        roots = [root for root in self._renders if request.path == root or request.path.startswith(root + "/")]
+        rendered = self._renders[roots[0]] if roots else render
+        response = Response(*rendered(error, request.path, request.correlation))
+        if error.type == ErrorType.NOT_AUTHENTICATED:
+            response.headers["WWW-Authenticate"] = _challenge(request)
+        return response
+
+    def _operation(self, request: Request) -> str:
+        """Name in logs and metrics: one of few, whatever is sent."""
+        known = request.method in self.routes.get(request.route, ()) or request.method == "HEAD"
+        return f"{request.method} {request.route}" if request.route and known else "unknown"
+
+
+def routes_of(*blueprints: Blueprint) -> Routes:
+    """Returns all routes of these blueprints."""
+    app = Chalice(app_name="turnstile", configure_logs=False)
+    for blueprint in blueprints:
+        app.register_blueprint(blueprint)
+    routes: Routes = app.routes
+    return routes
+
+
+def _challenge(request: Request) -> str:
+    """What a 401 asks for (RFC 6750, 3.1): another token if one was sent."""
+    scheme = 'Bearer realm="turnstile"'
+    return f'{scheme}, error="invalid_token"' if request.headers.get("authorization") else scheme
+
+
+def _check_media_type(request: Request) -> None:
+    """Refuse what a browser could send from a foreign page without asking first (an open local stack has no token)."""
+    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if media != JSON:
+        raise UnsupportedMediaType(
+            f"the body must be declared as {JSON}, not {media or 'nothing'}",
+            field="Content-Type",
+            remedy=f"send 'Content-Type: {JSON}'",
+        )
+
+
+# -- the gateway's events, payload 2.0 ---------------------------------------------------------------------------------
+# An HTTP API decodes every escape of ``rawPath`` except ``%25``; a function URL decodes none. Decoding a parameter once is
+# therefore right for both.
+
+
+def path_of(event: Event) -> str:
+    """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own routing."""
     path = "/" + str(event.get("rawPath") or "").lstrip("/")
     stage = str(event.get("requestContext", {}).get("stage") or "$default")
     prefix = f"/{stage}/"
     return path[len(prefix) - 1 :] if stage != "$default" and path.startswith(prefix) else path
 
 
-def method_of(event: Mapping[str, Any]) -> str:
-    """The request's method in capitals."""
+def method_of(event: Event) -> str:
+    """Returns the request's method in capitals."""
     return str(event.get("requestContext", {}).get("http", {}).get("method") or "GET").upper()
 
 
-def to_chalice(request: Request, params: Mapping[str, str], method: str) -> dict[str, Any]:
-    """The event Chalice routes by. Body and query stay in ``Request``; views read them there, typed."""
+def to_gateway(response: Response, *, head: bool = False) -> dict[str, Any]:
+    """Returns the response in payload 2.0; HEAD keeps status and headers only."""
     return {
-        "requestContext": {"resourcePath": request.route, "httpMethod": method, "path": request.path},
-        "multiValueQueryStringParameters": None,
-        "headers": {},
-        "pathParameters": dict(params),
-        "body": None,
-        "stageVariables": None,
-    }
-
-
-def to_gateway(answer: Mapping[str, Any], *, head: bool = False) -> dict[str, Any]:
-    """Chalice's answer in payload 2.0; HEAD keeps status and headers only."""
-    body = "" if head or answer["statusCode"] == 204 else str(answer.get("body") or "")
-    return {
-        "statusCode": answer["statusCode"],
-        "headers": dict(answer.get("headers") or {}),
-        "body": body,
+        "statusCode": response.status,
+        "headers": response.headers,
+        "body": "" if head or response.status == 204 else response.body.decode(),
         "isBase64Encoded": False,
     }
 
 
 # -- routing ----------------------------------------------------------------------------------------------------------
-# Which route a path belongs to.
-#
-# The gateway's own match is not used: a ``$default`` route, a function URL and a stage prefix then all behave alike,
-# and an unknown path is answered in our error shape.
+# The gateway's own match is not used: a ``$default`` route, a function URL and a stage prefix then all behave alike, and
+# an unknown path is answered in our error shape.
 
 
 class Router:
@@ -93,42 +254,11 @@ def _pattern(template: str) -> re.Pattern[str]:
     )
 
 
-# -- routes -----------------------------------------------------------------------------------------------------------
-# Which function serves which route. Tests hold the apps, template.yaml and openapi/v1.yaml to these.
-
-
-_UNITY: Final = "/api/2.1/unity-catalog"
-_TABLES: Final = "/v1/catalogs/{catalog}/namespaces/{namespace}/tables"
-
-COMMIT: Final[dict[str, tuple[str, ...]]] = {
-    "/v1": ("GET",),
-    "/v1/tables/{table_id}/commits": ("GET", "POST"),
-    "/v1/tables/{table_id}/head": ("GET",),
-    "/v1/tables/{table_id}/outcome": ("GET",),
-    f"{_TABLES}/{{table}}": ("GET",),
-    f"{_UNITY}/delta/preview/commits": ("GET", "POST"),
-    f"{_UNITY}/delta/v1/config": ("GET",),
-    f"{_UNITY}/delta/v1/catalogs/{{catalog}}/schemas/{{schema}}/tables/{{table}}": ("GET", "HEAD", "POST"),
-}
-
-TOKENS: Final[dict[str, tuple[str, ...]]] = {
-    "/v1/clients": ("GET", "POST"),
-    "/v1/clients/{client_id}": ("DELETE", "GET"),
-    "/v1/clients/{client_id}/rotate": ("POST",),
-    "/oauth/token": ("POST",),
-    "/api/1.0/unity-control/auth/tokens": ("POST",),
-}
-
-
 # -- telemetry --------------------------------------------------------------------------------------------------------
-# One structured log line and one EMF line a request.
-
-
-NAMESPACE = "Turnstile"
 
 
 class Telemetry:
-    """Writes what happened to a request.
+    """Writes one structured log line and one EMF line a request.
 
     Args:
         service: the function's name; a dimension of every metric.
@@ -161,171 +291,3 @@ class Telemetry:
         metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)
         metrics.add_metric("failed", MetricUnit.Count, 1 if status >= 500 else 0)
         metrics.flush_metrics()
-
-
-# -- handler ----------------------------------------------------------------------------------------------------------
-# A Chalice app as a Lambda handler behind an HTTP API.
-#
-#     event -> Request -> principal -> route -> view -> answer or error -> event, and one log line, whatever happens.
-#
-# Errors become answers in one place; Chalice's own error bodies are never reached.
-
-
-Event = Mapping[str, Any]
-Handler = Callable[[Event, Any], dict[str, Any]]
-
-_CORRELATION = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
-_raised: ContextVar[list[Exception]] = ContextVar("turnstile_http_raised")
-_notes: ContextVar[dict[str, Any]] = ContextVar("turnstile_http_notes")
-
-
-def note(**members: Any) -> None:
-    """Add members to this request's log line (an outcome, a version)."""
-    _notes.get().update(members)
-
-
-def serve(
-    app: Chalice,
-    *,
-    service: str,
-    authentication: Authentication,
-    public: Container[str] = (),
-    elsewhere: Mapping[str, Sequence[str]] | None = None,
-    shapes: Mapping[str, errors.Render] | None = None,
-    bodies: BodyLimit | None = None,
-) -> Handler:
-    """The handler of ``app``; call it after the last route is registered. The template calls it ``app.app``.
-
-    Args:
-        app: its views take their path parameters, read the rest with ``bodies.body`` and ``params.Query``, return
-            what ``answers`` describes, and raise ``TurnstileError``.
-        service: name in logs and metrics.
-        authentication: tells who asks, before anything else is looked at.
-        public: routes for those who have no bearer token yet. Their views judge who asks and what kind of body it is.
-        elsewhere: routes that other functions serve. The gateway sends what it has no route for to one function,
-            which can so tell a wrong method (405) from a wrong path (404).
-        shapes: how errors are told below a path that is not our own API's (``/api/...``).
-        bodies: how large bodies may be, where that is not as in our own API.
-    """
-    allowed = {route: sorted({*methods, *(elsewhere or {}).get(route, ())}) for route, methods in app.routes.items()}
-    allowed |= {route: sorted(methods) for route, methods in (elsewhere or {}).items() if route not in allowed}
-    router, telemetry = Router(allowed), Telemetry(service)
-    for methods in app.routes.values():
-        for entry in methods.values():
-            entry.view_function = _guarded(entry.view_function)
-
-    def render(path: str) -> errors.Render:
-        found = [shape for root, shape in (shapes or {}).items() if path == root or path.startswith(root + "/")]
-        return found[0] if found else errors.render
-
-    def answer(event: Event, request: Request, params: Mapping[str, str]) -> dict[str, Any]:
-        principal = ANONYMOUS
-        if request.route not in public:
-            context = event.get("requestContext", {})
-            principal = authentication.principal(request.headers.get("authorization", ""), context)
-            note(principal=principal.name)
-        if not request.route:
-            raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
-        method = _method(request, app.routes.get(request.route, ()), allowed[request.route])
-        request = msgspec.structs.replace(
-            request, query=query_of(event), body=body_of(event, bodies), principal=principal
-        )
-        if request.body and method not in ("GET", "HEAD") and request.route not in public:
-            _check_media_type(request)
-        activate(request)
-        found: dict[str, Any] = app(to_chalice(request, params, method), None)
-        if _raised.get():
-            raise _raised.get().pop()
-        return found
-
-    def handle(event: Event, _context: Any) -> dict[str, Any]:
-        started = time.perf_counter()
-        _raised.set([])
-        _notes.set({})
-        request, params = _request(event, router)
-        fault: Exception | None = None
-        try:
-            answered = answer(event, request, params)
-        except Exception as error:
-            refusal = errors.brief(error if isinstance(error, TurnstileError) else TurnstileError(str(error)))
-            fault = error if refusal.type == "InternalError" else None
-            note(type=refusal.type, reason=refusal.message)
-            status, headers, body = render(request.path)(refusal, request.path, request.correlation)
-            if refusal.type == "NotAuthenticated":
-                headers["WWW-Authenticate"] = _challenge(request)
-            answered = {"statusCode": status, "headers": headers, "body": body.decode()}
-        answered["headers"]["X-Correlation-Id"] = request.correlation
-        operation = _operation(app, request)
-        duration = (time.perf_counter() - started) * 1000
-        telemetry.record(
-            operation, answered["statusCode"], duration, fault, correlation_id=request.correlation, **_notes.get()
-        )
-        return to_gateway(answered, head=request.method == "HEAD")
-
-    return handle
-
-
-def _challenge(request: Request) -> str:
-    """What a 401 asks for (RFC 6750, 3.1): another token if one was sent."""
-    asked = 'Bearer realm="turnstile"'
-    return f'{asked}, error="invalid_token"' if request.headers.get("authorization") else asked
-
-
-def _guarded(view: Callable[..., Any]) -> Callable[..., Response]:
-    """The view, its errors kept from Chalice, which has a shape of its own for them."""
-
-    def guarded(**params: str) -> Response:
-        try:
-            return to_response(view(**params))
-        except Exception as error:
-            _raised.get().append(error)
-            return Response(body="", status_code=500)
-
-    return guarded
-
-
-def _request(event: Event, router: Router) -> tuple[Request, dict[str, str]]:
-    """The request without query and body, which are only read once it is known who asks."""
-    headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-    given = headers.get("x-correlation-id", "")
-    asked = str(event.get("requestContext", {}).get("requestId") or "unknown")
-    path = path_of(event)
-    route, params = router.match(path) or ("", {})
-    request = Request(
-        method=method_of(event),
-        path=path,
-        route=route,
-        headers=headers,
-        query={},
-        body=b"",
-        correlation=given if _CORRELATION.fullmatch(given) else asked,
-    )
-    return request, params
-
-
-def _method(request: Request, served: Container[str], allowed: Sequence[str]) -> str:
-    """The registered method that serves the request: HEAD is served by GET."""
-    if request.method in served:
-        return request.method
-    if request.method == "HEAD" and "GET" in served:
-        return "GET"
-    raise MethodNotAllowed(
-        f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
-    )
-
-
-def _operation(app: Chalice, request: Request) -> str:
-    """Name in logs and metrics: one of few, whatever is sent."""
-    known = request.method in app.routes.get(request.route, ()) or request.method == "HEAD"
-    return f"{request.method} {request.route}" if request.route and known else "unknown"
-
-
-def _check_media_type(request: Request) -> None:
-    """Refuse what a browser could send from a foreign page without asking first (an open local stack has no token)."""
-    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media != JSON:
-        raise UnsupportedMediaType(
-            f"the body must be declared as {JSON}, not {media or 'nothing'}",
-            field="Content-Type",
-            remedy=f"send 'Content-Type: {JSON}'",
-        )

@@ -6,17 +6,21 @@ import base64
 import binascii
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar, overload
 from urllib.parse import parse_qs
 
 import msgspec
 
+from turnstile.access.authorizer import Guard
 from turnstile.access.core.grants import ANONYMOUS, Principal
-from turnstile.catalog.history.core import AsOf, parse
+from turnstile.catalog.history.core import AsOf, parse_as_of
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import MAX_VERSION
+
+T = TypeVar("T")
 
 MAX_BODY = 1024 * 1024
 """Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
@@ -31,12 +35,13 @@ class BodyLimit(msgspec.Struct, frozen=True):
     remedy: str = "stage a large commit as a file instead of sending it inline"
 
 
-class Request(msgspec.Struct, frozen=True):
-    """One HTTP request.
+class Request(msgspec.Struct):
+    """One HTTP request, and what belongs to it until it is answered.
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched; ``headers`` have lower-case
     names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors;
-    ``principal`` is who asks, as authentication found.
+    ``principal`` is who asks, as authentication found; ``services`` are those of the app that answers, ``guard`` has
+    what the view declares that it needs, ``notes`` are further members of the request's log line.
     """
 
     method: str
@@ -47,15 +52,46 @@ class Request(msgspec.Struct, frozen=True):
     body: bytes
     correlation: str
     principal: Principal = ANONYMOUS
+    services: Any = None
+    guard: Guard | None = None
+    notes: dict[str, Any] = {}
+    _parsed: Any = None
+
+    def parsed(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
+        """The body as ``shape``, decoded once however often it is asked for.
+
+        Raises:
+            InvalidRequest: the body has another form.
+            TypeError: it was decoded as something else before, which is a defect of the view.
+        """
+        if self._parsed is None:
+            self._parsed = decoder(self.body, shape)
+        elif not isinstance(self._parsed, shape):
+            raise TypeError(f"the body is a {type(self._parsed).__name__}, and {shape.__name__} was asked for")
+        return self._parsed
 
 
 _current: ContextVar[Request] = ContextVar("turnstile_http_request")
-activate = _current.set
 
 
 def current() -> Request:
     """The request being answered; only meaningful inside a view."""
     return _current.get()
+
+
+@contextmanager
+def answering(request: Request) -> Iterator[None]:
+    """Makes ``request`` the current one."""
+    token = _current.set(request)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def note(**members: Any) -> None:
+    """Adds members to this request's log line (an outcome, a version)."""
+    current().notes.update(members)
 
 
 def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
@@ -102,8 +138,6 @@ def _too_large(size: int, limit: BodyLimit) -> TooLarge:
 # JSON bodies into Structs, strictly: unknown members are refused so that a typing error is noticed.
 
 
-T = TypeVar("T")
-
 _AT = re.compile(r" - at `(?P<key>key in )?\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<name>[^`]*)`")
 
@@ -119,7 +153,7 @@ def body(shape: type[T]) -> T:
     Raises:
         InvalidRequest: not JSON, or a member is missing, unknown or of the wrong type; ``field`` names it.
     """
-    return decode(current().body, shape)
+    return current().parsed(shape, decode)
 
 
 def decode(raw: bytes, shape: type[T]) -> T:
@@ -205,7 +239,7 @@ class Query:
     def moment(self, name: str = "as_of") -> AsOf | None:
         """The member as a moment of a catalog (``core.as_of``), None when absent or empty."""
         value = self.text(name)
-        return None if value is None else parse(value, name)
+        return None if value is None else parse_as_of(value, name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """The member as ``true`` or ``false``."""

@@ -13,7 +13,7 @@ from tests.support.conformance.cases import documented
 from tests.support.functions import function
 from tests.support.openapi import UNITY
 from turnstile.api.unity import older_api as legacy
-from turnstile.api.unity import permissions, requests
+from turnstile.api.unity import permissions, preview_commits, requests
 from turnstile.api.unity import responses as config
 from turnstile.api.unity.errors import KINDS, PREFIX
 
@@ -34,7 +34,7 @@ def test_every_reference_leads_somewhere_and_nothing_is_described_that_nobody_re
 
 @pytest.mark.parametrize("name", ["commit", "catalog"])
 def test_the_handlers_serve_exactly_what_is_described(name: str) -> None:
-    routes = function(name).api.routes.items()
+    routes = function(name).app.routes.items()
     served = {(method, path) for path, methods in routes for method in methods if path.startswith(PREFIX)}
     assert served == {(one.method, one.path) for one in UNITY.operations.values() if one.function == name}
 
@@ -59,7 +59,6 @@ def test_what_config_advertises_is_what_is_described_of_the_delta_api() -> None:
 
 def shapes() -> dict[str, type[msgspec.Struct]]:
     """Schemas of requests, and the Structs that read them."""
-    preview = function("commit").unity.preview
     return {
         "CreateStagingTableRequest": requests.StageTable,
         "CreateTableRequest": requests.CreateTable,
@@ -82,10 +81,10 @@ def shapes() -> dict[str, type[msgspec.Struct]]:
         "SetDomainMetadata": requests.SetDomains,
         "RemoveDomainMetadata": requests.RemoveDomains,
         "UpdateMetadataSnapshotVersion": requests.SetSnapshotVersion,
-        "CommitInfo": preview.CommitInfo,
-        "GetCommits": preview.Asked,
-        "PreviewCommit": preview.Posted,
-        "OldIceberg": preview.Iceberg,
+        "CommitInfo": preview_commits.CommitInfo,
+        "GetCommits": preview_commits.ListBody,
+        "PreviewCommit": preview_commits.CommitBody,
+        "OldIceberg": preview_commits.Iceberg,
         "UpdatePermissions": permissions.Changes,
         "CreateCatalog": legacy.NewCatalog,
         "UpdateSecurable": legacy.ChangedCatalog,

@@ -1,0 +1,121 @@
+"""The HTTP apps, each built from the blueprints of its routes: what the functions deploy, and what a server may mount.
+
+    app = commit()             of a deployment: opens its services from the environment at the first request
+    app = commit(services)     on services that are there already
+
+Which app serves a request is the gateway's decision (template.yaml); every app answers what it has no route for with 404
+or 405. View modules are imported by the app that serves them, so that each function loads only its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from turnstile.api import settings
+from turnstile.api.auth.bearer import authentication
+from turnstile.api.http.handler import App, Routes, routes_of
+from turnstile.api.services import Services
+
+
+def commit(services: Services | None = None) -> App:
+    """Returns the hot path: commits, loads, and the same in Unity's APIs."""
+    from turnstile.api.unity import delta_commits, preview_commits
+    from turnstile.api.unity.errors import PREFIX, render
+    from turnstile.api.v1 import commits, load
+
+    def opened() -> Services:
+        here = services or Services.open(settings.commit())
+        here.prepare("ratifier", "outcomes", "updater", "authorizers", "open_loader")
+        return here
+
+    return App(
+        "commit",
+        *(module.routes for module in (commits, load, delta_commits, preview_commits)),
+        services=opened,
+        authentication=authentication(),
+        renders={PREFIX: render},
+    )
+
+
+def catalog(services: Services | None = None) -> App:
+    """Returns everything else of our own API and of Unity's. It also gets what no app has a route for."""
+    from turnstile.api.unity import credentials, delta_tables, grants, older_catalogs, older_tables
+    from turnstile.api.unity.errors import PREFIX, render
+    from turnstile.api.v1 import (
+        catalogs,
+        clones,
+        find,
+        history,
+        namespaces,
+        operators,
+        permissions,
+        references,
+        tables,
+    )
+
+    own = (catalogs, namespaces, tables, history, clones, find, references, operators, permissions)
+
+    def opened() -> Services:
+        here = services or Services.open(settings.catalog())
+        here.prepare("open_catalog", "open_loader", "authorizers", "vendor", "collector")
+        return here
+
+    return App(
+        "catalog",
+        *(module.routes for module in (*own, delta_tables, older_catalogs, older_tables, credentials, grants)),
+        services=opened,
+        authentication=authentication(),
+        elsewhere=_elsewhere,
+        renders={PREFIX: render},
+    )
+
+
+def _elsewhere() -> Iterable[Routes]:
+    """The routes of the other apps whose paths are among ours."""
+    from turnstile.api.tokens import clients, endpoint
+    from turnstile.api.unity import delta_commits, preview_commits
+    from turnstile.api.v1 import commits, load
+
+    modules = (commits, load, delta_commits, preview_commits, endpoint, clients)
+    return [routes_of(module.routes) for module in modules]
+
+
+def iceberg(services: Services | None = None) -> App:
+    """Returns the Iceberg REST catalog."""
+    from turnstile.api.iceberg import namespaces, tables, views
+    from turnstile.api.iceberg.context import BODIES
+    from turnstile.api.iceberg.errors import PREFIX, render
+
+    def opened() -> Services:
+        here = services or Services.open(settings.iceberg())
+        here.prepare("open_catalog", "metadata_files", "vendor", "authorizers", "source_rights")
+        return here
+
+    return App(
+        "iceberg",
+        *(module.routes for module in (namespaces, tables, views)),
+        services=opened,
+        authentication=authentication(),
+        renders={PREFIX: render},
+        bodies=BODIES,
+    )
+
+
+def tokens(services: Services | None = None) -> App:
+    """Returns the token endpoint and the operations on its clients."""
+    from turnstile.api.tokens import clients, endpoint, errors
+
+    def opened() -> Services:
+        here = services or Services.open(settings.tokens())
+        here.prepare("clients", "signed")
+        return here
+
+    return App(
+        "tokens",
+        endpoint.routes,
+        clients.routes,
+        services=opened,
+        authentication=authentication(),
+        public=(endpoint.TOKEN, endpoint.EXCHANGE),
+        renders={"/oauth": errors.render, "/api/1.0/unity-control": errors.render},
+    )

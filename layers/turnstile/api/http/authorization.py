@@ -1,0 +1,169 @@
+"""What a route needs, declared at its view and authorized before anything is answered (I12).
+
+A view carries its declaration: ``@needs((see_table, table_of_path))``. No view can do without: services are only handed
+out inside a view that declares something (``guard`` raises elsewhere); what they do is authorized by the request's guard;
+and an answer whose needs were not all authorized is never sent. A test walks the routes of every app.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
+
+from turnstile.access.authorizer import METASTORE, Authorizer, Guard, Need, Target
+from turnstile.access.core.grants import Principal
+from turnstile.access.core.rules import Rule
+from turnstile.access.tables import TableAuthorizer
+from turnstile.api.http.request import current
+from turnstile.catalog.reader import CatalogReader
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.ports import World
+
+P = ParamSpec("P")
+R = TypeVar("R")
+View = Callable[P, R]
+
+Params = Mapping[str, Any]
+"""Parameters of a path, by name."""
+
+TargetOf = Callable[[Params], Target | None]
+"""From the path's parameters (and the request's body and query) to what the request is about; None where it is not
+about that, so that the rule is not needed."""
+
+NEEDS: Final = "turnstile_needs"
+"""Attribute of a view that says what it declares."""
+
+
+class Authorizers:
+    """Access control of one sandbox: by name on trees, by uuid, and the metastore's rights.
+
+    Args:
+        reader: share it with the catalog's services, for its caches; it must not be watched.
+    """
+
+    def __init__(self, world: World, reader: CatalogReader) -> None:
+        self.access = Authorizer(world, reader)
+        self.tables = TableAuthorizer(world, reader, self.access)
+
+    def guard(self, principal: Principal, needs: Sequence[Need], *, inside: bool = False) -> Guard:
+        """Returns the guard of one request."""
+        return self.access.guard(principal, needs, inside=inside)
+
+    def by_id(self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool) -> Guard:
+        """Returns the guard of a request that names a table by uuid, already authorized.
+
+        Raises:
+            PermissionDenied: a rule does not hold.
+            NotFound: no such table, for those who may know.
+        """
+        guard = self.access.guard(principal, [])
+        guard.chain = self.tables.authorize(principal, rules, table_id, fresh=fresh)
+        return guard
+
+
+class HasAuthorizers(Protocol):
+    """What the services of an app have for this module."""
+
+    @property
+    def authorizers(self) -> Authorizers:
+        """Access control."""
+
+
+def guard() -> Guard:
+    """Returns the guard of the request being answered.
+
+    Raises:
+        TurnstileError: the view declares no need.
+    """
+    request = current()
+    if request.guard is None:
+        raise TurnstileError(f"{request.method} {request.route} declares nothing that it needs")
+    return request.guard
+
+
+def metastore(_params: Params) -> Target:
+    """Returns the realm itself."""
+    return METASTORE
+
+
+# -- declarations -----------------------------------------------------------------------------------------------------
+
+
+def needs(*needed: tuple[Rule, TargetOf], first: bool = False) -> Callable[[View[P, R]], View[P, R]]:
+    """Declares that these rules have to hold on these targets.
+
+    Args:
+        first: authorize before the view begins, for one that does not come by the catalog's tree, or writes before it
+            does. Costs a read for those who are no admins. Rights on the metastore always come first.
+    """
+
+    def make(params: Params) -> Guard:
+        principal = current().principal
+        wanted: list[Need] = []
+        for rule, target_of in needed if not principal.admin else ():
+            target = target_of(params)
+            if target is not None:
+                wanted.append(Need(rule, target))
+        guard = _authorizers().guard(principal, wanted)
+        if first or any(need.target == METASTORE for need in wanted):
+            guard.authorize_now()
+        return guard
+
+    return _declare(" and ".join(rule.__name__ for rule, _ in needed), make)
+
+
+def needs_table(
+    *rules: Rule, of: Callable[[Params], str], also: Callable[[], Sequence[Rule]] = tuple, fresh: bool = False
+) -> Callable[[View[P, R]], View[P, R]]:
+    """Declares that these rules have to hold on the table of a uuid.
+
+    Args:
+        of: from the path's parameters (and body and query) to the uuid.
+        also: what the request needs beyond ``rules``.
+        fresh: for an answer that outlives the request.
+    """
+
+    def make(params: Params) -> Guard:
+        principal = current().principal
+        if principal.admin:
+            return _authorizers().guard(principal, [])
+        return _authorizers().by_id(principal, (*rules, *also()), of(params), fresh=fresh)
+
+    return _declare(" and ".join(rule.__name__ for rule in rules) + " by id", make)
+
+
+def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
+    """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().passed()``."""
+    return _declare(what, lambda _: _authorizers().guard(current().principal, [], inside=True))
+
+
+def open_to_all(view: View[P, R]) -> View[P, R]:
+    """Declares that the view shows nothing of anybody's data."""
+    declare = _declare("nothing", lambda _: _authorizers().guard(current().principal, []))
+    return declare(view)
+
+
+def _authorizers() -> Authorizers:
+    services: HasAuthorizers = current().services
+    return services.authorizers
+
+
+def _declare(what: str, make: Callable[[Params], Guard]) -> Callable[[View[P, R]], View[P, R]]:
+    def declare(view: View[P, R]) -> View[P, R]:
+        name = getattr(view, "__name__", "")
+        if hasattr(view, NEEDS):
+            raise ValueError(f"{name} declares what it needs twice")
+
+        @functools.wraps(view)
+        def authorized(*args: P.args, **params: P.kwargs) -> R:
+            guard = current().guard = make(params)
+            answer = view(*args, **params)
+            if not guard.authorized:
+                raise TurnstileError(f"{name} answered without having been authorized")
+            return answer
+
+        setattr(authorized, NEEDS, what)
+        return authorized
+
+    return declare

@@ -1,0 +1,205 @@
+"""From what a view returns or raises to status, headers and body.
+
+A view returns a Struct or dict (200), None (204), or an ``Answer`` with a status and headers of its own. An error has
+one status per type and one shape: ``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}`` in
+``/v1``. Other APIs bring a shape of their own, a ``Render`` (``turnstile.api.unity.errors``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from turnstile.delta.core.decide import Refused
+from turnstile.store import page_budget
+from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError, is_missing
+
+JSON: Final = "application/json"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A body with a status other than 200, or with headers of its own."""
+
+    body: Any
+    status: int = 200
+    headers: dict[str, str] = {}
+
+
+class Response(msgspec.Struct):
+    """A response on its way to the client."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def created(body: Any) -> Answer:
+    """Returns 201 with a body."""
+    return Answer(body, 201)
+
+
+def response_of(result: Any, method: str) -> Response:
+    """Returns the response for what a view returned. Struct members that are UNSET do not appear.
+
+    Args:
+        method: of the request. A GET is refused an answer that Lambda would not send; a change is made by then, and must
+            not be called refused.
+
+    Raises:
+        TooLarge: the answer does not fit.
+    """
+    if result is None:
+        return Response(204, {}, b"")
+    answer = result if isinstance(result, Answer) else Answer(result)
+    body = msgspec.json.encode(answer.body)
+    if method == "GET":
+        _require_fits(body)
+    return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
+
+
+def _require_fits(body: bytes) -> None:
+    """Raise TooLarge for what Lambda would not send. Listings end their pages before, and most of what is stored is limited
+    so that it fits; a Delta table's schema is not, since the table's log decides on it."""
+    size = page_budget.escaped_size(body)
+    if size > page_budget.RESPONSE_BYTES_MAX:
+        raise TooLarge(
+            f"the answer would take {size} bytes, and the limit is {page_budget.RESPONSE_BYTES_MAX}",
+            remedy="ask for less; what describes a Delta table is in its log as well",
+            limit=page_budget.RESPONSE_BYTES_MAX,
+            size=size,
+        )
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+STATUS: Final[dict[str, int]] = {
+    ErrorType.INVALID_REQUEST: 400,
+    ErrorType.INVALID_COMMIT: 400,
+    ErrorType.VERSION_GAP: 400,
+    ErrorType.TIMESTAMP_NOT_INCREASING: 400,
+    ErrorType.TIMESTAMP_AHEAD: 400,
+    ErrorType.UNSUPPORTED_TABLE: 400,
+    ErrorType.NOT_AUTHENTICATED: 401,
+    ErrorType.PERMISSION_DENIED: 403,
+    ErrorType.NO_SUCH_CATALOG: 404,
+    ErrorType.NO_SUCH_NAMESPACE: 404,
+    ErrorType.NO_SUCH_TABLE: 404,
+    ErrorType.NO_SUCH_STAGING_TABLE: 404,
+    ErrorType.NO_SUCH_STAGED_FILE: 404,
+    ErrorType.NO_SUCH_COMMIT: 404,
+    ErrorType.NO_SUCH_REF: 404,
+    ErrorType.NO_SUCH_ROUTE: 404,
+    ErrorType.METHOD_NOT_ALLOWED: 405,
+    ErrorType.COMMIT_VERSION_CONFLICT: 409,
+    ErrorType.STALE_METADATA: 409,
+    ErrorType.ALREADY_EXISTS: 409,
+    ErrorType.NAMESPACE_NOT_EMPTY: 409,
+    ErrorType.STAGING_TABLE_USED: 409,
+    ErrorType.TABLE_NOT_ACTIVE: 409,
+    ErrorType.RELOAD_REQUIRED: 409,
+    ErrorType.LOCATION_OWNED: 409,
+    ErrorType.CONCURRENT_CHANGE: 409,
+    ErrorType.CANNOT_RESET: 409,
+    ErrorType.CANNOT_CLONE: 409,
+    ErrorType.TABLE_HAS_CLONES: 409,
+    ErrorType.REF_MOVED: 409,
+    ErrorType.GC_RUNNING: 409,
+    ErrorType.TOO_LARGE: 413,
+    ErrorType.UNSUPPORTED_MEDIA_TYPE: 415,
+    ErrorType.KEY_REUSED: 422,
+    ErrorType.BACKLOG_FULL: 429,
+    ErrorType.THROTTLED: 429,
+    ErrorType.COMMIT_STATE_UNKNOWN: 500,
+    ErrorType.INTERNAL_ERROR: 500,
+    ErrorType.STORAGE_FAULT: 503,
+    ErrorType.AUTHENTICATION_UNAVAILABLE: 503,
+}
+
+STORAGE_RETRY_MS: Final = 500
+
+MOST: Final = 1_000
+"""Characters of a refusal's message, field and remedy."""
+
+Render = Callable[[TurnstileError, str, str], tuple[int, dict[str, str], bytes]]
+"""From an error, the request's path and its correlation id to status, headers and body."""
+
+
+class NoSuchRoute(TurnstileError):
+    """No operation has this path."""
+
+    type = ErrorType.NO_SUCH_ROUTE
+
+
+class AuthenticationUnavailable(TurnstileError):
+    """Whether a token is good could not be found out: its issuer did not answer. Neither accepted nor refused."""
+
+    type = ErrorType.AUTHENTICATION_UNAVAILABLE
+    usual_remedy = "send the same request again later"
+
+
+class MethodNotAllowed(TurnstileError):
+    """The path exists, not with this method; ``details`` has ``allowed``."""
+
+    type = ErrorType.METHOD_NOT_ALLOWED
+
+
+class UnsupportedMediaType(TurnstileError):
+    """The body is not declared to be JSON."""
+
+    type = ErrorType.UNSUPPORTED_MEDIA_TYPE
+
+
+def refusal(refused: Refused) -> TurnstileError:
+    """A decision's Refused as an error, with its data."""
+    return StateConflict(refused.kind, refused.message, field=refused.field, remedy=refused.remedy, **refused.details)
+
+
+def cut(text: str) -> str:
+    """``text``, or its beginning and an ellipsis when it has more than ``MOST`` characters."""
+    return text if len(text) <= MOST else text[: MOST - 1] + "…"
+
+
+def brief(error: TurnstileError) -> TurnstileError:
+    """``error`` with what it says cut. Refusals quote what was sent, which may be a megabyte; escaped for people, for JSON
+    and for Lambda it would be seven, and Lambda makes a failure of more than six. Once, for all renders and for the log."""
+    error.message = cut(error.message)
+    error.field = None if error.field is None else cut(error.field)
+    error.remedy = None if error.remedy is None else cut(error.remedy)
+    return error
+
+
+def status_of(error: TurnstileError) -> int:
+    """HTTP status; 404 for an unlisted ``NoSuch...``, 500 for a type nobody listed."""
+    return STATUS.get(error.type, 404 if is_missing(error.type) else 500)
+
+
+def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body. A type that is nobody's fault but ours says nothing about the inside."""
+    code = status_of(error)
+    headers = {"Content-Type": JSON}
+    if error.type == ErrorType.STORAGE_FAULT:
+        error.details.setdefault("retry_after_ms", STORAGE_RETRY_MS)
+    retry = error.details.get("retry_after_ms")
+    if isinstance(retry, int):
+        headers["Retry-After"] = str(max(1, -(-retry // 1000)))
+    if code == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
+    if code == 405:
+        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    internal = error.type == ErrorType.INTERNAL_ERROR
+    message = "an internal error occurred; nothing more is known" if internal else error.message
+    body: dict[str, Any] = {"type": error.type, "message": message, "code": code}
+    if internal:
+        body |= {
+            "remedy": "try again; if it stays, look for the correlation id in the logs",
+            "correlation": correlation,
+        }
+    else:
+        if error.field is not None:
+            body["field"] = error.field
+        if error.remedy is not None:
+            body["remedy"] = error.remedy
+        body |= {name: value for name, value in error.details.items() if name not in body}
+    return code, headers, msgspec.json.encode({"error": body})

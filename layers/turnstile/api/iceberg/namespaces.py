@@ -1,0 +1,154 @@
+"""Configuration and namespaces of the Iceberg API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.grants import owner_for
+from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
+from turnstile.api.http.authorization import Params, needs
+from turnstile.api.http.request import Query, current
+from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg.context import (
+    NAMESPACE,
+    NAMESPACES,
+    ROOT,
+    body,
+    catalog_of,
+    namespace_of_path,
+    once,
+    page_token,
+    reading,
+)
+from turnstile.api.iceberg.errors import Unprocessable
+from turnstile.api.services import services
+from turnstile.catalog.drop import NamespaceDropper
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.namespaces import NamedNamespace, Namespaces
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.listing import Listing
+from turnstile.store.core.errors import InvalidRequest
+
+routes = Blueprint(__name__)
+
+
+def _warehouse(_params: Params) -> Target | None:
+    """The catalog that a client asks its configuration for; that none is named, the view says."""
+    name = Query(*current().query).text("warehouse")
+    return None if name is None else Target(naming.warehouse(name)[0])
+
+
+def _parent(params: Params) -> Target:
+    """The namespace whose children are listed; the catalog when none is named."""
+    parent = Query(*current().query).text("parent")
+    return Target(catalog_of(params["prefix"]), naming.namespace(parent) if parent else ())
+
+
+def _new_namespace(params: Params) -> Target:
+    """The namespace to create."""
+    return Target(catalog_of(params["prefix"]), naming.levels(body(requests.CreateNamespace).namespace))
+
+
+@routes.route(ROOT + "/config", methods=["GET"])
+@needs((use_catalog, _warehouse))
+def config() -> dict[str, Any]:
+    warehouse = Query(*current().query).text("warehouse")
+    if warehouse is None:
+        raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
+    catalog, as_of = naming.warehouse(warehouse)
+    tree = services().catalog.as_of_reader.at(catalog, as_of).tree
+    if as_of is None:
+        return responses.config(tree.catalog)
+    # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
+    return responses.config(naming.prefix(tree.catalog, AsOf(head=tree.head)), responses.READING)
+
+
+@routes.route(NAMESPACES, methods=["GET"])
+@needs((see_schema, _parent))
+def list_namespaces(prefix: str) -> dict[str, Any]:
+    query = Query(*current().query)
+    parent = query.text("parent")
+    names = Listing(reading(prefix)).namespaces(
+        catalog_of(prefix),
+        naming.namespace(parent) if parent else (),
+        page_token(),
+        query.integer("pageSize"),
+    )
+    return responses.namespaces(names)
+
+
+@routes.route(NAMESPACES, methods=["POST"])
+@needs((create_schema, _new_namespace))
+def create_namespace(prefix: str) -> dict[str, Any]:
+    request = body(requests.CreateNamespace)
+    path, properties = naming.levels(request.namespace), dict(request.properties)
+    comment, owner = properties.pop(responses.COMMENT, None), owner_for(current().principal)
+
+    def create(context: Context) -> NamedNamespace:
+        return _namespaces(context).create(
+            catalog_of(prefix), path, comment=comment, properties=properties, owner=owner
+        )
+
+    return responses.namespace(once(prefix, create, lambda context: _namespaces(context).get(prefix, path)))
+
+
+@routes.route(NAMESPACE, methods=["GET"])
+@needs((see_schema, namespace_of_path))
+def load_namespace(prefix: str, namespace: str) -> dict[str, Any]:
+    return responses.namespace(_namespace(prefix, namespace))
+
+
+@routes.route(NAMESPACE, methods=["HEAD"])
+@needs((see_schema, namespace_of_path))
+def namespace_exists(prefix: str, namespace: str) -> None:
+    _namespace(prefix, namespace)
+
+
+def _namespace(prefix: str, namespace: str) -> NamedNamespace:
+    """A namespace, now or then."""
+    context = reading(prefix)
+    return context.catalog.entries.namespace(catalog_of(prefix), naming.namespace(namespace), context.as_of)[0]
+
+
+@routes.route(NAMESPACE, methods=["DELETE"])
+@needs((edit_schema, namespace_of_path))
+def drop_namespace(prefix: str, namespace: str) -> None:
+    def drop(context: Context) -> None:
+        reader, tables = context.catalog.reader, context.catalog.dropper
+        dropper = NamespaceDropper(context.world, reader, context.committer, tables)
+        dropper.drop(catalog_of(prefix), naming.namespace(namespace))
+
+    once(prefix, drop, lambda _: None)
+
+
+@routes.route(NAMESPACE + "/properties", methods=["POST"])
+@needs((edit_schema, namespace_of_path))
+def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
+    request, path = body(requests.UpdateProperties), naming.namespace(namespace)
+    both = sorted({*request.removals} & {*request.updates})
+    if both:
+        raise Unprocessable(f"property {both[0][:100]!r} is to be both set and removed", field="removals")
+    responses.check_names([*request.removals, *request.updates])
+    properties = dict(request.updates)
+    comment: str | msgspec.UnsetType | None = properties.pop(responses.COMMENT, msgspec.UNSET)
+    if responses.COMMENT in request.removals:
+        comment = None
+
+    def update(context: Context) -> dict[str, Any]:
+        namespaces = _namespaces(context)
+        before = responses.properties(namespaces.get(catalog_of(prefix), path))
+        namespaces.update(prefix, path, set=properties, unset=request.removals, comment=comment)
+        return responses.changed_properties(before, [*request.updates], request.removals)
+
+    def again(_: Context) -> dict[str, Any]:
+        return responses.changed_properties(request.removals, [*request.updates], request.removals)
+
+    return once(prefix, update, again)
+
+
+def _namespaces(context: Context) -> Namespaces:
+    return Namespaces(context.world, context.catalog.reader, context.committer)

@@ -1,0 +1,256 @@
+"""Tables of the Iceberg API, and transactions of several."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Need, Target
+from turnstile.access.core.rules import (
+    create_table,
+    edit_table,
+    modify_table,
+    read_table,
+    see_schema,
+    see_table,
+    write_files,
+)
+from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs
+from turnstile.api.http.request import Query, current, note
+from turnstile.api.http.responses import Answer
+from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg.context import (
+    NAMESPACE,
+    ROOT,
+    body,
+    catalog_of,
+    is_past,
+    namespace_of_path,
+    once,
+    page_token,
+    reading,
+)
+from turnstile.api.iceberg.responses import Credentials
+from turnstile.api.services import services
+from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.commits import Commits, TableChange
+from turnstile.iceberg.context import Context
+from turnstile.iceberg.core.requirements import creates
+from turnstile.iceberg.listing import Listing
+from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
+from turnstile.store.core.errors import InvalidRequest
+
+routes = Blueprint(__name__)
+
+
+TABLE: Final = NAMESPACE + "/tables/{table}"
+
+_EMPTY: Final = msgspec.Raw(b"")
+
+
+def _table_of_path(params: Params) -> Target:
+    """``.../tables/{table}``."""
+    return msgspec.structs.replace(namespace_of_path(params), table=naming.name(params["table"], "table"))
+
+
+def renamed(params: Params) -> Target:
+    """Returns the table or view that a rename is about."""
+    source = body(requests.Rename).source
+    return Target(catalog_of(params["prefix"]), naming.levels(source.namespace), naming.name(source.name, "source"))
+
+
+def moved(params: Params) -> Target:
+    """Returns the namespace that a rename leads to."""
+    return Target(catalog_of(params["prefix"]), naming.levels(body(requests.Rename).destination.namespace))
+
+
+def _committed_table(params: Params) -> Target | None:
+    """The table that a commit changes."""
+    return None if creates(body(requests.CommitTable).requirements) else _table_of_path(params)
+
+
+def _created_in(params: Params) -> Target | None:
+    """The namespace in which a commit creates its table."""
+    return namespace_of_path(params) if creates(body(requests.CommitTable).requirements) else None
+
+
+@routes.route(NAMESPACE + "/tables", methods=["GET"])
+@needs((see_schema, namespace_of_path))
+def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
+    size = Query(*current().query).integer("pageSize")
+    names = Listing(reading(prefix)).names(
+        catalog_of(prefix), naming.namespace(namespace), ICEBERG_TABLE, page_token(), size
+    )
+    return responses.identifiers(names)
+
+
+@routes.route(NAMESPACE + "/tables", methods=["POST"])
+@needs((create_table, namespace_of_path))
+def create_new_table(prefix: str, namespace: str) -> Answer:
+    request, path = body(CreateTable), naming.namespace(namespace)
+
+    def again(context: Context) -> LoadedTable:
+        if request.stage_create:
+            return Tables(context).create(prefix, path, request)
+        return Tables(context).load(prefix, path, request.name)
+
+    loaded = once(prefix, lambda context: Tables(context).create(prefix, path, request), again)
+    return _shown(loaded, _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True))
+
+
+@routes.route(NAMESPACE + "/register", methods=["POST"])
+@needs((create_table, namespace_of_path))
+def register_table(prefix: str, namespace: str) -> Answer:
+    request, path = body(requests.RegisterTable), naming.namespace(namespace)
+    loaded = once(
+        prefix,
+        lambda context: Tables(context).register(
+            prefix, path, request.name, request.metadata_location, overwrite=request.overwrite
+        ),
+        lambda context: Tables(context).load(prefix, path, request.name),
+    )
+    return _shown(loaded, _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True))
+
+
+@routes.route(TABLE, methods=["GET"])
+@needs((see_table, _table_of_path))
+def load_table(prefix: str, namespace: str, table: str) -> Answer:
+    shown = Query(*current().query).text("snapshots") or "all"
+    if shown not in ("all", "refs"):
+        raise InvalidRequest("snapshots must be all or refs", field="snapshots")
+    tables, known_tag = Tables(reading(prefix)), current().headers.get("if-none-match", "")
+    entity = tables.find(*_path(prefix, namespace, table))
+    tag = responses.etag(entity.metadata, refs_only=shown == "refs")
+    credentials = _delegated(entity, prefix, namespace, is_creator=False)
+    if known_tag and responses.matches(known_tag, tag) and not credentials:  # the client's own may have ended
+        return Answer(_EMPTY, 304, {"ETag": tag})
+    return _shown(tables.open(entity), credentials, refs_only=shown == "refs")
+
+
+@routes.route(TABLE, methods=["HEAD"])
+@needs((see_table, _table_of_path))
+def table_exists(prefix: str, namespace: str, table: str) -> None:
+    Tables(reading(prefix)).find(*_path(prefix, namespace, table))
+
+
+@routes.route(TABLE, methods=["POST"])
+@needs((modify_table, _committed_table), (create_table, _created_in))
+def commit_table(prefix: str, namespace: str, table: str) -> Answer:
+    request, path = body(requests.CommitTable), _path(prefix, namespace, table)
+    if request.identifier is not None and (*request.identifier.namespace, request.identifier.name) != (
+        *path[1],
+        path[2],
+    ):
+        raise InvalidRequest("the body names another table than the path", field="identifier")
+    change = TableChange((*path[1], path[2]), request.requirements, request.updates)
+    loaded = once(
+        prefix,
+        lambda context: Commits(context).commit(path[0], [change])[0],
+        lambda context: Tables(context).load(*path),
+    )
+    return Answer(responses.committed(loaded), headers=_tag(loaded))
+
+
+@routes.route(TABLE, methods=["DELETE"])
+@needs((edit_table, _table_of_path))
+def drop_table(prefix: str, namespace: str, table: str) -> None:
+    purge, (catalog, path, name) = Query(*current().query).flag("purgeRequested"), _path(prefix, namespace, table)
+    once(prefix, lambda context: Tables(context).drop(catalog, (*path, name), purge=purge), lambda _: None)
+
+
+@routes.route(TABLE + "/unregister", methods=["POST"])
+@needs((edit_table, _table_of_path))
+def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
+    catalog, path, name = _path(prefix, namespace, table)
+
+    def unregister(context: Context) -> LoadedTable:
+        entity = Tables(context).drop(catalog, (*path, name), purge=False)
+        return Tables(context).open(entity)
+
+    loaded = once(prefix, unregister, lambda context: Tables(context).load(catalog, path, name))
+    return Answer(responses.committed(loaded))
+
+
+@routes.route(TABLE + "/credentials", methods=["GET"])
+@needs((read_table, _table_of_path))
+def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
+    entity = Tables(reading(prefix)).find(*_path(prefix, namespace, table))
+    return responses.credentials(_credentials(entity, prefix, namespace, is_creator=False))
+
+
+@routes.route(TABLE + "/metrics", methods=["POST"])
+@needs((see_table, _table_of_path))
+def report_metrics(prefix: str, namespace: str, table: str) -> None:
+    Tables(reading(prefix)).find(*_path(prefix, namespace, table))
+    note(report=body(requests.Report).report_type[:40])
+
+
+@routes.route(ROOT + "/{prefix}/tables/rename", methods=["POST"])
+@needs((edit_table, renamed), (create_table, moved))
+def rename_table(prefix: str) -> None:
+    request = body(requests.Rename)
+    once(prefix, lambda context: Tables(context).rename(catalog_of(prefix), *request.paths()), lambda _: None)
+
+
+@routes.route(ROOT + "/{prefix}/transactions/commit", methods=["POST"])
+@authorized_by_view("modify_table or create_table of each change")
+def commit_transaction(prefix: str) -> None:
+    changes = []
+    for request in body(requests.CommitTransaction).table_changes:
+        if request.identifier is None:
+            raise InvalidRequest("a change names no table", field="table-changes.identifier")
+        path = (*naming.levels(request.identifier.namespace), naming.name(request.identifier.name))
+        changes.append(TableChange(path, request.requirements, request.updates))
+    by = services().guard_of(*(_need_of(catalog_of(prefix), change) for change in changes))
+    by.authorize_now()
+    guard().mark_authorized()
+    once(prefix, lambda context: Commits(context).commit(prefix, changes), lambda _: [], by)
+
+
+def _need_of(prefix: str, change: TableChange) -> Need:
+    """What one change of a transaction needs."""
+    if creates(change.requirements):
+        return Need(create_table, Target(prefix, change.path[:-1]))
+    return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
+
+
+def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
+    return catalog_of(prefix), naming.namespace(namespace), naming.name(table, "table")
+
+
+def _shown(loaded: LoadedTable, credentials: Credentials | None, *, refs_only: bool = False) -> Answer:
+    """The answer to a client that loads a table, or has just created it."""
+    return Answer(responses.table(loaded, credentials, refs_only=refs_only), headers=_tag(loaded, refs_only=refs_only))
+
+
+def _tag(loaded: LoadedTable, *, refs_only: bool = False) -> dict[str, str]:
+    return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata, refs_only=refs_only)}
+
+
+def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials | None:
+    """Credentials for a client that would like some with the table."""
+    wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
+    credentials = _credentials(table, prefix, namespace, is_creator=is_creator) if wanted else None
+    return credentials if credentials is not None and credentials.vended else None
+
+
+def _credentials(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials:
+    """Credentials for a table's files (or, while it is only staged, for its location), as far as the principal may read or
+    write them; those of the past only to read, and those of a clone's source, too, if that may be read as well.
+
+    Args:
+        is_creator: the principal has just created it.
+    """
+    if isinstance(table, str):  # it has no address yet to fetch other credentials from
+        return Credentials(services().credentials(table, "READ_WRITE"))
+    writes = not is_past(prefix) and (is_creator or guard().may(write_files))
+    if not writes and not guard().may(read_table):
+        return Credentials()
+    vended = services().credentials(table.location, "READ_WRITE" if writes else "READ")
+    for source in table.needs:
+        if services().source_rights.may_read(current().principal, source):
+            vended += services().credentials(source.location, "READ")
+    return Credentials(vended, responses.credentials_path(prefix, naming.namespace(namespace), table.name))

@@ -1,0 +1,110 @@
+"""Views of the Iceberg API."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
+from turnstile.api.http.authorization import (
+    Params,
+    needs,
+)
+from turnstile.api.http.request import Query, current
+from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg.context import (
+    NAMESPACE,
+    ROOT,
+    body,
+    catalog_of,
+    namespace_of_path,
+    once,
+    page_token,
+    reading,
+)
+from turnstile.api.iceberg.tables import moved, renamed
+from turnstile.catalog.core.entities import ICEBERG_VIEW
+from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.listing import Listing
+from turnstile.iceberg.tables import Tables
+from turnstile.iceberg.views import CreateView, ReplaceView, Views
+
+routes = Blueprint(__name__)
+
+
+VIEWS: Final = NAMESPACE + "/views"
+VIEW: Final = VIEWS + "/{view}"
+
+
+def _view_of_path(params: Params) -> Target:
+    """``.../views/{view}``."""
+    return msgspec.structs.replace(namespace_of_path(params), table=naming.name(params["view"], "view"))
+
+
+@routes.route(VIEWS, methods=["GET"])
+@needs((see_schema, namespace_of_path))
+def list_views(prefix: str, namespace: str) -> dict[str, Any]:
+    size = Query(*current().query).integer("pageSize")
+    names = Listing(reading(prefix)).names(
+        catalog_of(prefix), naming.namespace(namespace), ICEBERG_VIEW, page_token(), size
+    )
+    return responses.identifiers(names)
+
+
+@routes.route(VIEWS, methods=["POST"])
+@needs((create_table, namespace_of_path))
+def create_view(prefix: str, namespace: str) -> dict[str, Any]:
+    request, path = body(CreateView), naming.namespace(namespace)
+    loaded = once(
+        prefix,
+        lambda context: Views(context).create(catalog_of(prefix), path, request),
+        lambda context: Views(context).load(prefix, path, request.name),
+    )
+    return responses.view(loaded)
+
+
+@routes.route(VIEW, methods=["GET"])
+@needs((see_table, _view_of_path))
+def load_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
+    return responses.view(Views(reading(prefix)).load(*_path(prefix, namespace, view)))
+
+
+@routes.route(VIEW, methods=["HEAD"])
+@needs((see_table, _view_of_path))
+def view_exists(prefix: str, namespace: str, view: str) -> None:
+    Views(reading(prefix)).find(*_path(prefix, namespace, view))
+
+
+@routes.route(VIEW, methods=["POST"])
+@needs((modify_table, _view_of_path))
+def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
+    request, path = body(ReplaceView), _path(prefix, namespace, view)
+    loaded = once(
+        prefix, lambda context: Views(context).replace(*path, request), lambda context: Views(context).load(*path)
+    )
+    return responses.view(loaded)
+
+
+@routes.route(VIEW, methods=["DELETE"])
+@needs((edit_table, _view_of_path))
+def drop_view(prefix: str, namespace: str, view: str) -> None:
+    catalog, path, name = _path(prefix, namespace, view)
+    once(
+        prefix,
+        lambda context: Tables(context).drop(catalog, (*path, name), purge=True, what="view"),
+        lambda _: None,
+    )
+
+
+@routes.route(ROOT + "/{prefix}/views/rename", methods=["POST"])
+@needs((edit_table, renamed), (create_table, moved))
+def rename_view(prefix: str) -> None:
+    request = body(requests.Rename)
+    once(prefix, lambda context: Tables(context).rename(catalog_of(prefix), *request.paths(), "view"), lambda _: None)
+
+
+def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:
+    return catalog_of(prefix), naming.namespace(namespace), naming.name(view, "view")

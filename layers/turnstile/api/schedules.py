@@ -1,0 +1,108 @@
+"""Schedules and events -> ``sweep`` (publish what the stream lost) and ``collect`` (remove what is unreachable)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+from aws_lambda_powertools import Logger
+from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+
+from turnstile.api import settings
+from turnstile.api.services import Services
+from turnstile.coordination.tasks import Busy
+from turnstile.gc.collector import totals
+from turnstile.gc.core import KINDS
+from turnstile.store.core.obj_types import Kind
+
+MARGIN_MS: Final = 15_000
+"""Kept of the function's time for what is under way when the time is up."""
+
+_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
+_SCHEDULED: Final = ("aws.events", "aws.scheduler")
+_LOGGED: Final = 50
+
+
+class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event that a person or a program sent: what to collect, and whether only to say so."""
+
+    dry_run: bool = False
+    kinds: tuple[Kind, ...] = KINDS
+    imported: tuple[str, ...] = ()
+    most: int = 10_000
+
+
+class ScheduleHandler:
+    """Handles schedules and events. Services are opened from the environment unless they are set before."""
+
+    def __init__(self) -> None:
+        self._logger = Logger(service="gc")
+
+    @cached_property
+    def services(self) -> Services:
+        """What sweeps and collects."""
+        services = Services.open(settings.gc())
+        services.prepare("sweeper", "collect_task")
+        return services
+
+    def sweep(self, _event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Every minute: publish every table that has something unpublished."""
+        here = self.services
+        swept = here.sweeper.sweep(
+            until_ms=self._until_ms(context), each_ms=here.settings.table_ms, workers=here.settings.workers
+        )
+        figures = {
+            **swept.round.totals(),
+            "heads": swept.tables,
+            "unreadable": len(swept.unreadable),
+            "incomplete": int(not swept.complete),
+        }
+        problems = [*swept.round.complaints(), *(msgspec.to_builtins(row) for row in swept.unreadable)]
+        self._tell("sweep", figures, problems)
+        return figures
+
+    def collect(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable, unless
+        another run is at it."""
+        scheduled = event.get("source") in _SCHEDULED
+        request = CollectEvent(most=200_000) if scheduled else msgspec.convert(event, CollectEvent)
+        report = self.services.collect_task.run(
+            _remaining_ms(context),
+            request.kinds,
+            dry_run=request.dry_run,
+            until_ms=self._until_ms(context),
+            most=request.most,
+            imported=request.imported,
+        )
+        if isinstance(report, Busy):
+            self._tell("collect", {"busy": 1}, [])
+            return {"busy": 1, "attempt": report.attempt, "until": report.until}
+        answer: dict[str, Any] = msgspec.to_builtins(report)
+        self._tell("dry run" if request.dry_run else "collect", totals(report), answer["problems"])
+        return totals(report) if scheduled else answer
+
+    def _until_ms(self, context: Any) -> int:
+        return self.services.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
+
+    def _tell(self, what: str, totals: Mapping[str, int], problems: list[dict[str, Any]]) -> None:
+        """One log line a run, one more for each of the first problems, and the figures as metrics.
+
+        infra/alarms.yaml watches some of them, by these dimensions: a second stack of the account has another function.
+        """
+        self._logger.info(what, extra=dict(totals))
+        for problem in problems[:_LOGGED]:
+            self._logger.warning("left alone", extra={"run": what, "problem": problem})
+        metrics = EphemeralMetrics(namespace="Turnstile", service="gc")
+        metrics.add_dimension("run", what)
+        metrics.add_dimension("function_name", os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+        for name, value in totals.items():
+            metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
+        metrics.flush_metrics()
+
+
+def _remaining_ms(context: Any) -> int:
+    """How long this invocation may live (ms)."""
+    return int(context.get_remaining_time_in_millis()) if context is not None else 60_000

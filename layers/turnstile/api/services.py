@@ -1,0 +1,304 @@
+"""What the views and jobs of one sandbox work with, built from one world: the container that all functions share.
+
+Each part is built when it is first asked for, once, and shares its caches with the others. What only some functions need
+is imported then, so that the commit function starts without it. Parts called ``open_...`` look at anything; a view that
+finds things by name uses the ones that the request's guard authorizes (I12).
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+from turnstile.access.authorizer import Guard, Need, Target
+from turnstile.access.core.rules import Chain, Rule, permitted, see_schema, see_table, use_catalog
+from turnstile.api.http.authorization import Authorizers, guard
+from turnstile.api.http.request import current
+from turnstile.api.settings import Settings
+from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.store import CatalogStore
+from turnstile.delta.commits import Commits
+from turnstile.delta.metadata import MetadataStore
+from turnstile.store.core.limits import Limits
+from turnstile.store.ports import CredentialVendor, VendedCredentials, World
+
+if TYPE_CHECKING:
+    from turnstile.access.clients import Clients
+    from turnstile.access.clone_rights import SourceRights
+    from turnstile.access.core.grants import Access
+    from turnstile.access.grants import Grants
+    from turnstile.adapters.credentials import Operation
+    from turnstile.api.auth.signed import SignedTokens
+    from turnstile.api.unity.updater import Updater
+    from turnstile.catalog.core.entities import Catalog
+    from turnstile.catalog.external import Externals
+    from turnstile.catalog.load import Loader
+    from turnstile.catalog.services import CatalogServices
+    from turnstile.delta.identity import Outcomes
+    from turnstile.delta.publish import Publisher
+    from turnstile.delta.ratify import Ratifier
+    from turnstile.delta.sweep import Sweeper
+    from turnstile.gc.collector import Collector, CollectTask
+    from turnstile.iceberg.files import MetadataFiles
+    from turnstile.transfer.exports import Exporter
+    from turnstile.transfer.imports import Importer
+
+
+class Services:
+    """One of each.
+
+    Args:
+        world: what everything is kept in.
+        settings: of the function.
+        vendor: what clients get credentials from; by default they need none, or bring their own.
+    """
+
+    def __init__(
+        self, world: World, settings: Settings | None = None, *, vendor: CredentialVendor | None = None
+    ) -> None:
+        self.world, self.settings, self._vendor = world, settings or Settings(), vendor
+
+    @classmethod
+    def open(cls, settings: Settings) -> Services:
+        """Returns the services of a deployment; nothing is sent yet."""
+        assert settings.stores is not None
+        world = settings.stores.open()
+        return cls(world, settings, vendor=settings.vending.open(world))
+
+    def prepare(self, *parts: str) -> None:
+        """Builds these parts now rather than at the first request."""
+        for part in parts:
+            getattr(self, part)
+
+    @property
+    def limits(self) -> Limits:
+        """Limits of catalogs and tables."""
+        return self.settings.limits
+
+    # -- tables -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def metadata(self) -> MetadataStore:
+        """Metadata of Delta tables."""
+        return MetadataStore(self.world.objs, self.world.space)
+
+    @cached_property
+    def commits(self) -> Commits:
+        """Ratified commits that tables still carry."""
+        return Commits(self.world, self.limits)
+
+    @cached_property
+    def ratifier(self) -> Ratifier:
+        """What commits are proposed to."""
+        from turnstile.delta.ratify import Ratifier
+
+        return Ratifier(self.world, self.limits, self.metadata)
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """What became of proposals."""
+        from turnstile.delta.identity import Outcomes
+
+        return Outcomes(self.world, self.limits)
+
+    @cached_property
+    def updater(self) -> Updater:
+        """Updates of tables in Unity's words."""
+        from turnstile.api.unity.updater import Updater
+
+        return Updater(self.world, self.ratifier, self.metadata)
+
+    @cached_property
+    def publisher(self) -> Publisher:
+        """What the background publishes with."""
+        from turnstile.delta.publish import Publisher
+
+        return Publisher(self.world, faults=self.settings.faults)
+
+    @cached_property
+    def sweeper(self) -> Sweeper:
+        """Publishes every table that has something unpublished."""
+        from turnstile.delta.sweep import Sweeper
+
+        return Sweeper(self.world, self.publisher)
+
+    # -- the catalog --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def authorizers(self) -> Authorizers:
+        """Access control."""
+        return Authorizers(self.world, self.open_reader)
+
+    @cached_property
+    def open_reader(self) -> CatalogReader:
+        """Catalogs."""
+        return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill))
+
+    @cached_property
+    def open_loader(self) -> Loader:
+        """Tables by name."""
+        from turnstile.catalog.load import Loader
+
+        return Loader(self.world, self.open_reader, self.metadata, self.commits)
+
+    @cached_property
+    def open_catalog(self) -> CatalogServices:
+        """The catalog's services."""
+        from turnstile.catalog.services import build
+
+        return build(
+            self.world,
+            lake_root=self.settings.lake_root,
+            limits=self.limits,
+            pause=time.sleep,
+            reader=self.open_reader,
+            metadata=self.metadata,
+        )
+
+    def guard_of(self, *needs: Need) -> Guard:
+        """Returns another guard for the request being answered: of what only its body says, or of a part of its answer."""
+        principal = guard().principal
+        return self.authorizers.guard(principal, [] if principal.admin else needs)
+
+    @property
+    def reader(self) -> CatalogReader:
+        """Catalogs, for the request being answered."""
+        return self.open_reader.authorized_by(guard())
+
+    @property
+    def loader(self) -> Loader:
+        """Tables by name, for the request being answered."""
+        return self.open_loader.guarded(guard())
+
+    def loader_of(self, target: Target) -> Loader:
+        """Returns the loader for an answer "as load" to a request that needs something else: it needs a load of ``target``."""
+        return self.open_loader.guarded(self.guard_of(Need(see_table, target)))
+
+    @property
+    def catalog(self) -> CatalogServices:
+        """The catalog's services, for the request being answered."""
+        return self.catalog_for(guard())
+
+    def catalog_for(self, guard: Guard) -> CatalogServices:
+        """Returns the catalog's services as ``guard`` authorizes them."""
+        return self.open_catalog if guard.principal.admin else self.open_catalog.authorized_by(guard)
+
+    def catalog_at(self, target: Target) -> CatalogServices:
+        """Returns the catalog's services for an answer about a namespace that the request itself does not name."""
+        return self.catalog_for(self.guard_of(Need(see_schema, target)))
+
+    @property
+    def externals(self) -> Externals:
+        """Tables that are registered only, for the request being answered."""
+        from turnstile.catalog.commit import Committer
+        from turnstile.catalog.external import Externals
+
+        reader = self.reader
+        return Externals(self.world, reader, Committer(self.world, reader, pause=time.sleep))
+
+    @property
+    def importer(self) -> Importer:
+        """Imports, for the request being answered."""
+        from turnstile.transfer.imports import Importer
+
+        return Importer(self.catalog)
+
+    @property
+    def exporter(self) -> Exporter:
+        """Exports, for the request being answered."""
+        from turnstile.transfer.exports import Exporter
+
+        return Exporter(self.catalog)
+
+    # -- rights and credentials ---------------------------------------------------------------------------------------
+
+    @property
+    def grants(self) -> Grants:
+        """Rights, for the request being answered."""
+        from turnstile.access.grants import Grants
+
+        return Grants(self.catalog, self.authorizers.access)
+
+    def may_on_metastore(self, rule: Rule) -> bool:
+        """Returns whether the principal may do this with the metastore; one read."""
+        return permitted(rule, guard().principal, self.authorizers.access.metastore())
+
+    def visible_catalogs(self) -> list[tuple[Catalog, Access]]:
+        """Returns the catalogs that the principal may use, with their rights."""
+        catalogs, principal = self.open_catalog.catalogs.list(), guard().principal
+        rights = zip(catalogs, self.authorizers.access.catalog_rights(catalogs), strict=True)
+        guard().mark_authorized()
+        return [(catalog, access) for catalog, access in rights if permitted(use_catalog, principal, Chain(access))]
+
+    @cached_property
+    def source_rights(self) -> SourceRights:
+        """Rights on the sources of clones."""
+        from turnstile.access.clone_rights import SourceRights
+
+        return SourceRights(self.world, self.authorizers.access, self.open_reader)
+
+    @cached_property
+    def vendor(self) -> CredentialVendor:
+        """What clients get credentials from."""
+        from turnstile.adapters.credentials import VendorByLocation
+
+        return self._vendor or VendorByLocation()
+
+    def credentials(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
+        """Returns credentials for a location; none where clients need none, or bring their own."""
+        from turnstile.adapters.credentials import credentials_for
+
+        return credentials_for(self.vendor, location, operation)
+
+    @cached_property
+    def clients(self) -> Clients:
+        """Registered clients of the token endpoint."""
+        import secrets
+
+        from turnstile.access.clients import Clients
+
+        return Clients(self.world, secrets.token_bytes)
+
+    @cached_property
+    def signed(self) -> SignedTokens:
+        """What issues and verifies signed tokens."""
+        from turnstile.api.auth.signed import SignedTokens, from_settings
+
+        auth = self.settings.auth
+        return SignedTokens(None, None) if auth is None else from_settings(auth)
+
+    # -- files and garbage --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def metadata_files(self) -> MetadataFiles:
+        """Metadata files of Iceberg's tables and views."""
+        from turnstile.iceberg.files import MetadataFiles
+
+        return MetadataFiles(self.world.storages, self.world.ids)
+
+    @cached_property
+    def collector(self) -> Collector:
+        """Collects garbage."""
+        from turnstile.gc.collector import Collector
+
+        settings = self.settings
+        return Collector(self.world, settings.grace, faults=settings.faults, workers=settings.workers)
+
+    @cached_property
+    def collect_task(self) -> CollectTask:
+        """Collects garbage unless another run is at it."""
+        from turnstile.gc.collector import CollectTask
+
+        return CollectTask(self.world, self.collector)
+
+
+def services() -> Services:
+    """Returns the services, for a view that declares what it needs; raises TurnstileError for another."""
+    guard()
+    return open_services()
+
+
+def open_services() -> Services:
+    """Returns the services of the app that is answering, whatever its view declares."""
+    return cast("Services", current().services)

@@ -1,0 +1,177 @@
+"""What the functions read from their environment (template.yaml explains the variables).
+
+Every function reads only what it uses, when it starts, so that a bad deployment fails at once.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from turnstile.adapters import open_world
+from turnstile.adapters.credentials import StaticCredentials, open_credential_vendor
+from turnstile.api.auth.settings import AuthSettings, read
+from turnstile.api.http import env
+from turnstile.gc.core import HOUR_MS, Grace
+from turnstile.store.core.limits import ROW_BUDGET, Limits, SpillLimits
+from turnstile.store.faults import Faults, faults_from, no_faults
+from turnstile.store.ports import CredentialVendor, World
+
+_YEARS = 10 * 366 * 24  # hours
+
+KB = 1024
+
+
+class Stores(msgspec.Struct, frozen=True):
+    """Names of the two tables, and the tenant."""
+
+    refs_table: str
+    objs_table: str
+    realm: str
+
+    def open(self) -> World:
+        """The world in them; nothing is sent yet."""
+        return open_world(refs_table=self.refs_table, objs_table=self.objs_table, realm=self.realm)
+
+
+class Vending(msgspec.Struct, frozen=True):
+    """What clients get keys from: a role to narrow, or static ones; neither where they bring their own. ``lake_key`` is
+    the KMS key of the lake, which sessions of the role include."""
+
+    role: str = ""
+    lake_key: str = ""
+    keys: StaticCredentials | None = None
+
+    def open(self, world: World) -> CredentialVendor:
+        """The vendor of keys."""
+        return open_credential_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, keys=self.keys)
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The settings of one function; what it does not read has its default.
+
+    ``stores`` where everything is kept; ``lake_root`` below which location new tables go; ``limits`` of catalogs and
+    tables; ``grace`` how long garbage stays; ``vending`` what clients get credentials from; ``table_ms`` longest turn of
+    one table in a batch or a sweep; ``workers`` tables, or files, handled at once; ``faults`` of a test; ``auth`` what
+    bearer tokens are accepted.
+    """
+
+    stores: Stores | None = None
+    lake_root: str = "file:///lake"
+    limits: Limits = Limits()
+    grace: Grace = Grace()
+    vending: Vending = Vending()
+    table_ms: int = 60_000
+    workers: int = 8
+    faults: Faults = no_faults
+    auth: AuthSettings | None = None
+
+
+# -- of each function -------------------------------------------------------------------------------------------------
+# All of these raise BadSetting, with the variable's name, for one that is missing or has the wrong form.
+
+
+def commit() -> Settings:
+    """Returns the settings of the commit function."""
+    backlog_bytes = env.integer("TURNSTILE_BACKLOG_BYTES", ROW_BUDGET, 4_000, ROW_BUDGET)
+    return Settings(stores=stores(), limits=msgspec.structs.replace(limits(), backlog_bytes=backlog_bytes))
+
+
+def catalog() -> Settings:
+    """Returns the settings of the catalog function."""
+    return Settings(stores=stores(), lake_root=lake_root(), grace=grace(), limits=limits(), vending=vending())
+
+
+def iceberg() -> Settings:
+    """Returns the settings of the Iceberg function."""
+    return Settings(stores=stores(), lake_root=lake_root(), limits=limits(), vending=vending())
+
+
+def tokens() -> Settings:
+    """Returns the settings of the tokens function."""
+    return Settings(stores=stores(), auth=read())
+
+
+def publish() -> Settings:
+    """Returns the settings of the function that publishes what a stream names."""
+    return Settings(
+        stores=stores(),
+        table_ms=1000 * env.integer("TURNSTILE_PUBLISH_TABLE_SECONDS", 20, 1, 600),
+        workers=env.integer("TURNSTILE_PUBLISH_WORKERS", 8, 1, 32),
+        faults=faults_from(os.environ),
+    )
+
+
+def gc() -> Settings:
+    """Returns the settings of the scheduled functions."""
+    return Settings(
+        stores=stores(),
+        table_ms=1000 * env.integer("TURNSTILE_SWEEP_TABLE_SECONDS", 60, 1, 600),
+        workers=env.integer("TURNSTILE_GC_WORKERS", 8, 1, 32),
+        grace=grace(),
+        faults=faults_from(os.environ),
+    )
+
+
+# -- the variables ----------------------------------------------------------------------------------------------------
+
+
+def stores() -> Stores:
+    """Returns the names of the tables."""
+    return Stores(
+        refs_table=env.text("TURNSTILE_REFS_TABLE"),
+        objs_table=env.text("TURNSTILE_OBJS_TABLE"),
+        realm=env.text("TURNSTILE_REALM", "default"),
+    )
+
+
+def lake_root() -> str:
+    """Returns the location below which new tables go."""
+    return env.text("TURNSTILE_LAKE_ROOT")
+
+
+def vending() -> Vending:
+    """Returns what clients get credentials from. Static ones are for S3-compatible stores without STS."""
+    id, keys = env.text("TURNSTILE_S3_ACCESS_KEY_ID", ""), None
+    if id:
+        secret, token = env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), env.text("TURNSTILE_S3_SESSION_TOKEN", "")
+        keys = StaticCredentials(id=id, secret=secret, token=token)
+    role, lake_key = env.text("TURNSTILE_VENDING_ROLE", ""), env.text("TURNSTILE_LAKE_KEY", "")
+    return Vending(role=role, lake_key=lake_key, keys=keys)
+
+
+def grace() -> Grace:
+    """Returns how long garbage stays, and a catalog's past."""
+    return Grace(
+        staged_ms=_hours("TURNSTILE_STAGED_GRACE_HOURS", 24),
+        staging_ms=_hours("TURNSTILE_STAGING_GRACE_HOURS", 24),
+        dropped_ms=_hours("TURNSTILE_DROP_GRACE_HOURS", 168),
+        history_ms=_hours("TURNSTILE_HISTORY_HOURS", 168, 3),
+    )
+
+
+def spill() -> SpillLimits:
+    """Returns when a catalog's index spills, and how large a segment of it becomes.
+
+    The bounds keep a commit and a segment within one row each (``adapters.parts``): a change that brings in many names at
+    once embeds up to four times ``TURNSTILE_INDEX_EMBEDDED_KB``. Processes that differ in these sizes read each other's
+    trees.
+    """
+    embedded = env.integer("TURNSTILE_INDEX_EMBEDDED_KB", 8, 1, 64)
+    segment = env.integer("TURNSTILE_INDEX_SEGMENT_KB", 128, 4, 320)
+    if segment < 2 * embedded:
+        raise env.BadSetting(
+            f"TURNSTILE_INDEX_SEGMENT_KB must be at least twice TURNSTILE_INDEX_EMBEDDED_KB: {segment} and {embedded} would "
+            "cut a segment at every spill"
+        )
+    return SpillLimits(embedded=embedded * KB, segment=segment * KB)
+
+
+def limits() -> Limits:
+    """Returns the limits of a function that changes catalogs."""
+    return Limits(spill=spill(), history_ms=grace().history_ms)
+
+
+def _hours(name: str, default: int, least: int = 1) -> int:
+    return HOUR_MS * env.integer(name, default, least, _YEARS)

@@ -1,0 +1,205 @@
+"""Credentials for clients, in both APIs: of tables, staging tables and paths."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Need, Target, denied
+from turnstile.access.core.rules import (
+    Rule,
+    create_external,
+    create_table,
+    permitted,
+    read_paths,
+    read_table,
+    write_files,
+    write_paths,
+)
+from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs, needs_table
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.services import services
+from turnstile.api.unity import naming, older_api, responses
+from turnstile.api.unity.errors import DELTA, PREFIX
+from turnstile.api.unity.naming import require_no_clone
+from turnstile.api.unity.paths import TABLE, table_of_path
+from turnstile.catalog.core.location_rows import Location, keys_above
+from turnstile.catalog.core.rows import OPEN
+from turnstile.catalog.create import check_creator
+from turnstile.catalog.load import RegisteredTable
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
+from turnstile.store.core.locations import is_root, normalise, overlap
+from turnstile.store.core.names import check_uuid
+from turnstile.store.core.writes import Row
+
+routes = Blueprint(__name__)
+
+
+Operation = Literal["READ", "READ_WRITE"]
+
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "READ": "READ",
+    "READ_WRITE": "READ_WRITE",
+    "PATH_READ": "READ",
+    "PATH_READ_WRITE": "READ_WRITE",
+    "PATH_CREATE_TABLE": "READ_WRITE",
+}
+
+_PATH_RULES: Final[dict[str, Rule]] = {
+    "READ": read_paths,
+    "READ_WRITE": write_paths,
+    "PATH_READ": read_paths,
+    "PATH_READ_WRITE": write_paths,
+    "PATH_CREATE_TABLE": create_external,
+}
+
+
+def _table_to_write(params: Params) -> Target | None:
+    """The table, unless credentials are asked for that only read."""
+    return None if Query(*current().query).text("operation") == "READ" else table_of_path(params)
+
+
+def _uuid_of_body(_params: Params) -> str:
+    return check_uuid(body(older_api.TableCredentialsRequest).table_id)
+
+
+def _rules_to_write() -> tuple[Rule, ...]:
+    """What credentials need beyond reading, unless they are asked for that only read."""
+    return () if body(older_api.TableCredentialsRequest).operation == "READ" else (write_files,)
+
+
+@routes.route(TABLE + "/credentials", methods=["GET"])
+@needs((read_table, table_of_path), (write_files, _table_to_write))
+def table_credentials(catalog: str, schema: str, table: str) -> responses.Credentials:
+    operation = _operation(("READ", "READ_WRITE"))
+    entry = services().loader.find(*naming.find_table(catalog, schema, table))
+    location = entry.table.location if isinstance(entry, RegisteredTable) else require_no_clone(entry).location
+    return _credentials(location, operation)
+
+
+@routes.route(DELTA + "/staging-tables/{table_id}/credentials", methods=["GET"])
+@authorized_by_view("creator of the staging table, and create_table")
+def staging_credentials(table_id: str) -> responses.Credentials:
+    try:
+        row = services().world.refs.read(services().world.space.staging(check_uuid(table_id)))
+    except InvalidRequest:
+        row = None
+    if row is None or row["state"] != OPEN:
+        raise NotFound("staging table", table_id[:200], field="table_id")
+    check_creator(row, current().principal)
+    _require_may_create(row)
+    guard().mark_authorized()
+    return _credentials(row["location"], "READ_WRITE")
+
+
+@routes.route(DELTA + "/temporary-path-credentials", methods=["GET"])
+@authorized_by_view("read_paths, write_paths or create_external")
+def path_credentials() -> responses.Credentials:
+    location = Query(*current().query).text("location")
+    if location is None:
+        raise InvalidRequest("location is missing", field="location")
+    operation = _operation(tuple(_OPERATIONS))
+    return _credentials(_free(location, str(Query(*current().query).text("operation"))), operation)
+
+
+@routes.route(PREFIX + "/temporary-table-credentials", methods=["POST"])
+@needs_table(read_table, also=_rules_to_write, of=_uuid_of_body, fresh=True)
+def temporary_table_credentials() -> older_api.TemporaryCredentials:
+    request = body(older_api.TableCredentialsRequest)
+    table_id, space = check_uuid(request.table_id), services().world.space
+    rows = services().world.refs.read_many([space.table(table_id), space.external(table_id)])
+    row = rows.get(space.table(table_id)) or rows.get(space.external(table_id))
+    if row is None or row.get("state") == "dropped":
+        raise NotFound("table", table_id, field="table_id")
+    if "state" in row:
+        require_no_clone(TableHead.from_row(row))
+    return older_api.credentials(services().credentials(row["location"], request.operation), row["location"])
+
+
+@routes.route(PREFIX + "/temporary-path-credentials", methods=["POST"])
+@authorized_by_view("read_paths, write_paths or create_external")
+def temporary_path_credentials() -> older_api.TemporaryCredentials:
+    request = body(older_api.PathCredentialsRequest)
+    location = _free(request.url, request.operation)
+    return older_api.credentials(services().credentials(location, _OPERATIONS[request.operation]), location)
+
+
+def _operation(allowed: tuple[str, ...]) -> Operation:
+    operation = Query(*current().query).text("operation")
+    if operation not in allowed:
+        raise InvalidRequest(f"operation must be one of {', '.join(allowed)}", field="operation")
+    return _OPERATIONS[operation]
+
+
+def _require_may_create(staging: Row) -> None:
+    """Checks that the creator of a staging table may still create tables, by the present rights. One read.
+
+    Raises:
+        PermissionDenied: it may not any more (I12).
+        NotFound: nor is there the catalog.
+    """
+    principal, access = current().principal, services().authorizers.access
+    if principal.admin:
+        return
+    need = Need(create_table, Target(staging["catalog"], tuple(staging["namespace"].split("."))))
+    tree = access.current(need.target.catalog)
+    if tree is None:
+        raise NotFound("staging table", staging["table_id"], field="table_id")
+    if not permitted(need.rule, principal, access.chain(tree, need.target)):
+        raise denied(principal, need)
+
+
+def _credentials(location: str, operation: Operation) -> responses.Credentials:
+    return responses.Credentials(responses.credentials(services().credentials(location, operation)))
+
+
+def _free(location: str, operation: str) -> str:
+    """Returns a location for which credentials may be asked by path: no coordinated table is there, above or below (I10, I12).
+
+    Below a registered table its rights count, elsewhere the metastore's. A principal without a right there does not learn
+    what is there. The lake root is not free even before the first table claims it.
+
+    Raises:
+        InvalidRequest: not a location, or a whole bucket.
+        PermissionDenied: no right to it, or keys for it would open tables that are asked for by name.
+    """
+    location, world = normalise(location), services().world
+    rows = world.refs.read_many(keys_above(world.space, location))
+    taken, registered = overlap(location, normalise(services().settings.lake_root)), ""
+    for key, row in rows.items():
+        claim, own = Location.from_row(row), key == world.space.location(location)
+        coordinated = bool(claim.table_id) and world.refs.read(world.space.table(claim.table_id)) is not None
+        taken = taken or claim.zone or coordinated or (claim.marker and own)
+        registered = registered or claim.table_id
+    if not _permitted(operation, "" if taken else registered):
+        raise PermissionDenied(f"'{current().principal.name}' has no right to keys for {location}", field="location")
+    guard().mark_authorized()
+    if is_root(location):
+        raise InvalidRequest(f"location {location} is a whole bucket", field="location", remedy="name a folder in it")
+    if taken:
+        raise PermissionDenied(
+            f"location {location} belongs to tables of the catalog",
+            field="location",
+            remedy="ask for the keys of a table by its name",
+        )
+    return location
+
+
+def _permitted(operation: str, registered: str) -> bool:
+    """Whether keys may be asked for by path: by the rights on the table that is registered there, else the
+    metastore's."""
+    principal, authorizers, rule = current().principal, services().authorizers, _PATH_RULES[operation]
+    if principal.admin:
+        return True
+    if not registered:
+        return permitted(rule, principal, authorizers.access.metastore())
+    if rule is create_external:
+        return False
+    rules = (read_table,) if rule is read_paths else (read_table, write_files)
+    try:
+        authorizers.by_id(principal, rules, registered, fresh=True)
+    except (PermissionDenied, NotFound):
+        return False
+    return True

@@ -1,0 +1,213 @@
+"""Catalogs and schemas of Unity Catalog's older API."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import uuid
+from typing import Final
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.grants import Access, owner_for
+from turnstile.access.core.rules import (
+    create_catalog,
+    create_schema,
+    edit_catalog,
+    edit_schema,
+    see_schema,
+    use_catalog,
+)
+from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs, open_to_all
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.services import services
+from turnstile.api.unity import naming, older_api
+from turnstile.api.unity.errors import PREFIX, NotImplementedHere
+from turnstile.catalog.core.entities import Catalog, Namespace
+from turnstile.catalog.core.paths import key_of
+from turnstile.catalog.namespaces import NamedNamespace, fitting
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import check_identifier, check_namespace
+from turnstile.store.page_budget import PageBudget, response_size
+
+routes = Blueprint(__name__)
+
+
+PAGE: Final = 100
+"""Most results of a page; also as many as there are when no size is asked for."""
+
+_IDS: Final = uuid.UUID("0d6f3b64-4a4c-5b7e-9d2e-7f1f3c9a5e10")
+
+
+def query() -> Query:
+    """Returns the request's query; members that this API does not know are skipped."""
+    return Query(*current().query)
+
+
+def page_size(query: Query) -> int:
+    """Returns how many results a page has: what was asked for, at most ``PAGE``; 0 leaves it to the server."""
+    return min(query.integer("max_results") or PAGE, PAGE)
+
+
+def _catalog_of_path(params: Params) -> Target:
+    return Target(naming.find_catalog(params["name"]))
+
+
+def _schema_of_path(params: Params) -> Target:
+    return Target(*naming.find_schema(*naming.split_schema(params["full_name"])))
+
+
+def _renamed_schema(params: Params) -> Target | None:
+    """The schema that ``new_name`` makes of another, if the request has one; a change of case alone makes none."""
+    new_name = body(older_api.ChangedSchema).new_name
+    if new_name is None:
+        return None
+    source, path = _schema_of_path(params), check_namespace(new_name, "new_name")
+    return None if key_of(path) == key_of(source.namespace) else msgspec.structs.replace(source, namespace=path)
+
+
+def _catalog_of_query(_params: Params) -> Target:
+    """The catalog whose schemas are listed; that it is missing from the query, the view says."""
+    return Target(naming.find_catalog(query().text("catalog_name") or ""))
+
+
+def _new_schema(_params: Params) -> Target:
+    request = body(older_api.NewSchema)
+    return Target(naming.find_catalog(request.catalog_name), (check_identifier(request.name, "name"),))
+
+
+@routes.route(PREFIX + "/metastore_summary", methods=["GET"])
+@open_to_all
+def metastore_summary() -> dict[str, str]:
+    return {"metastore_id": _id("")}
+
+
+@routes.route(PREFIX + "/catalogs", methods=["GET"])
+@authorized_by_view("use_catalog of each that is listed")
+def unity_catalogs() -> older_api.Catalogs:
+    members = query()
+    size, after = page_size(members), (members.text("page_token") or "").casefold()
+    visible = sorted(services().visible_catalogs(), key=lambda pair: pair[0].name.casefold())
+    later = [pair for pair in visible if pair[0].name.casefold() > after]
+    infos, budget = (_catalog(*pair) for pair in later[:size]), PageBudget()
+    page = list(itertools.takewhile(lambda info: budget.fits(response_size(info)), infos))
+    return older_api.Catalogs(page, page[-1].name if len(later) > len(page) else None)
+
+
+@routes.route(PREFIX + "/catalogs", methods=["POST"])
+@needs((create_catalog, metastore))
+def create_unity_catalog() -> older_api.CatalogInfo:
+    request = body(older_api.NewCatalog)
+    owner = owner_for(current().principal)
+    catalog = services().catalog.catalogs.create(
+        request.name, comment=request.comment, properties=request.properties, owner=owner
+    )
+    return _catalog(catalog, Access(owner))
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["GET"])
+@needs((use_catalog, _catalog_of_path))
+def unity_catalog(name: str) -> older_api.CatalogInfo:
+    access = services().catalog.reader.current(naming.find_catalog(name)).commit.access
+    return _catalog(services().catalog.catalogs.get(name), access)
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
+@needs((edit_catalog, _catalog_of_path))
+def update_unity_catalog(name: str) -> older_api.CatalogInfo:
+    request, name = body(older_api.ChangedCatalog), naming.find_catalog(name)
+    access = services().catalog.reader.current(name).commit.access
+    if request.new_name is not None and request.new_name != services().catalog.catalogs.get(name).name:
+        raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
+    changed = services().catalog.catalogs.update(name, comment=request.comment, properties=request.properties)
+    return _catalog(changed, access)
+
+
+@routes.route(PREFIX + "/catalogs/{name}", methods=["DELETE"])
+@needs((edit_catalog, _catalog_of_path), first=True)
+def drop_unity_catalog(name: str) -> dict[str, str]:
+    services().catalog.catalogs.drop(naming.find_catalog(name), force=query().flag("force"))
+    return {}
+
+
+@routes.route(PREFIX + "/schemas", methods=["GET"])
+@needs((see_schema, _catalog_of_query))
+def unity_schemas() -> older_api.Schemas:
+    members = query()
+    catalog = members.text("catalog_name")
+    if catalog is None:
+        raise InvalidRequest("catalog_name is missing", field="catalog_name")
+    page = services().catalog.listings.namespaces(
+        naming.find_catalog(catalog), deep=True, page_token=members.text("page_token"), max_results=page_size(members)
+    )
+    name = services().catalog.reader.current(catalog).catalog
+    return older_api.Schemas([_schema(name, namespace) for namespace in page.items], page.next_token)
+
+
+@routes.route(PREFIX + "/schemas", methods=["POST"])
+@needs((create_schema, _new_schema))
+def create_unity_schema() -> older_api.SchemaInfo:
+    request = body(older_api.NewSchema)
+    check_identifier(request.name, "name")
+    namespace = services().catalog.namespaces.create(
+        naming.find_catalog(request.catalog_name),
+        (request.name,),
+        comment=request.comment,
+        properties=request.properties,
+        owner=owner_for(current().principal),
+    )
+    return _schema(_written(request.catalog_name), namespace)
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
+@needs((see_schema, _schema_of_path))
+def unity_schema(full_name: str) -> older_api.SchemaInfo:
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    return _schema(_written(catalog), services().catalog.namespaces.get(catalog, path))
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
+@needs((edit_schema, _schema_of_path), (create_schema, _renamed_schema))
+def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
+    request = body(older_api.ChangedSchema)
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    written, alter = _written(catalog), functools.partial(_changed, request)
+    if request.new_name is None:
+        return _schema(written, services().catalog.namespaces.alter(catalog, path, alter))
+    *parent, name = check_namespace(request.new_name, "new_name")
+    return _schema(written, services().catalog.namespace_mover.rename(catalog, path, name, tuple(parent), alter=alter))
+
+
+@routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
+@needs((edit_schema, _schema_of_path))
+def drop_unity_schema(full_name: str) -> dict[str, str]:
+    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    services().catalog.namespace_dropper.drop(catalog, path, cascade=query().flag("force"))
+    return {}
+
+
+def _catalog(catalog: Catalog, access: Access) -> older_api.CatalogInfo:
+    return older_api.catalog(catalog, _id(catalog.name), access.owner)
+
+
+def _changed(request: older_api.ChangedSchema, old: Namespace) -> Namespace:
+    """A schema as a request wants it, its name apart."""
+    properties = old.properties if request.properties is None else request.properties
+    comment = old.comment if request.comment is msgspec.UNSET else request.comment
+    return fitting(msgspec.structs.replace(old, properties=properties, comment=comment))
+
+
+def _schema(catalog: str, namespace: NamedNamespace) -> older_api.SchemaInfo:
+    return older_api.schema(catalog, namespace.name, namespace.entity)
+
+
+def _written(catalog: str) -> str:
+    """The catalog's name as it was written."""
+    return services().catalog.reader.current(catalog).catalog
+
+
+def _id(name: str) -> str:
+    """A uuid for what has none: the realm, and catalogs made before they had one."""
+    return str(uuid.uuid5(_IDS, f"{services().world.space.realm}/{name.casefold()}"))

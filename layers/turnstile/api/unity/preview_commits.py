@@ -1,0 +1,251 @@
+"""The older commits endpoint, ``delta/preview/commits``: engines before Delta 4.3, and the streaming source.
+
+Source: Unity Catalog open API, ``getCommits``: a GET with a JSON body, which some gateways drop; the same members are
+therefore taken from the query too. Unknown members are ignored: this API is not ours.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.core.rules import modify_table, read_table
+from turnstile.api.http.authorization import needs_table
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.services import services
+from turnstile.api.unity import requests
+from turnstile.api.unity.columns import ColumnInfo, Count, to_fields
+from turnstile.api.unity.errors import PREFIX
+from turnstile.api.unity.naming import require_no_clone
+from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
+from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.delta.commits import Listing
+from turnstile.delta.core.head import TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import MAX_VERSION, check_uuid
+
+routes = Blueprint(__name__)
+
+
+class ListBody(msgspec.Struct, frozen=True):
+    """``GET``: versions from ``start_version`` to ``end_version``, both included. ``table_uri`` identifies nothing here."""
+
+    table_id: str
+    start_version: int
+    end_version: int | None = None
+    table_uri: str | None = None
+
+
+class UnityCommit(msgspec.Struct, frozen=True):
+    """A staged commit; times in ms, size in bytes."""
+
+    version: int
+    timestamp: int
+    file_name: str
+    file_size: int
+    file_modification_timestamp: int
+
+
+class UnityCommits(msgspec.Struct, frozen=True):
+    """Unpublished commits in ascending order, and the table's latest version."""
+
+    commits: list[UnityCommit]
+    latest_table_version: int
+
+
+class CommitInfo(msgspec.Struct, frozen=True):
+    """A staged commit; times in ms, size in bytes."""
+
+    version: int
+    timestamp: int
+    file_name: str
+    file_size: int
+    file_modification_timestamp: int
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """All columns."""
+
+    columns: list[ColumnInfo]
+
+
+class Properties(msgspec.Struct, frozen=True):
+    """All properties."""
+
+    properties: dict[str, str]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """Metadata that the commit changes; properties are all there are."""
+
+    description: str | None = None
+    schema: Columns | None = None
+    properties: Properties | None = None
+
+
+class Iceberg(msgspec.Struct, frozen=True):
+    """UniForm's conversion state; the time in ISO 8601."""
+
+    metadata_location: str
+    converted_delta_version: Count
+    converted_delta_timestamp: str
+    base_converted_delta_version: Count | None = None
+
+
+class Uniform(msgspec.Struct, frozen=True):
+    """Conversions that ride with a commit."""
+
+    iceberg: Iceberg | None = None
+
+
+class CommitBody(msgspec.Struct, frozen=True):
+    """``POST``: a commit, a claimed backfill, or both."""
+
+    table_id: str
+    table_uri: str
+    commit_info: CommitInfo | None = None
+    latest_backfilled_version: int | None = None
+    metadata: Metadata | None = None
+    uniform: Uniform | None = None
+
+
+class LocatedUpdate(TableUpdate, frozen=True):
+    """An update with the location that its table is said to have."""
+
+    uri: str = ""
+
+
+PREVIEW: Final = PREFIX + "/delta/preview/commits"
+
+
+@routes.route(PREVIEW, methods=["GET"])
+@needs_table(read_table, of=lambda _: _list_body().table_id)
+def preview_commits() -> UnityCommits:
+    request = _list_body()
+    end = MAX_VERSION if request.end_version is None else request.end_version
+    head = require_no_clone(services().commits.head(request.table_id))
+    return _rendered(services().commits.of(head, request.start_version, end))
+
+
+@routes.route(PREVIEW, methods=["POST"])
+@needs_table(modify_table, of=lambda _: check_uuid(body(CommitBody).table_id))
+def preview_commit() -> dict[str, str]:
+    update = update_of(body(CommitBody))
+    head = services().commits.head(update.uuid)
+    check_location(require_no_clone(head), update)
+    services().updater.update(head, update)
+    return {}
+
+
+def _list_body() -> ListBody:
+    """What a listing asks for, from the body or the query.
+
+    Raises:
+        InvalidRequest: a member is missing, of the wrong type, or out of range.
+    """
+    request = body(ListBody) if current().body else _from_query()
+    for field, value in (("start_version", request.start_version), ("end_version", request.end_version)):
+        if value is not None and not 0 <= value <= MAX_VERSION:
+            raise InvalidRequest(f"{field} must be a version, not {value}", field=field)
+    if request.end_version is not None and request.end_version < request.start_version:
+        raise InvalidRequest("end_version is before start_version", field="end_version")
+    return msgspec.structs.replace(request, table_id=check_uuid(request.table_id))
+
+
+def _from_query() -> ListBody:
+    query = Query(*current().query)  # other members are ignored, as in bodies
+    table_id, start = query.text("table_id"), query.integer("start_version")
+    if table_id is None or start is None:
+        missing = "table_id" if table_id is None else "start_version"
+        raise InvalidRequest(f"{missing} is missing", field=missing, remedy="send it in the body or in the query")
+    return ListBody(table_id, start, query.integer("end_version"))
+
+
+def _rendered(listing: Listing) -> UnityCommits:
+    """Returns the listing in Unity's words. Published commits are read from ``_delta_log``, so they are left out."""
+    return UnityCommits(
+        commits=[
+            UnityCommit(
+                version=place.version,
+                timestamp=place.ict,
+                file_name=place.name,
+                file_size=listing.sizes[place.version],
+                file_modification_timestamp=place.modified,
+            )
+            for place in listing.places
+            if not place.published
+        ],
+        latest_table_version=listing.head.latest,
+    )
+
+
+def update_of(request: CommitBody) -> LocatedUpdate:
+    """Returns the update that a body asks for.
+
+    Raises:
+        InvalidRequest: nothing is asked for, or what cannot be.
+    """
+    info, metadata = request.commit_info, request.metadata
+    if info is None and request.latest_backfilled_version is None:
+        raise InvalidRequest("give commit_info, latest_backfilled_version, or both", field="commit_info")
+    if info is None and (metadata is not None or request.uniform is not None):
+        raise InvalidRequest("metadata and uniform ride with a commit", field="metadata")
+    if metadata is not None and metadata == Metadata():
+        raise InvalidRequest("metadata says nothing", field="metadata")
+    table_id = check_uuid(request.table_id)
+    properties = metadata.properties.properties if metadata is not None and metadata.properties is not None else None
+    if properties is not None and properties.get(UUID_PROPERTY) != table_id:
+        raise InvalidRequest(f"metadata.properties must have {UUID_PROPERTY} {table_id}", field="metadata.properties")
+    commit = None
+    if info is not None:
+        commit = checked_commit(
+            requests.Commit(
+                info.version, info.timestamp, info.file_name, info.file_size, info.file_modification_timestamp
+            )
+        )
+    check_published(request.latest_backfilled_version, commit)
+    iceberg = request.uniform.iceberg if request.uniform is not None else None
+    return LocatedUpdate(
+        uuid=table_id,
+        uri=request.table_uri,
+        commit=commit,
+        published=request.latest_backfilled_version,
+        uniform=None if iceberg is None else _converted(iceberg),
+        columns=list(to_fields(metadata.schema.columns)[0])
+        if metadata is not None and metadata.schema is not None
+        else None,
+        comment=metadata.description if metadata is not None and metadata.description is not None else msgspec.UNSET,
+        set={key: value for key, value in (properties or {}).items() if key != UUID_PROPERTY},
+        replace=properties is not None,
+    )
+
+
+def _converted(iceberg: Iceberg) -> requests.Iceberg:
+    try:
+        at = datetime.fromisoformat(iceberg.converted_delta_timestamp)
+        milliseconds = int(at.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise InvalidRequest("converted_delta_timestamp must be a time in ISO 8601", field="uniform.iceberg") from None
+    return requests.Iceberg(
+        iceberg.metadata_location,
+        iceberg.converted_delta_version,
+        milliseconds,
+        iceberg.base_converted_delta_version,
+    )
+
+
+def check_location(head: TableHead, update: LocatedUpdate) -> None:
+    """Checks that the table is in use, and is where the client says it is.
+
+    Raises:
+        NotFound: it was dropped.
+        InvalidRequest: it is elsewhere.
+    """
+    if head.state == "dropped":
+        raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
+    if normalise(update.uri) != head.location:
+        raise InvalidRequest("table_uri is not the table's location", field="table_uri")

@@ -1,0 +1,160 @@
+"""A catalog's past over HTTP: its log, named snapshots, going back (docs/api.md, "A catalog's past")."""
+
+from __future__ import annotations
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import admin_only, edit_catalog
+from turnstile.api.http.authorization import (
+    metastore,
+    needs,
+)
+from turnstile.api.http.request import Query, body
+from turnstile.api.http.responses import Answer
+from turnstile.api.services import services
+from turnstile.api.v1.changes import AsOfBody, once
+from turnstile.api.v1.paths import CATALOG, catalog_of_path
+from turnstile.catalog.history.core import AsOf, NamedSnapshot
+from turnstile.catalog.history.log import LogEntry, find_named_snapshot
+from turnstile.catalog.history.reset import ResetResult
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.names import check_identifier
+
+routes = Blueprint(__name__)
+
+
+class NewSnapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../snapshots``; ``of`` the present HEAD unless one is named."""
+
+    name: str
+    of: AsOfBody | None = None
+    comment: str | None = None
+
+
+class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../reset``."""
+
+    to: AsOfBody
+
+
+class LogPage(msgspec.Struct, frozen=True):
+    """Commits of a catalog; ``next`` the number to go on from, absent at the end."""
+
+    commits: list[LogEntry]
+    next: int | UnsetType = UNSET
+
+
+class _SnapshotMembers(msgspec.Struct, frozen=True):
+    """Members of every snapshot; ``at`` in microseconds, ``created`` in ms."""
+
+    name: str
+    head: str
+    seq: int
+    at: int
+    created: int
+    comment: str | None
+
+
+class SnapshotResponse(_SnapshotMembers, frozen=True):
+    """A snapshot; ``versions`` of its Delta tables by uuid."""
+
+    versions: dict[str, int]
+
+
+class ListedSnapshot(_SnapshotMembers, frozen=True):
+    """A snapshot among others; ``tables`` how many versions it has, which a single snapshot shows."""
+
+    tables: int
+
+
+class SnapshotPage(msgspec.Struct, frozen=True):
+    """A page of a catalog's snapshots, by name."""
+
+    snapshots: list[ListedSnapshot]
+    next_page_token: str | UnsetType = UNSET
+
+
+@routes.route(CATALOG + "/log", methods=["GET"])
+@needs((edit_catalog, catalog_of_path))
+def catalog_log(catalog: str) -> LogPage:
+    query = Query("start", "oldest_first", "max_results")
+    page = services().catalog.history.log(
+        check_identifier(catalog, "catalog"),
+        start=query.integer("start"),
+        oldest_first=query.flag("oldest_first"),
+        max_results=query.integer("max_results"),
+    )
+    return LogPage(list(page.commits), UNSET if page.next_seq is None else page.next_seq)
+
+
+@routes.route(CATALOG + "/snapshots", methods=["GET"])
+@needs((edit_catalog, catalog_of_path))
+def list_snapshots(catalog: str) -> SnapshotPage:
+    query = Query("page_token", "max_results")
+    page = services().catalog.listings.snapshots(
+        check_identifier(catalog, "catalog"),
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
+    )
+    return SnapshotPage([_listed(snapshot) for snapshot in page.items], page.next_token or UNSET)
+
+
+@routes.route(CATALOG + "/snapshots", methods=["POST"])
+@needs((edit_catalog, catalog_of_path))
+def create_snapshot(catalog: str) -> Answer:
+    request, of = body(NewSnapshot), check_identifier(catalog, "catalog")
+
+    def create(by: CatalogServices) -> NamedSnapshot:
+        if request.of is None:
+            return by.named_snapshots.create(of, request.name, comment=request.comment)
+        as_of = request.of.as_of("of")
+        with request.of.reported("of"):
+            return by.named_snapshots.create(of, request.name, of=as_of, comment=request.comment)
+
+    def again(by: CatalogServices, seq: int | None) -> NamedSnapshot:
+        return find_named_snapshot(by.history.tree(of, AsOf(seq=seq)), by.reader.store, request.name)
+
+    return Answer(_response(once(of, create, again)), 201)
+
+
+@routes.route(CATALOG + "/snapshots/{snapshot}", methods=["GET"])
+@needs((edit_catalog, catalog_of_path))
+def show_snapshot(catalog: str, snapshot: str) -> SnapshotResponse:
+    Query()
+    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    return _response(services().catalog.named_snapshots.get(of, name))
+
+
+@routes.route(CATALOG + "/snapshots/{snapshot}", methods=["DELETE"])
+@needs((edit_catalog, catalog_of_path))
+def drop_snapshot(catalog: str, snapshot: str) -> None:
+    Query()
+    of, name = check_identifier(catalog, "catalog"), check_identifier(snapshot, "snapshot")
+    once(of, lambda by: by.named_snapshots.drop(of, name), lambda *_: None)
+
+
+@routes.route(CATALOG + "/reset", methods=["POST"])
+@needs((admin_only, metastore))
+def reset_catalog(catalog: str) -> ResetResult:
+    request, of = body(Reset), check_identifier(catalog, "catalog")
+    to = request.to.as_of("to")
+
+    def reset(by: CatalogServices) -> ResetResult:
+        with request.to.reported("to"):
+            return by.resetter.reset(of, to)
+
+    return once(of, reset, lambda by, seq: by.resetter.result_of(of, seq))
+
+
+def _listed(snapshot: NamedSnapshot) -> ListedSnapshot:
+    return ListedSnapshot(*_members(snapshot), len(snapshot.versions))
+
+
+def _response(snapshot: NamedSnapshot) -> SnapshotResponse:
+    return SnapshotResponse(*_members(snapshot), snapshot.versions)
+
+
+def _members(snapshot: NamedSnapshot) -> tuple[str, str, int, int, int, str | None]:
+    return snapshot.name, snapshot.head, snapshot.seq, snapshot.at, snapshot.created, snapshot.comment

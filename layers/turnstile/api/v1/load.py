@@ -1,0 +1,92 @@
+"""A table by name, with all that a reader needs of it (docs/api.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.core.rules import see_table
+from turnstile.api.http.authorization import needs
+from turnstile.api.http.request import Query
+from turnstile.api.services import services
+from turnstile.api.v1.commits import Commit, commits_of
+from turnstile.api.v1.paths import TABLE, table_of_path
+from turnstile.catalog.load import TableState
+from turnstile.store.core.names import (
+    check_identifier,
+    check_namespace,
+)
+
+routes = Blueprint(__name__)
+
+
+class TableMetadata(msgspec.Struct, frozen=True):
+    """A table's protocol, schema and properties as of ``version``, the last one that changed them."""
+
+    id: str
+    protocol: dict[str, Any]
+    schema: msgspec.Raw
+    partition_columns: list[str]
+    properties: dict[str, str]
+    comment: str | None
+    domains: dict[str, Any]
+    version: int
+
+
+class LoadedTable(msgspec.Struct, frozen=True):
+    """Everything a reader needs of a table, in one consistent view."""
+
+    name: str
+    table_id: str
+    location: str
+    format: str
+    state: str
+    etag: str
+    created: int
+    metadata: TableMetadata
+    latest: int
+    floor: int
+    commits: list[Commit]
+
+
+def loaded_table(loaded: TableState) -> LoadedTable:
+    """Returns the response of load by name; also of whatever answers "as load"."""
+    head, snapshot = loaded.head, loaded.snapshot
+    metadata = snapshot.metadata
+    return LoadedTable(
+        name=head.name,
+        table_id=head.table_id,
+        location=head.location,
+        format="delta",
+        state=head.state,
+        etag=head.metadata,
+        created=head.created,
+        metadata=TableMetadata(
+            id=str(metadata.get("id") or ""),
+            protocol=snapshot.protocol,
+            schema=msgspec.Raw(metadata["schemaString"].encode()),
+            partition_columns=list(metadata.get("partitionColumns") or []),
+            properties=dict(metadata.get("configuration") or {}),
+            comment=metadata.get("description"),
+            domains=snapshot.domains,
+            version=snapshot.version,
+        ),
+        latest=head.latest,
+        floor=head.floor,
+        commits=commits_of(loaded.listing),
+    )
+
+
+@routes.route(TABLE, methods=["GET"])
+@needs((see_table, table_of_path))
+def load(catalog: str, namespace: str, table: str) -> LoadedTable:
+    content = Query("content").flag("content")
+    loaded = services().loader.load(
+        check_identifier(catalog, "catalog"),
+        check_namespace(namespace),
+        check_identifier(table, "table"),
+        content=content,
+    )
+    return loaded_table(loaded)

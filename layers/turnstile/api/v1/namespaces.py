@@ -1,0 +1,179 @@
+"""Namespaces over HTTP."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.grants import owner_for
+from turnstile.access.core.rules import create_schema, edit_schema, see_schema
+from turnstile.api.http.authorization import Params, needs
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.responses import Answer, created
+from turnstile.api.services import services
+from turnstile.api.v1.changes import once
+from turnstile.api.v1.paths import CATALOG, NAMESPACE, namespace_of_path
+from turnstile.catalog.core.merges import Merge
+from turnstile.catalog.core.paths import Path, dotted, key_of
+from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.namespaces import NamedNamespace
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.names import check_identifier, check_namespace
+
+routes = Blueprint(__name__)
+
+
+class NewNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../namespaces``; ``name`` dotted."""
+
+    name: str
+    comment: str | None = None
+    properties: dict[str, str] = {}
+
+
+class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``PATCH .../namespaces/{ns}``; a null comment removes it."""
+
+    comment: str | UnsetType | None = UNSET
+    set: dict[str, str] = {}
+    unset: list[str] = []
+    merge: dict[str, Merge] = {}
+
+
+class NamespaceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../namespaces/{ns}/rename``; without ``namespace`` it stays where it is, an empty one is the catalog's
+    top."""
+
+    name: str
+    namespace: str | None = None
+
+
+class NamespaceResponse(msgspec.Struct, frozen=True):
+    """A namespace under its full dotted name; ``created`` in ms; ``head`` whose it was, if it was request for as of a
+    moment."""
+
+    name: str
+    comment: str | None
+    properties: dict[str, str]
+    created: int
+    head: str | UnsetType = UNSET
+
+
+class Namespaces(msgspec.Struct, frozen=True):
+    """A page of namespaces; ``head`` as for one."""
+
+    namespaces: list[NamespaceResponse]
+    next_page_token: str | UnsetType = UNSET
+    head: str | UnsetType = UNSET
+
+
+def _parent(params: Params) -> Target:
+    """The namespace whose children are listed; the catalog when none is named."""
+    parent = Query(*current().query).text("parent")
+    return Target(check_identifier(params["catalog"], "catalog"), check_namespace(parent, "parent") if parent else ())
+
+
+def _new_namespace(params: Params) -> Target:
+    """The namespace to create."""
+    return Target(check_identifier(params["catalog"], "catalog"), check_namespace(body(NewNamespace).name, "name"))
+
+
+def _moved_namespace(params: Params) -> Target | None:
+    """The namespace that a rename makes of another; a change of case alone makes none."""
+    request, source = body(NamespaceMove), namespace_of_path(params)
+    parent = source.namespace[:-1] if request.namespace is None else _parent_of(request.namespace)
+    path = (*parent, check_identifier(request.name, "name"))
+    same = key_of(path) == key_of(source.namespace)
+    return None if same else msgspec.structs.replace(source, namespace=path)
+
+
+@routes.route(CATALOG + "/namespaces", methods=["GET"])
+@needs((see_schema, _parent))
+def list_namespaces(catalog: str) -> Namespaces:
+    query = Query("parent", "as_of", "page_token", "max_results")
+    parent, as_of = query.text("parent"), query.moment()
+    page = services().catalog.listings.namespaces(
+        check_identifier(catalog, "catalog"),
+        check_namespace(parent, "parent") if parent else (),
+        as_of=as_of,
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
+    )
+    namespaces = [_response(namespace) for namespace in page.items]
+    return Namespaces(namespaces, page.next_token or UNSET, UNSET if as_of is None else page.head)
+
+
+@routes.route(CATALOG + "/namespaces", methods=["POST"])
+@needs((create_schema, _new_namespace))
+def create_namespace(catalog: str) -> Answer:
+    request, of, owner = body(NewNamespace), check_identifier(catalog, "catalog"), owner_for(current().principal)
+    path = check_namespace(request.name, "name")
+
+    def create(by: CatalogServices) -> NamedNamespace:
+        return by.namespaces.create(of, path, comment=request.comment, properties=request.properties, owner=owner)
+
+    return created(_response(once(of, create, partial(_as_left, of, path))))
+
+
+@routes.route(NAMESPACE, methods=["GET"])
+@needs((see_schema, namespace_of_path))
+def get_namespace(catalog: str, namespace: str) -> NamespaceResponse:
+    as_of = Query("as_of").moment()
+    named, head = services().catalog.entries.namespace(
+        check_identifier(catalog, "catalog"), check_namespace(namespace), as_of
+    )
+    return _response(named, head if as_of is not None else UNSET)
+
+
+@routes.route(NAMESPACE, methods=["PATCH"])
+@needs((edit_schema, namespace_of_path))
+def update_namespace(catalog: str, namespace: str) -> NamespaceResponse:
+    request, of, path = body(NamespaceUpdate), check_identifier(catalog, "catalog"), check_namespace(namespace)
+
+    def update(by: CatalogServices) -> NamedNamespace:
+        return by.namespaces.update(
+            of, path, set=request.set, unset=request.unset, merge=request.merge, comment=request.comment
+        )
+
+    return _response(once(of, update, partial(_as_left, of, path)))
+
+
+@routes.route(NAMESPACE, methods=["DELETE"])
+@needs((edit_schema, namespace_of_path))
+def drop_namespace(catalog: str, namespace: str) -> None:
+    cascade = Query("cascade").flag("cascade")
+    of, path = check_identifier(catalog, "catalog"), check_namespace(namespace)
+    once(of, lambda by: by.namespace_dropper.drop(of, path, cascade=cascade), lambda *_: None)
+
+
+@routes.route(NAMESPACE + "/rename", methods=["POST"])
+@needs((edit_schema, namespace_of_path), (create_schema, _moved_namespace))
+def rename_namespace(catalog: str, namespace: str) -> NamespaceResponse:
+    request, of, path = body(NamespaceMove), check_identifier(catalog, "catalog"), check_namespace(namespace)
+    parent = path[:-1] if request.namespace is None else _parent_of(request.namespace)
+    target = (*parent, request.name)
+
+    def again(_: CatalogServices, seq: int | None) -> NamedNamespace:
+        by = services().catalog_at(Target(of, target))
+        return by.namespaces.of(by.history.tree(of, AsOf(seq=seq)), target)
+
+    return _response(once(of, lambda by: by.namespace_mover.rename(of, path, request.name, parent), again))
+
+
+def _as_left(catalog: str, path: Path, by: CatalogServices, seq: int | None) -> NamedNamespace:
+    """A namespace as commit ``seq`` left it, for a principal that may see it now."""
+    return by.namespaces.of(by.history.tree(catalog, AsOf(seq=seq)), path)
+
+
+def _parent_of(name: str) -> Path:
+    """The namespace that something moves to; empty: the catalog's top."""
+    return check_namespace(name) if name else ()
+
+
+def _response(named: NamedNamespace, head: str | UnsetType = UNSET) -> NamespaceResponse:
+    entity = named.entity
+    return NamespaceResponse(dotted(*named.name), entity.comment, entity.properties, entity.created, head)

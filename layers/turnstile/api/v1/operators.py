@@ -1,0 +1,154 @@
+"""What operators ask for: every HEAD, publish now, how a table stands and repair, collect garbage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import admin_only, modify_table
+from turnstile.api.http.authorization import metastore, needs, needs_table
+from turnstile.api.http.request import Query, body
+from turnstile.api.services import services
+from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.catalog.paging import page_size
+from turnstile.coordination.tasks import Busy
+from turnstile.delta.publish import Problem
+from turnstile.delta.repair import Diagnosis, Repairer
+from turnstile.gc.collector import Report
+from turnstile.gc.core import KINDS
+from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.core.names import check_uuid
+from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.writes import Row
+
+routes = Blueprint(__name__)
+
+
+class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/gc``; all kinds unless some are named, a dry run unless told otherwise."""
+
+    dry_run: bool = True
+    kinds: list[str] | None = None
+
+
+class HeadResponse(msgspec.Struct, frozen=True):
+    """A table's HEAD as operators list it."""
+
+    table_id: str
+    name: str
+    state: str
+    latest: int
+    floor: int
+    location: str
+
+
+class Heads(msgspec.Struct, frozen=True):
+    """A page of HEADs, by table id."""
+
+    tables: list[HeadResponse]
+    next_page_token: str | UnsetType = UNSET
+
+
+class PublishResponse(msgspec.Struct, frozen=True):
+    """What publishing now did; ``problem`` why it stopped early."""
+
+    published: int
+    floor: int
+    latest: int
+    state: str
+    problem: Problem | UnsetType = UNSET
+
+
+class RepairResponse(msgspec.Struct, frozen=True):
+    """What a repair did: versions published and adopted, and how the table stands now; ``problem`` why it stopped."""
+
+    published: int
+    adopted: int
+    diagnosis: Diagnosis
+    problem: Problem | UnsetType = UNSET
+
+
+TIME_MS = 20_000
+"""How long a request may work: less than the function's time limit, which is less than the gateway's."""
+
+
+LIFE_MS = 30_000
+"""How long a request may live at most: nothing of it is at work after that."""
+
+
+@routes.route("/v1/tables", methods=["GET"])
+@needs((admin_only, metastore))
+def list_heads() -> Heads:
+    """A page of HEADs in the order of their ids. Every page is a scan: this is for people, not for programs."""
+    query = Query("page_token", "max_results")
+    page_token, size = query.text("page_token"), page_size(query.integer("max_results"))
+    after = check_uuid(page_token, "page_token") if page_token else ""
+    rows = [row for row in services().world.refs.scan("table") if row["table_id"] > after]
+    rows.sort(key=lambda row: row["table_id"])
+    more = rows[size - 1]["table_id"] if len(rows) > size else UNSET
+    return Heads([_head(row) for row in rows[:size]], more)
+
+
+@routes.route(TABLE_BY_ID + "/publish", methods=["POST"])
+@needs_table(modify_table, of=uuid_of_path)
+def publish(table_id: str) -> PublishResponse:
+    """Publishes what is ratified, as far as time allows."""
+    Query()
+    done = services().catalog.publisher.publish(check_uuid(table_id), until_ms=_until_ms())
+    return PublishResponse(done.count, done.floor, done.latest, done.state, done.problem or UNSET)
+
+
+@routes.route(TABLE_BY_ID + "/repair", methods=["GET"])
+@needs_table(modify_table, of=uuid_of_path)
+def diagnose(table_id: str) -> Diagnosis:
+    """What stands between a table and its next version; nothing is changed."""
+    Query()
+    return _repairer().diagnose(check_uuid(table_id))
+
+
+@routes.route(TABLE_BY_ID + "/repair", methods=["POST"])
+@needs_table(modify_table, of=uuid_of_path)
+def repair(table_id: str) -> RepairResponse:
+    """Publishes and adopts what storage lets through, as far as time allows; how the table stands then."""
+    Query()
+    done, diagnosis = _repairer().repair(check_uuid(table_id), until_ms=_until_ms())
+    return RepairResponse(done.count, done.adopted, diagnosis, done.problem or UNSET)
+
+
+@routes.route("/v1/gc", methods=["POST"])
+@needs((admin_only, metastore))
+def collect() -> Report:
+    """Collects garbage, or says what would go, as far as time allows."""
+    request = body(Collect)
+    kinds: list[Kind] = []
+    for name in KINDS if request.kinds is None else request.kinds:
+        kind = next((kind for kind in KINDS if kind == name), None)
+        if kind is None:
+            raise InvalidRequest(f"kind {name!r} is not known", field="kinds", remedy=f"kinds: {', '.join(KINDS)}")
+        kinds.append(kind)
+    report = services().collect_task.run(LIFE_MS, kinds, dry_run=request.dry_run, until_ms=_until_ms())
+    if isinstance(report, Busy):
+        wait_ms = max(1_000, report.until - services().world.clock.now_ms())
+        raise StateConflict(
+            "GcRunning",
+            f"another run has been removing garbage and may go on for {wait_ms // 1000} s",
+            remedy="try again later, or ask for a dry run",
+            retry_after_ms=wait_ms,
+        )
+    return report
+
+
+def _head(row: Row) -> HeadResponse:
+    members: dict[str, Any] = {name: row[name] for name in HeadResponse.__struct_fields__}
+    return HeadResponse(**members)
+
+
+def _repairer() -> Repairer:
+    return Repairer(services().world, services().catalog.publisher)
+
+
+def _until_ms() -> int:
+    return services().world.clock.now_ms() + TIME_MS

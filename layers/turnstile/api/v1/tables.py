@@ -1,0 +1,230 @@
+"""Tables over HTTP: list, stage, register, rename, drop, import, export, and their entries in the tree."""
+
+from __future__ import annotations
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.grants import owner_for
+from turnstile.access.core.rules import (
+    admin_only,
+    create_table,
+    edit_table,
+    see_schema,
+    see_table,
+)
+from turnstile.api.http.authorization import Params, needs
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.responses import Answer, created
+from turnstile.api.services import services
+from turnstile.api.v1.changes import once
+from turnstile.api.v1.load import LoadedTable, loaded_table
+from turnstile.api.v1.paths import NAMESPACE, TABLE, namespace_of_path, table_of_path
+from turnstile.catalog.core.entities import Entity, Table
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.listing import version_in
+from turnstile.catalog.query.find import entity_candidate
+from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.names import check_identifier, check_namespace
+from turnstile.transfer.reports import ExportReport, ImportReport
+
+routes = Blueprint(__name__)
+
+
+class NewStagingTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../staging-tables``."""
+
+    name: str
+
+
+class NewTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../tables``: registers the staged table ``table_id``."""
+
+    name: str
+    table_id: str
+    comment: str | None = None
+
+
+class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../rename``; without ``namespace`` the table stays where it is."""
+
+    name: str
+    namespace: str | None = None
+
+
+class Import(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../imports``; a dry run unless told otherwise."""
+
+    name: str
+    location: str
+    dry_run: bool = True
+
+
+class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../export``; a dry run unless told otherwise."""
+
+    dry_run: bool = True
+
+
+class ListedTable(msgspec.Struct, frozen=True):
+    """A table in a listing; ``created`` in ms; ``version`` where it is known: as of a snapshot, and of a clone."""
+
+    name: str
+    table_id: str
+    format: str
+    location: str
+    created: int
+    version: int | UnsetType = UNSET
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """A page of tables; ``head`` as for namespaces."""
+
+    tables: list[ListedTable]
+    next_page_token: str | UnsetType = UNSET
+    head: str | UnsetType = UNSET
+
+
+_ATTRIBUTES = ("id", "kind", "created", "comment", "format", "location")
+
+
+class EntryResponse(msgspec.Struct, frozen=True):
+    """A name and what it leads to: ``name`` with the catalog, as it was written; ``created`` in ms; ``metadata_location``
+    of Iceberg's tables and views; ``version`` of a Delta table where it is known; ``head`` whose tree it is, where the
+    answer has no other place for it."""
+
+    name: str
+    kind: str
+    id: str
+    created: int
+    comment: str | UnsetType = UNSET
+    properties: dict[str, str] | UnsetType = UNSET
+    format: str | UnsetType = UNSET
+    location: str | UnsetType = UNSET
+    metadata_location: str | UnsetType = UNSET
+    version: int | UnsetType = UNSET
+    head: str | UnsetType = UNSET
+
+
+def _target_namespace(params: Params) -> Target:
+    """The namespace that a rename leads to."""
+    to = body(NewName).namespace
+    return namespace_of_path(params if to is None else {**params, "namespace": to})
+
+
+@routes.route(NAMESPACE + "/tables", methods=["GET"])
+@needs((see_schema, namespace_of_path))
+def list_tables(catalog: str, namespace: str) -> Tables:
+    query = Query("as_of", "page_token", "max_results")
+    as_of = query.moment()
+    page = services().catalog.listings.tables(
+        _catalog(catalog),
+        check_namespace(namespace),
+        as_of=as_of,
+        page_token=query.text("page_token"),
+        max_results=query.integer("max_results"),
+    )
+    tables = [_listed(table, version_in(page.versions, table)) for table in page.items]
+    return Tables(tables, page.next_token or UNSET, UNSET if as_of is None else page.head)
+
+
+@routes.route(NAMESPACE + "/staging-tables", methods=["POST"])
+@needs((create_table, namespace_of_path))
+def stage_table(catalog: str, namespace: str) -> Answer:
+    name = body(NewStagingTable).name
+    owner = owner_for(current().principal)
+    return created(
+        services().catalog.staging.create(_catalog(catalog), check_namespace(namespace), name, creator=owner)
+    )
+
+
+@routes.route(NAMESPACE + "/tables", methods=["POST"])
+@needs((create_table, namespace_of_path))
+def register_table(catalog: str, namespace: str) -> Answer:
+    request, of, path = body(NewTable), _catalog(catalog), check_namespace(namespace)
+    principal = current().principal
+
+    def register(by: CatalogServices) -> None:
+        by.registrar.register(of, path, request.name, request.table_id, comment=request.comment, principal=principal)
+
+    once(of, register, lambda *_: None)
+    return created(_load(catalog, path, request.name))
+
+
+@routes.route(TABLE + "/rename", methods=["POST"])
+@needs((edit_table, table_of_path), (create_table, _target_namespace))
+def rename_table(catalog: str, namespace: str, table: str) -> LoadedTable:
+    request = body(NewName)
+    target = None if request.namespace is None else check_namespace(request.namespace)
+    names = _names(catalog, namespace, table)
+    to = (*(names[1] if target is None else target), request.name)
+    path = once(names[0], lambda by: by.renamer.rename(*names, request.name, target, external=False), lambda *_: to)
+    return _load(catalog, path[:-1], path[-1])
+
+
+@routes.route(TABLE, methods=["DELETE"])
+@needs((edit_table, table_of_path))
+def drop_table(catalog: str, namespace: str, table: str) -> None:
+    Query()
+    names = _names(catalog, namespace, table)
+    once(names[0], lambda by: by.dropper.drop(*names), lambda *_: None)
+
+
+@routes.route(NAMESPACE + "/imports", methods=["POST"])
+@needs((admin_only, namespace_of_path), first=True)
+def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
+    request, path = body(Import), check_namespace(namespace)
+    names = (_catalog(catalog), path, request.name, request.location)
+    if request.dry_run:
+        return services().importer.dry_run(*names)
+    services().importer.run(*names, owner=owner_for(current().principal))
+    return created(_load(catalog, path, request.name))
+
+
+@routes.route(TABLE + "/export", methods=["POST"])
+@needs((edit_table, table_of_path))
+def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
+    names = _names(catalog, namespace, table)
+    dry_run = body(DryRun).dry_run
+    return services().exporter.dry_run(*names) if dry_run else services().exporter.run(*names)
+
+
+@routes.route(TABLE + "/entry", methods=["GET"])
+@needs((see_table, table_of_path))
+def table_entry(catalog: str, namespace: str, table: str) -> EntryResponse:
+    as_of = Query("as_of").moment()
+    resolved = services().catalog.entries.table(*_names(catalog, namespace, table), as_of)
+    entry = entry_of(resolved.catalog, resolved.path, resolved.entity, resolved.version)
+    return msgspec.structs.replace(entry, head=resolved.head)
+
+
+def entry_of(catalog: str, path: Path, entity: Entity, version: int | None) -> EntryResponse:
+    """Returns the tree's entry of an entity: the attributes that predicates may name, and properties where the tree has them."""
+    candidate = entity_candidate(entity)
+    attributes = {name: candidate.attributes[name] for name in _ATTRIBUTES if name in candidate.attributes}
+    entry: EntryResponse = msgspec.convert({"name": dotted(catalog, *path), **attributes}, EntryResponse)
+    return msgspec.structs.replace(
+        entry,
+        properties=UNSET if candidate.properties is None else dict(candidate.properties),
+        metadata_location=getattr(entity, "metadata", UNSET),
+        version=UNSET if version is None else version,
+    )
+
+
+def _listed(table: Table, version: int | None) -> ListedTable:
+    shown = UNSET if version is None else version
+    return ListedTable(table.name, table.table_id, table.format, table.location, table.created, shown)
+
+
+def _load(catalog: str, namespace: Path, table: str) -> LoadedTable:
+    return loaded_table(services().loader_of(Target(catalog, namespace, table)).load(catalog, namespace, table))
+
+
+def _catalog(name: str) -> str:
+    return check_identifier(name, "catalog")
+
+
+def _names(catalog: str, namespace: str, table: str) -> tuple[str, Path, str]:
+    return _catalog(catalog), check_namespace(namespace), check_identifier(table, "table")
