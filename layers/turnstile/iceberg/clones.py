@@ -47,7 +47,7 @@ class IcebergCopier:
         self._claims: dict[Path, LocationClaim] = {}
         self._written: dict[tuple[Path, str], str] = {}
 
-    def look(self, sources: Sequence[Entity]) -> None:
+    def prefetch(self, sources: Sequence[Entity]) -> None:
         """Does nothing: a metadata file describes its table completely."""
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
@@ -63,14 +63,14 @@ class IcebergCopier:
         claim = self._claim(request)
         key = (request.to, source.metadata)
         if key not in self._written:
-            self._written[key] = self._files.write(claim.location, self._metadata(source, claim, request.now))
+            self._written[key] = self._files.write(claim.location, self._metadata(source, claim, request.now_ms))
         file, name, access = self._written[key], request.to[-1], request.access
-        entity = type(source)(name, claim.table_id, claim.location, file, request.now, access=access)
+        entity = type(source)(name, claim.table_id, claim.location, file, request.now_ms, access=access)
         if isinstance(entity, IcebergTable):
             entity = msgspec.structs.replace(entity, needs=needs_of(source))
-        return Copy(entity, claim.table_id, tuple(self._locations.claim(claim, request.catalog, request.now)))
+        return Copy(entity, claim.table_id, tuple(self._locations.claim(claim, request.catalog, request.now_ms)))
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Deletes metadata files of clones that were not created; gc collects their locations with the staging rows."""
         for file in self._written.values():
             with suppress(TurnstileError):  # the request's own outcome is what the caller must hear
@@ -92,7 +92,7 @@ class IcebergCopier:
                     name=request.to[-1],
                     location=location,
                     creator=self._creator,
-                    now=request.now,
+                    now=request.now_ms,
                 )
             )
             if isinstance(result, Rejected) and (result.row or {}).get("location") != location:

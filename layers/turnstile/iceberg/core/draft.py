@@ -1,7 +1,7 @@
-"""Metadata being changed: what the updates of one commit have made of it so far.
+"""Table metadata while the updates of one commit are applied, and the metadata of a new table.
 
-Follows ``TableMetadata.Builder`` of Iceberg's Java implementation, down to which ids it gives out: clients compute the
-same and compare.
+Follows ``TableMetadata.Builder`` of Iceberg's Java implementation, including the ids that it assigns: clients compute them
+as well, and compare.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ DEFAULT_FORMAT: Final = 2
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _PREVIOUS_DEFAULT: Final = 100
 
+FORMAT_VERSION: Final = "format-version"
+"""The property that chooses the format; it is not stored with the others."""
+
 
 @dataclass
 class Draft:
@@ -75,12 +78,12 @@ class Draft:
     added_order: int | None = None
     added_snapshots: set[int] = field(default_factory=set)
     passed_through: set[int] = field(default_factory=set)
-    """Snapshots that were current for a moment inside this commit: they do not belong into the log."""
+    """Snapshots that were current only between two updates of this commit; they are not logged."""
     removed_snapshots: bool = False
 
     @classmethod
     def of(cls, base: TableMetadata, now_ms: int) -> Draft:
-        """A draft that begins as ``base``."""
+        """Returns a draft that begins as ``base``."""
         return cls(
             now_ms=now_ms,
             base=base,
@@ -89,32 +92,32 @@ class Draft:
             location=base.location,
             last_sequence_number=base.last_sequence_number,
             last_column_id=base.last_column_id,
-            schemas={one.schema_id: one for one in base.schemas},
+            schemas={schema.schema_id: schema for schema in base.schemas},
             current_schema_id=base.current_schema_id,
-            specs={one.spec_id: one for one in base.partition_specs},
+            specs={spec.spec_id: spec for spec in base.partition_specs},
             default_spec_id=base.default_spec_id,
             last_partition_id=base.last_partition_id,
-            orders={one.order_id: one for one in base.sort_orders},
+            orders={order.order_id: order for order in base.sort_orders},
             default_sort_order_id=base.default_sort_order_id,
             properties=dict(base.properties),
             current_snapshot_id=base.current_snapshot_id,
-            snapshots={one.snapshot_id: one for one in base.snapshots},
+            snapshots={snapshot.snapshot_id: snapshot for snapshot in base.snapshots},
             refs=dict(base.refs),
             log=list(base.snapshot_log),
-            statistics={one.snapshot_id: one for one in base.statistics},
-            partition_statistics={one.snapshot_id: one for one in base.partition_statistics},
-            keys={one.key_id: one for one in base.encryption_keys},
+            statistics={snapshot.snapshot_id: snapshot for snapshot in base.statistics},
+            partition_statistics={snapshot.snapshot_id: snapshot for snapshot in base.partition_statistics},
+            keys={key.key_id: key for key in base.encryption_keys},
             next_row_id=base.next_row_id,
         )
 
     def done(self, previous_file: str = "") -> TableMetadata:
-        """The finished metadata; ``base`` itself when nothing was changed.
+        """Returns the finished metadata; ``base`` itself when nothing was changed.
 
         Args:
             previous_file: where ``base`` is stored; it joins the log of metadata files.
 
         Raises:
-            InvalidRequest: something is missing, or no reader could read it.
+            InvalidRequest: a part is missing, or not every reader can read it.
         """
         if self.base is not None and self._finished(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
@@ -123,19 +126,19 @@ class Draft:
         if self.base is not None and previous_file:
             files = (*files, MetadataLogEntry(self.base.last_updated_ms, previous_file))[-self._files_kept() :]
         log = self._clean_log()
-        # the logs of a table that was registered may end after all clocks here
-        ends = [*(one.timestamp_ms for one in log[-1:]), *(one.timestamp_ms for one in files[-1:])]
-        updated = max(self.now_ms, self.base.last_updated_ms if self.base else 0, *ends)
-        made = msgspec.structs.replace(self._finished(updated, files), snapshot_log=log)
-        check_readable(made)
-        return made
+        # the logs of a registered table may end after all clocks here
+        ends_ms = [*(entry.timestamp_ms for entry in log[-1:]), *(entry.timestamp_ms for entry in files[-1:])]
+        updated_ms = max(self.now_ms, self.base.last_updated_ms if self.base else 0, *ends_ms)
+        metadata = msgspec.structs.replace(self._finished(updated_ms, files), snapshot_log=log)
+        check_readable(metadata)
+        return metadata
 
-    def _finished(self, updated: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:
+    def _finished(self, updated_ms: int, files: tuple[MetadataLogEntry, ...]) -> TableMetadata:
         return TableMetadata(
             format_version=self.format_version,
             table_uuid=self.uuid,
             location=self.location,
-            last_updated_ms=updated,
+            last_updated_ms=updated_ms,
             last_column_id=self.last_column_id,
             schemas=tuple(self.schemas.values()),
             current_schema_id=self.current_schema_id,
@@ -174,12 +177,12 @@ class Draft:
             raise InvalidRequest("the commit leaves the table without schema, spec or sort order", field="updates")
 
     def _clean_log(self) -> tuple[SnapshotLogEntry, ...]:
-        """The snapshot log without what never was current after a commit, and without gaps: history before a snapshot
-        that was removed is dropped, since time travel would be wrong there.
+        """The snapshot log without snapshots that never were current after a commit, and without gaps: history before a
+        removed snapshot is dropped, because time travel would be wrong there.
 
-        No entry is older than the one before it. A writer whose clock is behind cannot mend that by trying again, and
-        its data is as good as any: so the log says that its snapshot became current no earlier than its predecessor,
-        which is true, and the snapshot keeps the time that its writer gave it.
+        No entry is older than the one before it. A writer whose clock is behind cannot repair that by a retry, and its
+        data is valid: the log says that its snapshot became current no earlier than its predecessor, which is true, and
+        the snapshot keeps its writer's time.
         """
         kept: list[SnapshotLogEntry] = []
         for entry in self.log:
@@ -192,16 +195,16 @@ class Draft:
         return tuple(kept)
 
     def _files_kept(self) -> int:
-        given = self.properties.get(PREVIOUS_VERSIONS, "")
-        return max(1, int(given)) if given.isascii() and given.isdigit() and len(given) < 10 else _PREVIOUS_DEFAULT
+        text = self.properties.get(PREVIOUS_VERSIONS, "")
+        return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else _PREVIOUS_DEFAULT
 
     def forget(self, snapshot_id: int) -> None:
-        """Statistics of a snapshot go with it."""
+        """Removes the statistics of a snapshot."""
         self.statistics.pop(snapshot_id, None)
         self.partition_statistics.pop(snapshot_id, None)
 
     def point(self, name: str, ref: SnapshotRef) -> None:
-        """Make a branch or tag lead to a snapshot."""
+        """Sets the snapshot of a branch or tag."""
         if self.refs.get(name) == ref:
             return
         if name == MAIN:
@@ -210,23 +213,15 @@ class Draft:
             self.current_snapshot_id = ref.snapshot_id
             added = ref.snapshot_id in self.added_snapshots
             since = self.snapshots[ref.snapshot_id].timestamp_ms if added else self.now_ms
-            # a clock that is ahead would date this entry, and all that follow, into the future
+            # a clock that is ahead would put this entry, and all that follow, into the future
             self.log.append(SnapshotLogEntry(min(since, self.now_ms), ref.snapshot_id))
         self.refs[name] = ref
 
     def unpoint(self, name: str) -> None:
-        """A branch or tag goes; without main there is no current snapshot."""
+        """Removes a branch or tag; without main there is no current snapshot."""
         self.refs.pop(name, None)
         if name == MAIN:
             self.current_snapshot_id = None
-
-
-# -- creating ---------------------------------------------------------------------------------------------------------
-# The metadata of a new table, from what a create request says.
-
-
-FORMAT_VERSION = "format-version"
-"""The property that chooses the format; it is not stored with the others."""
 
 
 def new_table(
@@ -239,19 +234,19 @@ def new_table(
     properties: dict[str, str],
     now_ms: int,
 ) -> TableMetadata:
-    """The metadata of a table that nobody has written to.
+    """Returns the metadata of a new table.
 
-    Ids of fields are given out here, from 1 for columns and from 1000 for partition fields, whatever the request says.
+    Ids of fields are assigned here, from 1 for columns and from 1000 for partition fields, whatever the request has.
 
     Raises:
-        InvalidRequest: the schema is none, or cannot be partitioned or sorted so.
+        InvalidRequest: the schema is not valid, or cannot be partitioned or sorted so.
     """
     version = _version(properties)
     check(schema, version)
     columns, fresh = renumbered(schema, 0)
 
     def source(field: PartitionField | SortField, where: str) -> int:
-        """The new id of a field's column, which a table that has no past cannot have lost."""
+        """The new id of a field's column."""
         if field.source_id not in fresh:
             raise InvalidRequest(f"source column {field.source_id} is not in the schema", field=where)
         return fresh[field.source_id]
@@ -260,8 +255,8 @@ def new_table(
         msgspec.structs.replace(field, source_id=source(field, "spec"), field_id=FIRST_PARTITION_ID + position)
         for position, field in enumerate(spec.fields if spec else ())
     )
-    made = PartitionSpec(fields, 0)
-    check_spec(made, columns, version)
+    numbered = PartitionSpec(fields, 0)
+    check_spec(numbered, columns, version)
     keys = tuple(
         msgspec.structs.replace(field, source_id=source(field, "sort-order"))
         for field in (order.fields if order else ())
@@ -276,7 +271,7 @@ def new_table(
         last_column_id=highest_id(columns),
         schemas=(columns,),
         current_schema_id=0,
-        partition_specs=(made,),
+        partition_specs=(numbered,),
         default_spec_id=0,
         last_partition_id=FIRST_PARTITION_ID + len(fields) - 1,
         sort_orders=(sorting,),
@@ -286,7 +281,7 @@ def new_table(
 
 
 def _version(properties: dict[str, str]) -> int:
-    given = properties.get(FORMAT_VERSION, str(DEFAULT_FORMAT))
-    if given not in {str(version) for version in range(1, NEWEST + 1)}:
-        raise InvalidRequest(f"format version {given[:20]!r} is not served", field=f"properties.{FORMAT_VERSION}")
-    return int(given)
+    text = properties.get(FORMAT_VERSION, str(DEFAULT_FORMAT))
+    if text not in {str(version) for version in range(1, NEWEST + 1)}:
+        raise InvalidRequest(f"format version {text[:20]!r} is not served", field=f"properties.{FORMAT_VERSION}")
+    return int(text)

@@ -12,27 +12,27 @@ from turnstile.iceberg.core.values import Int32
 from turnstile.store.core.errors import InvalidRequest
 
 FIRST_PARTITION_ID: Final = 1000
-"""Ids of partition fields count from here; ``last-partition-id`` of an unpartitioned table is one less."""
+"""The first id of partition fields; ``last-partition-id`` of an unpartitioned table is one less."""
 
 UNSORTED: Final = 0
-"""The order id that means no order."""
+"""The id of the order without fields."""
 
 _TRANSFORM: Final = re.compile(r"identity|year|month|day|hour|void|(bucket|truncate)\[[1-9]\d{0,8}\]")
 
-_MOMENTS: Final = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
-_DAYS: Final = ("date", *_MOMENTS)
+_TIMESTAMPS: Final = ("timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns")
+_DAYS: Final = ("date", *_TIMESTAMPS)
 _SOURCES: Final = {
     "year": _DAYS,
     "month": _DAYS,
     "day": _DAYS,
-    "hour": _MOMENTS,
+    "hour": _TIMESTAMPS,
     "bucket": ("int", "long", "decimal", "time", "string", "uuid", "fixed", "binary", *_DAYS),
     "truncate": ("int", "long", "decimal", "string", "binary"),
 }
-"""The types that a transform takes (table specification, "Partition Transforms"). Void takes any ..."""
+"""The types that a transform accepts (table specification, "Partition Transforms"); void accepts any."""
 
 _NOT_IDENTITY: Final = ("geometry", "geography")
-"""... and identity any primitive one but these."""
+"""Primitive types that identity does not accept."""
 
 
 class PartitionField(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -67,41 +67,42 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
     order_id: Int32 = -1
 
 
-def compatible(one: PartitionSpec, other: PartitionSpec) -> bool:
-    """Whether they are one spec under two ids, whatever ids their fields have."""
-    return [(f.source_id, f.name, f.transform) for f in one.fields] == [
-        (f.source_id, f.name, f.transform) for f in other.fields
+def compatible(first: PartitionSpec, second: PartitionSpec) -> bool:
+    """Whether two specs are equal but for their ids and those of their fields."""
+    return [(f.source_id, f.name, f.transform) for f in first.fields] == [
+        (f.source_id, f.name, f.transform) for f in second.fields
     ]
 
 
 def numbered(
-    spec: PartitionSpec, spec_id: int, known: tuple[PartitionSpec, ...], last: int, version: int
+    spec: PartitionSpec, spec_id: int, specs: tuple[PartitionSpec, ...], last_id: int, version: int
 ) -> PartitionSpec:
-    """``spec`` with an id for itself and for its fields.
+    """Returns ``spec`` with an id for itself and for its fields.
 
-    A field that came without an id gets the one that the same source and transform had before (not in format 1, where
-    ids follow positions), or the next one after ``last``.
+    A field without an id gets that of the same source and transform in an earlier spec (not in format 1, where ids follow
+    positions), or the next one after ``last_id``.
     """
-    before = {(f.source_id, f.transform): f.field_id for old in known for f in old.fields}
+    before = {(f.source_id, f.transform): f.field_id for earlier in specs for f in earlier.fields}
     fields = []
     for position, field in enumerate(spec.fields):
-        known_as = before.get((field.source_id, field.transform), last + 1)
+        id = before.get((field.source_id, field.transform), last_id + 1)
         if version == 1:
-            known_as = FIRST_PARTITION_ID + position
-        id = field.field_id if field.field_id >= 0 else known_as
-        last = max(last, id)
+            id = FIRST_PARTITION_ID + position
+        if field.field_id >= 0:
+            id = field.field_id
+        last_id = max(last_id, id)
         fields.append(msgspec.structs.replace(field, field_id=id))
     return PartitionSpec(tuple(fields), spec_id)
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
-    """Whether a table of this schema can be written with this spec.
+    """Checks that a table of this schema can be written with this spec.
 
     Raises:
         InvalidRequest: unknown sources, transforms that do not take them, names or ids used twice or names of other
             columns, in format 1 ids out of sequence.
     """
-    found = {part.id: part for part in parts(schema)}
+    by_id = {part.id: part for part in parts(schema)}
     ids = set[int]()
     for position, field in enumerate(spec.fields):
         if field.field_id in ids:
@@ -109,47 +110,47 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
         ids.add(field.field_id)
         if version == 1 and field.field_id != FIRST_PARTITION_ID + position:
             raise _bad("ids of partition fields must be in sequence in format version 1", "spec")
-        if field.transform != "void":  # then the column may be gone
-            _check_source(found, field.source_id, field.transform, "spec")
-    _check_names(spec, found)
+        if field.transform != "void":  # the column of a void transform may be gone
+            _check_source(by_id, field.source_id, field.transform, "spec")
+    _check_names(spec, by_id)
 
 
 def check_former_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Whether a spec that writers do not use any more can be read beside the current schema. Columns may have gone.
+    """Checks that a spec that writers do not use any more can be read with the current schema, which may lack columns.
 
     Raises:
         InvalidRequest: names or transforms do not fit the columns that are there.
     """
-    found = {part.id: part for part in parts(schema)}
+    by_id = {part.id: part for part in parts(schema)}
     for field in spec.fields:
-        if field.transform != "void" and field.source_id in found:
-            _check_source(found, field.source_id, field.transform, "spec")
-    _check_names(spec, found)
+        if field.transform != "void" and field.source_id in by_id:
+            _check_source(by_id, field.source_id, field.transform, "spec")
+    _check_names(spec, by_id)
 
 
 def check_order(order: SortOrder, schema: Schema) -> None:
-    """Whether a table of this schema can be sorted so; raises InvalidRequest."""
-    found = {part.id: part for part in parts(schema)}
+    """Raises InvalidRequest unless a table of this schema can be sorted so."""
+    by_id = {part.id: part for part in parts(schema)}
     for field in order.fields:
-        _check_source(found, field.source_id, field.transform, "sort-order")
+        _check_source(by_id, field.source_id, field.transform, "sort-order")
 
 
-def _check_names(spec: PartitionSpec, found: dict[int, Part]) -> None:
-    """Names are unique, and a column's only for a field made of that column: readers put both into one struct."""
+def _check_names(spec: PartitionSpec, by_id: dict[int, Part]) -> None:
+    """Checks that names are unique, and are not those of other columns: readers put both into one struct."""
     names = set[str]()
-    columns = {part.name: part.id for part in found.values()}
+    columns = {part.name: part.id for part in by_id.values()}
     for field in spec.fields:
         if not field.name or field.name in names:
             raise _bad(f"partition field '{field.name}' has no name, or is there twice", "spec")
         names.add(field.name)
-        if columns.get(field.name, field.source_id) != field.source_id and field.source_id in found:
+        if columns.get(field.name, field.source_id) != field.source_id and field.source_id in by_id:
             raise _bad(f"partition field '{field.name}' has the name of a column that it is not made of", "spec")
 
 
-def _check_source(found: dict[int, Part], source: int, transform: str, where: str) -> None:
+def _check_source(by_id: dict[int, Part], source: int, transform: str, where: str) -> None:
     if not _TRANSFORM.fullmatch(transform):
         raise _bad(f"transform {transform[:60]!r} is none", where)
-    part = found.get(source)
+    part = by_id.get(source)
     if part is None:
         raise _bad(f"source column {source} is not in the current schema", where)
     if not isinstance(part.type, str) or part.type == "variant" or part.repeated:

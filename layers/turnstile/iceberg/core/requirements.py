@@ -20,7 +20,7 @@ class CommitFailed(StateConflict):
 
 
 class Requirement(msgspec.Struct, frozen=True, rename="kebab", tag_field="type"):
-    """Something that must hold, or nothing is changed."""
+    """A condition of a commit: if it does not hold, nothing is changed."""
 
 
 class AssertCreate(Requirement, frozen=True, tag="assert-create"):
@@ -28,20 +28,20 @@ class AssertCreate(Requirement, frozen=True, tag="assert-create"):
 
 
 class AssertTableUuid(Requirement, frozen=True, tag="assert-table-uuid"):
-    """It is this very table."""
+    """The table has this uuid."""
 
     uuid: str
 
 
 class AssertRefSnapshotId(Requirement, frozen=True, tag="assert-ref-snapshot-id"):
-    """A branch or tag leads to this snapshot; None or nothing: there is no such branch or tag."""
+    """A branch or tag leads to this snapshot; None: there is no such branch or tag."""
 
     ref: str
     snapshot_id: int | None = None
 
 
 class AssertLastAssignedFieldId(Requirement, frozen=True, tag="assert-last-assigned-field-id"):
-    """Nobody added columns."""
+    """No columns were added."""
 
     last_assigned_field_id: int
 
@@ -53,7 +53,7 @@ class AssertCurrentSchemaId(Requirement, frozen=True, tag="assert-current-schema
 
 
 class AssertLastAssignedPartitionId(Requirement, frozen=True, tag="assert-last-assigned-partition-id"):
-    """Nobody added partition fields."""
+    """No partition fields were added."""
 
     last_assigned_partition_id: int
 
@@ -71,7 +71,7 @@ class AssertDefaultSortOrderId(Requirement, frozen=True, tag="assert-default-sor
 
 
 class AssertViewUuid(Requirement, frozen=True, tag="assert-view-uuid"):
-    """It is this very view."""
+    """The view has this uuid."""
 
     uuid: str
 
@@ -92,19 +92,19 @@ def creates(requirements: Sequence[TableRequirement]) -> bool:
     """Whether a commit with these creates its table.
 
     Raises:
-        InvalidRequest: it would have to exist as well as not.
+        InvalidRequest: other requirements need the table to exist.
     """
-    if not any(isinstance(one, AssertCreate) for one in requirements):
+    if not any(isinstance(requirement, AssertCreate) for requirement in requirements):
         return False
-    if any(not isinstance(one, AssertCreate) for one in requirements):
+    if not all(isinstance(requirement, AssertCreate) for requirement in requirements):
         raise InvalidRequest("assert-create goes with no other requirement", field="requirements")
     return True
 
 
 @functools.singledispatch
 def check(requirement: Requirement, _metadata: TableMetadata) -> None:
-    """Whether ``requirement`` holds for an existing table; raises CommitFailed."""
-    raise TurnstileError(f"nobody checks {type(requirement).__name__}")
+    """Raises CommitFailed unless ``requirement`` holds for an existing table."""
+    raise TurnstileError(f"no function checks {type(requirement).__name__}")
 
 
 @check.register
@@ -153,10 +153,10 @@ def _(requirement: AssertDefaultSortOrderId, metadata: TableMetadata) -> None:
 
 
 def check_view(requirement: AssertViewUuid, metadata: ViewMetadata) -> None:
-    """Whether ``requirement`` holds for an existing view; raises CommitFailed."""
+    """Raises CommitFailed unless ``requirement`` holds for an existing view."""
     _same("the view's uuid", requirement.uuid.lower(), metadata.view_uuid.lower())
 
 
-def _same(what: str, wanted: object, found: object) -> None:
-    if wanted != found:
-        raise CommitFailed(f"requirement failed: {what} is {found}, not {wanted}")
+def _same(what: str, required: object, actual: object) -> None:
+    if required != actual:
+        raise CommitFailed(f"requirement failed: {what} is {actual}, not {required}")

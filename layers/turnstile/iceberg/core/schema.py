@@ -1,4 +1,4 @@
-"""Schemas: types, fields and their ids (table specification, "Schemas and Data Types")."""
+"""Schemas: types, fields, their ids and default values (table specification, "Schemas and Data Types" and appendix D)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnstile.store.core.names import INT_MAX, LONG_MAX
 Type = Union[str, "StructType", "ListType", "MapType"]
 
 MAX_DEPTH: Final = 64
-"""Levels of nested types; deeper ones are refused rather than walked."""
+"""Levels of nested types; a schema with more is refused."""
 
 
 class Field(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -57,7 +57,7 @@ class MapType(msgspec.Struct, frozen=True, rename="kebab", tag_field="type", tag
 
 
 class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, tag_field="type", tag="struct"):
-    """A table's or a view's schema; ``schema_id`` -1 as long as none was assigned."""
+    """A table's or a view's schema; ``schema_id`` -1 until one is assigned."""
 
     fields: tuple[Field, ...]
     schema_id: Int32 = -1
@@ -68,9 +68,9 @@ class Part(msgspec.Struct, frozen=True):
     """One node of a schema.
 
     Attributes:
-        name: with the names of all that lies above it.
-        repeated: whether a list or a map lies above it.
-        certain: whether everything above it is required, so that where there is a row there is this node.
+        name: full name, with the names of the nodes above it.
+        repeated: whether a list or a map is above it.
+        certain: whether everything above it is required, so that every row has this node.
         defaults: its default values.
     """
 
@@ -100,9 +100,29 @@ _SIMPLE: Final = (
 _SINCE_3: Final = re.compile(r"unknown|timestamp_ns|timestamptz_ns|variant|(geometry|geography)(\(.*\))?")
 _SIZED: Final = re.compile(r"fixed\[(\d{1,9})\]|decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
+_HIGHEST: Final = {"int": INT_MAX, "long": LONG_MAX}
+_DECIMAL: Final = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_BYTES: Final = re.compile(r"([0-9a-fA-F]{2})*")
+
+_DATE: Final = r"(?P<date>\d{4}-\d\d-\d\d)"
+_TIME: Final = r"(?P<time>\d\d:\d\d:\d\d)"
+_ZONE: Final = r"\+00:00"
+_TIME_FORMATS: Final = {
+    name: re.compile(form, re.ASCII)
+    for name, form in {
+        "date": _DATE,
+        "time": rf"{_TIME}(\.\d{{1,6}})?",
+        "timestamp": rf"{_DATE}T{_TIME}(\.\d{{1,6}})?",
+        "timestamptz": rf"{_DATE}T{_TIME}(\.\d{{1,6}})?{_ZONE}",
+        "timestamp_ns": rf"{_DATE}T{_TIME}(\.\d{{1,9}})?",
+        "timestamptz_ns": rf"{_DATE}T{_TIME}(\.\d{{1,9}})?{_ZONE}",
+    }.items()
+}
+
 
 def parts(schema: Schema) -> Iterator[Part]:
-    """Every node of the schema, parents before children.
+    """Yields every node of the schema, parents before children.
 
     Raises:
         InvalidRequest: nested more than ``MAX_DEPTH`` levels.
@@ -115,7 +135,7 @@ def _members(fields: tuple[Field, ...], above: Part | None, depth: int) -> Itera
     if above is not None:
         inside, repeated, certain = f"{above.name}.", above.repeated, above.certain and above.required
     for field in fields:
-        defaults = tuple(one for one in (field.initial_default, field.write_default) if one is not None)
+        defaults = tuple(value for value in (field.initial_default, field.write_default) if value is not None)
         part = Part(field.id, inside + field.name, field.type, field.required, repeated, certain, defaults)
         yield from _node(part, depth)
 
@@ -140,26 +160,26 @@ def highest_id(schema: Schema) -> int:
     return max((part.id for part in parts(schema)), default=0)
 
 
-def same(one: Schema, other: Schema) -> bool:
-    """Whether they are one schema under two ids."""
-    return one.fields == other.fields and {*one.identifier_field_ids} == {*other.identifier_field_ids}
+def same(first: Schema, second: Schema) -> bool:
+    """Whether two schemas are equal but for their ids."""
+    return first.fields == second.fields and {*first.identifier_field_ids} == {*second.identifier_field_ids}
 
 
 def check(schema: Schema, version: int) -> Schema:
-    """``schema`` if a table of format ``version`` can have it.
+    """Returns ``schema`` if a table of format ``version`` can have it.
 
     Raises:
-        InvalidRequest: ids or names used twice, types or defaults that this version does not know, identifier fields
-            that cannot identify.
+        InvalidRequest: ids or names used twice, types or defaults that this version lacks, identifier fields that
+            cannot identify rows.
     """
-    found: dict[int, Part] = {}
+    by_id: dict[int, Part] = {}
     names: set[str] = set()
     for part in parts(schema):
-        if part.id in found:
+        if part.id in by_id:
             raise _bad(f"field id {part.id} is used twice")
         if part.name in names:
             raise _bad(f"field '{part.name}' is there twice")
-        found[part.id] = part
+        by_id[part.id] = part
         names.add(part.name)
         if isinstance(part.type, str):
             _check_primitive(part.type, part.name, version)
@@ -167,10 +187,10 @@ def check(schema: Schema, version: int) -> Schema:
             raise _bad(f"field '{part.name}' is of type unknown, which has no values but null, and required")
         if part.defaults and version < 3:
             raise _bad(f"field '{part.name}' has a default value, which needs format version 3")
-        if not all(isinstance(part.type, str) and fits(part.type, one) for one in part.defaults):
+        if not all(isinstance(part.type, str) and fits(part.type, value) for value in part.defaults):
             raise _bad(f"field '{part.name}' has a default value that is not written as its type wants it")
     for id in schema.identifier_field_ids:
-        _check_identifier(found.get(id), id)
+        _check_identifier(by_id.get(id), id)
     return schema
 
 
@@ -199,10 +219,10 @@ def _check_identifier(part: Part | None, id: int) -> None:
 
 
 def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
-    """The schema of a new table with ids from 1, and the new id of every old one.
+    """Returns the schema of a new table with ids from 1, and the new id of every old one.
 
-    All members of a struct get theirs before what is inside them, as Iceberg's own clients have it: a schema that one
-    of those numbered stays what it is.
+    All members of a struct get an id before the members inside them, as in Iceberg's own clients: a schema that one of
+    those numbered keeps its ids.
     """
     fresh: dict[int, int] = {}
 
@@ -236,39 +256,11 @@ def _renumbered(type: Type, next_id: Callable[[int], int]) -> Type:
             return type
 
 
-def _bad(message: str) -> InvalidRequest:
-    return InvalidRequest(message, field="schema")
-
-
-# -- defaults ---------------------------------------------------------------------------------------------------------
-# Default values of columns, as JSON (table specification, appendix D, "JSON single-value serialization").
-#
-# Java's and PyIceberg's readers refuse a whole table for a default value that is not written as its type wants it.
-
-
-_HIGHEST: Final = {"int": INT_MAX, "long": LONG_MAX}
-_DECIMAL: Final = re.compile(r"-?(\d+)(?:\.(\d+))?", re.ASCII)
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_BYTES: Final = re.compile(r"([0-9a-fA-F]{2})*")
-
-_DATE: Final = r"(?P<date>\d{4}-\d\d-\d\d)"
-_TIME: Final = r"(?P<time>\d\d:\d\d:\d\d)"
-_ZONE: Final = r"\+00:00"
-_MOMENTS: Final = {
-    name: re.compile(form, re.ASCII)
-    for name, form in {
-        "date": _DATE,
-        "time": rf"{_TIME}(\.\d{{1,6}})?",
-        "timestamp": rf"{_DATE}T{_TIME}(\.\d{{1,6}})?",
-        "timestamptz": rf"{_DATE}T{_TIME}(\.\d{{1,6}})?{_ZONE}",
-        "timestamp_ns": rf"{_DATE}T{_TIME}(\.\d{{1,9}})?",
-        "timestamptz_ns": rf"{_DATE}T{_TIME}(\.\d{{1,9}})?{_ZONE}",
-    }.items()
-}
-
-
 def fits(type: str, value: Any) -> bool:
-    """Whether ``value`` is one of a column of this primitive type. Types that have only null for a default fit nothing."""
+    """Whether ``value`` is a JSON value of this primitive type; none is if only null can be the default.
+
+    Java's and PyIceberg's readers refuse a whole table for a default value that is not written as its type requires.
+    """
     if type == "boolean":
         return isinstance(value, bool)
     if type in _HIGHEST:
@@ -281,8 +273,8 @@ def fits(type: str, value: Any) -> bool:
 
 def _fits_text(type: str, text: str) -> bool:
     base, _, sizes = type.rstrip(")]").replace("[", "(").partition("(")
-    if base in _MOMENTS:
-        return _is_moment(_MOMENTS[base], text)
+    if base in _TIME_FORMATS:
+        return _is_time(_TIME_FORMATS[base], text)
     match base:
         case "string":
             return True
@@ -294,19 +286,23 @@ def _fits_text(type: str, text: str) -> bool:
             return _BYTES.fullmatch(text) is not None and len(text) == 2 * int(sizes)
         case "decimal":
             precision, scale = map(int, sizes.split(","))
-            found = _DECIMAL.fullmatch(text)
-            return found is not None and len(found[2] or "") == scale and len(found[1].lstrip("0")) <= precision - scale
+            match = _DECIMAL.fullmatch(text)
+            return match is not None and len(match[2] or "") == scale and len(match[1].lstrip("0")) <= precision - scale
     return False
 
 
-def _is_moment(form: re.Pattern[str], text: str) -> bool:
-    found = form.fullmatch(text)
-    if found is None:
+def _is_time(form: re.Pattern[str], text: str) -> bool:
+    match = form.fullmatch(text)
+    if match is None:
         return False
     try:
-        named = found.groupdict()
-        date.fromisoformat(named.get("date", "2000-01-01"))
-        time.fromisoformat(named.get("time", "00:00:00"))
+        parts = match.groupdict()
+        date.fromisoformat(parts.get("date", "2000-01-01"))
+        time.fromisoformat(parts.get("time", "00:00:00"))
     except ValueError:
         return False
     return True
+
+
+def _bad(message: str) -> InvalidRequest:
+    return InvalidRequest(message, field="schema")

@@ -31,14 +31,14 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
     key_id: str | None = None
 
     def __post_init__(self) -> None:
-        if self.parent_snapshot_id == self.snapshot_id:  # told with its path, as a wrong type is
+        if self.parent_snapshot_id == self.snapshot_id:  # msgspec adds the path of the member
             raise ValueError(f"snapshot {self.snapshot_id} is its own parent")
         if self.snapshot_id == NONE:
             raise ValueError(f"no snapshot is called {NONE}, which says in metadata files that there is none")
 
 
 class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """A branch or a tag, with what expiry has to keep for it."""
+    """A branch or a tag, and what expiry has to keep for it."""
 
     snapshot_id: Int64
     type: Literal["branch", "tag"]
@@ -48,14 +48,14 @@ class SnapshotRef(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=Tru
 
 
 class SnapshotLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
-    """Since when a snapshot was the current one (ms)."""
+    """A snapshot, and when it became the current one."""
 
     timestamp_ms: NonNegative64
     snapshot_id: Int64
 
 
 class MetadataLogEntry(msgspec.Struct, frozen=True, rename="kebab"):
-    """A former metadata file, and when it was written (ms)."""
+    """A former metadata file, and when it was written."""
 
     timestamp_ms: NonNegative64
     metadata_file: str

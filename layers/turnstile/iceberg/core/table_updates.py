@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.draft import LAST_ADDED, Draft
+from turnstile.iceberg.core.draft import DEFAULT_FORMAT, LAST_ADDED, Draft
 from turnstile.iceberg.core.metadata import NEWEST, TableMetadata
 from turnstile.iceberg.core.partition import UNSORTED, SortOrder, check_order, check_spec, compatible, numbered
 from turnstile.iceberg.core.requirements import CommitFailed
@@ -21,11 +21,11 @@ from turnstile.store.core.errors import InvalidRequest, TurnstileError
 def applied(
     base: TableMetadata, updates: Sequence[u.TableUpdate], now_ms: int, previous_file: str = ""
 ) -> TableMetadata:
-    """``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
+    """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
 
     Raises:
-        InvalidRequest: an update that cannot be applied to any state like this one.
-        CommitFailed: one that was computed from an older state.
+        InvalidRequest: an update that cannot be applied.
+        CommitFailed: an update that was computed from an older state.
     """
     draft = Draft.of(base, now_ms)
     for update in updates:
@@ -34,9 +34,9 @@ def applied(
 
 
 def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMetadata:
-    """The metadata of a table that ``updates`` begin, with ``uuid`` if they give none; raises InvalidRequest."""
-    asked = [one.format_version for one in updates if isinstance(one, u.UpgradeFormatVersion)]
-    draft = Draft(now_ms, uuid=uuid) if not asked else Draft(now_ms, uuid=uuid, format_version=asked[0])
+    """Returns the metadata of a new table made of ``updates``, with ``uuid`` if they give none; raises InvalidRequest."""
+    versions = [update.format_version for update in updates if isinstance(update, u.UpgradeFormatVersion)]
+    draft = Draft(now_ms, uuid=uuid, format_version=versions[0] if versions else DEFAULT_FORMAT)
     for update in updates:
         apply(update, draft)
     return draft.done()
@@ -44,8 +44,8 @@ def created(updates: Sequence[u.TableUpdate], now_ms: int, uuid: str) -> TableMe
 
 @functools.singledispatch
 def apply(update: u.Update, _draft: Draft) -> None:
-    """Apply one update to a draft; raises as ``applied``."""
-    raise TurnstileError(f"nobody applies {type(update).__name__}")
+    """Applies one update to a draft; raises as ``applied``."""
+    raise TurnstileError(f"no function applies {type(update).__name__}")
 
 
 @apply.register
@@ -66,11 +66,11 @@ def _(update: u.UpgradeFormatVersion, draft: Draft) -> None:
 def _(update: u.AddSchema, draft: Draft) -> None:
     check_schema(update.schema, draft.format_version)
     id = draft.current_schema_id
-    for known in draft.schemas.values():
-        if same(known, update.schema):
-            draft.added_schema = known.schema_id
+    for schema in draft.schemas.values():
+        if same(schema, update.schema):
+            draft.added_schema = schema.schema_id
             return
-        id = max(id, known.schema_id + 1)
+        id = max(id, schema.schema_id + 1)
     draft.last_column_id = max(draft.last_column_id, highest_id(update.schema))
     draft.schemas[id] = msgspec.structs.replace(update.schema, schema_id=id)
     draft.added_schema = id
@@ -86,19 +86,19 @@ def _(update: u.SetCurrentSchema, draft: Draft) -> None:
 
 @apply.register
 def _(update: u.AddSpec, draft: Draft) -> None:
-    known = tuple(draft.specs.values())
-    for spec in known:
+    specs = tuple(draft.specs.values())
+    for spec in specs:
         if compatible(spec, update.spec):
             draft.added_spec = spec.spec_id
             return
-    id = max((spec.spec_id + 1 for spec in known), default=0)
-    made = numbered(update.spec, id, known, draft.last_partition_id, draft.format_version)
+    id = max((spec.spec_id + 1 for spec in specs), default=0)
+    added = numbered(update.spec, id, specs, draft.last_partition_id, draft.format_version)
     schema = draft.schemas.get(draft.current_schema_id)
     if schema is None:
         raise _bad("a partition spec needs a current schema")
-    check_spec(made, schema, draft.format_version)
-    draft.last_partition_id = max(draft.last_partition_id, *(field.field_id for field in made.fields), 0)
-    draft.specs[id] = made
+    check_spec(added, schema, draft.format_version)
+    draft.last_partition_id = max(draft.last_partition_id, *(field.field_id for field in added.fields), 0)
+    draft.specs[id] = added
     draft.added_spec = id
 
 
@@ -113,11 +113,11 @@ def _(update: u.SetDefaultSpec, draft: Draft) -> None:
 @apply.register
 def _(update: u.AddSortOrder, draft: Draft) -> None:
     id = 1
-    for known in draft.orders.values():
-        if known.fields == update.sort_order.fields:
-            draft.added_order = known.order_id
+    for order in draft.orders.values():
+        if order.fields == update.sort_order.fields:
+            draft.added_order = order.order_id
             return
-        id = max(id, known.order_id + 1)
+        id = max(id, order.order_id + 1)
     schema = draft.schemas.get(draft.current_schema_id)
     if schema is None:
         raise _bad("a sort order needs a current schema")
@@ -152,11 +152,11 @@ def _(update: u.AddSnapshot, draft: Draft) -> None:
 
 
 def _check_sequence(snapshot: Snapshot, last: int) -> None:
-    """Whether the snapshot's number was never given out before.
+    """Checks that the snapshot's number is new; raises CommitFailed.
 
-    Java lets one without a parent (CREATE OR REPLACE, the first of a branch) have an older number and then sets the
-    table back to it: later snapshots get numbers that exist, and deletes meet files that they were not made for. So a
-    parent does not matter here. The table moved on, and the writer has to begin anew.
+    Java accepts an older number of a snapshot without a parent (CREATE OR REPLACE, the first of a branch) and sets the
+    table back to it: later snapshots get numbers that exist, and deletes apply to files that they were not made for. So
+    the parent does not matter here: the table moved on, and the writer has to start again.
     """
     if snapshot.sequence_number <= last:
         raise CommitFailed(

@@ -1,5 +1,5 @@
-"""The updates of a commit, one Struct for each action (REST specification, ``TableUpdate`` and ``ViewUpdate``). An
-action that is not listed is refused, as the specification wants it."""
+"""The updates of a commit, one Struct for each action (REST specification, ``TableUpdate`` and ``ViewUpdate``). Other actions
+are refused, as the specification requires."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnstile.iceberg.core.views import ViewVersion
 
 
 class Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):
-    """One change of metadata. An id of -1 means what the same commit added last."""
+    """One change of metadata. The id -1 is that of what the same commit added last."""
 
 
 class AssignUuid(Update, frozen=True, tag="assign-uuid"):
@@ -38,7 +38,7 @@ class AddSchema(Update, frozen=True, tag="add-schema"):
 
 
 class SetCurrentSchema(Update, frozen=True, tag="set-current-schema"):
-    """The schema of writers from now on."""
+    """The schema that writers use from now on."""
 
     schema_id: Int32
 
@@ -50,7 +50,7 @@ class AddSpec(Update, frozen=True, tag="add-spec"):
 
 
 class SetDefaultSpec(Update, frozen=True, tag="set-default-spec"):
-    """The spec of writers from now on."""
+    """The spec that writers use from now on."""
 
     spec_id: Int32
 
@@ -62,7 +62,7 @@ class AddSortOrder(Update, frozen=True, tag="add-sort-order"):
 
 
 class SetDefaultSortOrder(Update, frozen=True, tag="set-default-sort-order"):
-    """The order of writers from now on."""
+    """The order that writers use from now on."""
 
     sort_order_id: Int32
 
@@ -74,7 +74,7 @@ class AddSnapshot(Update, frozen=True, tag="add-snapshot"):
 
 
 class SetSnapshotRef(Update, frozen=True, tag="set-snapshot-ref"):
-    """Where a branch or tag leads to from now on."""
+    """The snapshot of a branch or tag."""
 
     ref_name: str
     snapshot_id: Int64
@@ -85,19 +85,19 @@ class SetSnapshotRef(Update, frozen=True, tag="set-snapshot-ref"):
 
 
 class RemoveSnapshots(Update, frozen=True, tag="remove-snapshots"):
-    """Snapshots that nobody needs; references to them go with them."""
+    """Snapshots to remove, with the references to them."""
 
     snapshot_ids: tuple[Int64, ...]
 
 
 class RemoveSnapshotRef(Update, frozen=True, tag="remove-snapshot-ref"):
-    """A branch or tag that goes; its snapshots stay."""
+    """A branch or tag to remove; its snapshots stay."""
 
     ref_name: str
 
 
 class SetLocation(Update, frozen=True, tag="set-location"):
-    """Where a new table or view lives."""
+    """The location of a new table or view."""
 
     location: str
 
@@ -115,14 +115,14 @@ class RemoveProperties(Update, frozen=True, tag="remove-properties"):
 
 
 class SetStatistics(Update, frozen=True, tag="set-statistics"):
-    """The statistics of a snapshot; ``snapshot_id`` is deprecated, the file says it."""
+    """The statistics of a snapshot; ``snapshot_id`` is deprecated, the file has it."""
 
     statistics: StatisticsFile
     snapshot_id: Int64 | None = None
 
 
 class RemoveStatistics(Update, frozen=True, tag="remove-statistics"):
-    """The statistics of a snapshot go."""
+    """Removes the statistics of a snapshot."""
 
     snapshot_id: Int64
 
@@ -134,19 +134,19 @@ class SetPartitionStatistics(Update, frozen=True, tag="set-partition-statistics"
 
 
 class RemovePartitionStatistics(Update, frozen=True, tag="remove-partition-statistics"):
-    """The partition statistics of a snapshot go."""
+    """Removes the partition statistics of a snapshot."""
 
     snapshot_id: Int64
 
 
 class RemovePartitionSpecs(Update, frozen=True, tag="remove-partition-specs"):
-    """Specs that no snapshot needs."""
+    """Specs to remove, which no snapshot needs."""
 
     spec_ids: tuple[Int32, ...]
 
 
 class RemoveSchemas(Update, frozen=True, tag="remove-schemas"):
-    """Schemas that no snapshot needs."""
+    """Schemas to remove, which no snapshot needs."""
 
     schema_ids: tuple[Int32, ...]
 
@@ -158,7 +158,7 @@ class AddEncryptionKey(Update, frozen=True, tag="add-encryption-key"):
 
 
 class RemoveEncryptionKey(Update, frozen=True, tag="remove-encryption-key"):
-    """A key that nothing is encrypted with any more."""
+    """A key to remove, with which nothing is encrypted any more."""
 
     key_id: str
 
@@ -170,7 +170,7 @@ class AddViewVersion(Update, frozen=True, tag="add-view-version"):
 
 
 class SetCurrentViewVersion(Update, frozen=True, tag="set-current-view-version"):
-    """The version of a view that is its meaning from now on."""
+    """The current version of a view."""
 
     view_version_id: Int32
 

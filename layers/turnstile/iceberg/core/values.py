@@ -1,8 +1,8 @@
-"""Integers as Iceberg has them: ``int`` of 32 and ``long`` of 64 bits, as members of Structs.
+"""Integers as members of Structs, ``int`` of 32 and ``long`` of 64 bits; and JSON without nulls.
 
-JSON knows no widths, and Python's integers have none. A number that no ``long`` holds would be written into a metadata
-file that no client reads again, so a request or a file with one is refused where it is decoded, with the member's path.
-Where the specification counts or measures something, less than nothing is refused as well.
+JSON and Python know no widths of integers. A number beyond ``long`` would get into a metadata file that no client can read
+again, so a request or a file with one is refused where it is decoded, with the member's path. Counts and sizes below zero
+are refused as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import INT_MAX, LONG_MAX
 
 Int32 = Annotated[int, Meta(ge=-INT_MAX - 1, le=INT_MAX)]
-"""``int``: an id. -1 stands for one that was not assigned yet, so the sign says nothing."""
+"""``int``: an id; -1 is one that was not assigned yet."""
 
 Int64 = Annotated[int, Meta(ge=-LONG_MAX - 1, le=LONG_MAX)]
 """``long``: the id of a snapshot."""
@@ -30,13 +30,13 @@ Positive32 = Annotated[int, Meta(ge=1, le=INT_MAX)]
 Positive64 = Annotated[int, Meta(ge=1, le=LONG_MAX)]
 """``long``: an age in ms."""
 
+_MAPS: Final = ("properties", "updates", "summary")
+"""Members whose values are maps of text. In them null is a wrong value, which must not be dropped."""
+
 
 def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
-    """Whether ids and counters that grew by themselves still are ``int`` and ``long``: what is written can be read again.
-
-    Raises:
-        InvalidRequest: a client used up the numbers, as one that gives a partition field the highest id.
-    """
+    """Raises InvalidRequest if ids and counters that the catalog assigned are no ``int`` and ``long`` any more, for example
+    after a client gave a partition field the highest id."""
     if max(ints) > INT_MAX or max(longs) > LONG_MAX:
         raise InvalidRequest(
             "the next id or sequence number would be too large for Iceberg",
@@ -45,16 +45,8 @@ def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
         )
 
 
-# -- nulls ------------------------------------------------------------------------------------------------------------
-# JSON null for a member that may be left out is the member left out: clients of every language send either.
-
-
-_MAPS: Final = ("properties", "updates", "summary")
-"""Members whose values are maps of strings. There null is a value, and the wrong one: nobody may take it for nothing."""
-
-
 def without_nulls(value: Any) -> Any:
-    """``value``, decoded JSON, without members that are null."""
+    """``value``, decoded JSON, without members that are null: clients of every language send null for a member left out."""
     if isinstance(value, dict):
         return {
             name: inner if name in _MAPS and isinstance(inner, dict) else without_nulls(inner)

@@ -38,33 +38,33 @@ class _Draft:
 
 
 def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
-    """``base`` after ``updates``; ``base`` itself when they change nothing.
+    """Returns ``base`` after ``updates``; ``base`` itself when they change nothing.
 
     Raises:
-        InvalidRequest: an update that cannot be applied, or one that takes a dialect away without saying so.
+        InvalidRequest: an update that cannot be applied, or one that removes a dialect without ``DROP_DIALECTS``.
     """
     draft = _Draft(
         now_ms,
         base,
         base.view_uuid,
         base.location,
-        {one.schema_id: one for one in base.schemas},
-        {one.version_id: one for one in base.versions},
+        {schema.schema_id: schema for schema in base.schemas},
+        {version.version_id: version for version in base.versions},
         list(base.version_log),
         dict(base.properties),
         base.current_version_id,
     )
     for update in updates:
         _apply(update, draft)
-    made = _finished(draft)
-    _check_dialects(base.current, made)
-    return base if made == base else made
+    metadata = _finished(draft)
+    _check_dialects(base.current, metadata)
+    return base if metadata == base else metadata
 
 
 def new_view(
     *, uuid: str, location: str, schema: Schema, version: ViewVersion, properties: dict[str, str], now_ms: int
 ) -> ViewMetadata:
-    """The metadata of a new view; raises InvalidRequest."""
+    """Returns the metadata of a new view; raises InvalidRequest."""
     draft = _Draft(now_ms, None, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
     _apply(u.AddSchema(schema), draft)
     _apply(u.AddViewVersion(msgspec.structs.replace(version, version_id=1, schema_id=LAST_ADDED)), draft)
@@ -81,7 +81,7 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
             if version != VIEW_FORMAT:
                 raise _bad(f"view format version {version} is not served")
         case u.SetLocation():
-            pass  # a wish: the catalog writes a view's files, and does so where it put them at first
+            pass  # ignored: the catalog writes a view's files, at the location that it chose
         case u.SetProperties(changed):
             draft.properties |= changed
         case u.RemoveProperties(removals):
@@ -96,7 +96,7 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
 
 def _add_schema(schema: Schema, draft: _Draft) -> None:
     check(schema, NEWEST)
-    id = next((one.schema_id for one in draft.schemas.values() if same(one, schema)), None)
+    id = next((other.schema_id for other in draft.schemas.values() if same(other, schema)), None)
     if id is None:
         id = max(draft.schemas, default=-1) + 1
         draft.schemas[id] = msgspec.structs.replace(schema, schema_id=id)
@@ -110,14 +110,14 @@ def _add_version(version: ViewVersion, draft: _Draft) -> None:
         version = msgspec.structs.replace(version, schema_id=draft.added_schema)
     if version.schema_id not in draft.schemas:
         raise _bad(f"schema {version.schema_id} is not known")
-    dialects = [one.dialect.lower() for one in version.representations]
+    dialects = [representation.dialect.lower() for representation in version.representations]
     if len({*dialects}) != len(dialects):
         raise _bad("a version has two representations of one dialect")
-    if any(one.type != "sql" for one in version.representations) or not dialects:
+    if any(representation.type != "sql" for representation in version.representations) or not dialects:
         raise _bad("a version has representations of type sql, and at least one")
-    id = next((one.version_id for one in draft.versions.values() if _means(one) == _means(version)), None)
+    id = next((other.version_id for other in draft.versions.values() if _meaning(other) == _meaning(version)), None)
     if id is None:
-        id = max([version.version_id, *(known + 1 for known in draft.versions)])
+        id = max([version.version_id, *(other + 1 for other in draft.versions)])
         draft.versions[id] = msgspec.structs.replace(version, version_id=id)
         draft.added.add(id)
     draft.added_version = id
@@ -137,18 +137,18 @@ def _set_current(id: int, draft: _Draft) -> None:
     draft.log.append(VersionLogEntry(since, id))
 
 
-def _means(version: ViewVersion) -> object:
-    """What a version means, without its id and time."""
+def _meaning(version: ViewVersion) -> object:
+    """The version without its id and time."""
     return msgspec.structs.replace(version, version_id=0, timestamp_ms=0)
 
 
 def _finished(draft: _Draft) -> ViewMetadata:
     """The metadata with as many versions as its properties allow: the newest, the current, and those just added."""
-    given = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
-    if not (given.isascii() and given.isdigit() and int(given[:9]) > 0):
-        raise _bad(f"{HISTORY_SIZE} must be a positive number, not {given[:20]!r}")
+    text = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
+    if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
+        raise _bad(f"{HISTORY_SIZE} must be a positive number, not {text[:20]!r}")
     check_room((*draft.schemas, *draft.versions), (0,))
-    keep = max(int(given[:9]), len({*draft.added, draft.current}))
+    keep = max(int(text[:9]), len({*draft.added, draft.current}))
     newest = [id for id in sorted(draft.versions, reverse=True) if id != draft.current][: keep - 1]
     kept = {draft.current, *newest}
     log: list[VersionLogEntry] = []
@@ -156,25 +156,27 @@ def _finished(draft: _Draft) -> ViewMetadata:
         if entry.version_id in kept:
             log.append(entry)
         else:
-            log.clear()  # history with gaps would lie
+            log.clear()  # a history with gaps would be wrong
     return ViewMetadata(
         view_uuid=draft.uuid,
         format_version=VIEW_FORMAT,
         location=draft.location,
         schemas=tuple(draft.schemas.values()),
         current_version_id=draft.current,
-        versions=tuple(one for id, one in draft.versions.items() if id in kept),
+        versions=tuple(version for id, version in draft.versions.items() if id in kept),
         version_log=tuple(log),
         properties=draft.properties,
     )
 
 
-def _check_dialects(before: ViewVersion, made: ViewMetadata) -> None:
-    lost = {one.dialect.lower() for one in before.representations} - {
-        one.dialect.lower() for one in made.current.representations
-    }
-    if lost and made.properties.get(DROP_DIALECTS, "false").lower() != "true":
+def _check_dialects(before: ViewVersion, after: ViewMetadata) -> None:
+    lost = _dialects(before) - _dialects(after.current)
+    if lost and after.properties.get(DROP_DIALECTS, "false").lower() != "true":
         raise _bad(f"the view would lose dialect {', '.join(sorted(lost))}; set {DROP_DIALECTS}=true if it is meant")
+
+
+def _dialects(version: ViewVersion) -> set[str]:
+    return {representation.dialect.lower() for representation in version.representations}
 
 
 def _bad(message: str) -> InvalidRequest:

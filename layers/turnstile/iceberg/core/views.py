@@ -14,7 +14,7 @@ VIEW_FORMAT: Final = 1
 
 
 class Representation(msgspec.Struct, frozen=True, rename="kebab"):
-    """One way to say what a view means; ``type`` is always sql today."""
+    """One definition of a view, in one dialect; ``type`` is always sql today."""
 
     type: str
     sql: str
@@ -22,7 +22,7 @@ class Representation(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ViewVersion(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
-    """One meaning of a view."""
+    """One version of a view: its definitions and their context."""
 
     version_id: Int32
     timestamp_ms: NonNegative64
@@ -54,14 +54,14 @@ class ViewMetadata(msgspec.Struct, frozen=True, rename="kebab"):
 
     @property
     def current(self) -> ViewVersion:
-        """The version that the view means now."""
-        return next(one for one in self.versions if one.version_id == self.current_version_id)
+        """The current version."""
+        return next(version for version in self.versions if version.version_id == self.current_version_id)
 
 
 def document(metadata: ViewMetadata) -> dict[str, Any]:
-    """The JSON object of a metadata file, and of answers."""
-    said: dict[str, Any] = msgspec.to_builtins(metadata)
-    return said
+    """The JSON object of a metadata file, and in responses."""
+    members: dict[str, Any] = msgspec.to_builtins(metadata)
+    return members
 
 
 def encode(metadata: ViewMetadata) -> bytes:
@@ -70,13 +70,13 @@ def encode(metadata: ViewMetadata) -> bytes:
 
 
 def parse(raw: bytes) -> ViewMetadata:
-    """The metadata in a file; raises InvalidRequest."""
+    """Returns the metadata in a file; raises InvalidRequest."""
     try:
-        found = msgspec.json.decode(raw, type=ViewMetadata)
+        metadata = msgspec.json.decode(raw, type=ViewMetadata)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidRequest(f"not view metadata: {error}", field="metadata") from None
-    if found.format_version != VIEW_FORMAT:
-        raise InvalidRequest(f"view format version {found.format_version} is not served", field="metadata")
-    if found.current_version_id not in {one.version_id for one in found.versions}:
-        raise InvalidRequest(f"view version {found.current_version_id} is missing", field="metadata")
-    return found
+    if metadata.format_version != VIEW_FORMAT:
+        raise InvalidRequest(f"view format version {metadata.format_version} is not served", field="metadata")
+    if metadata.current_version_id not in {version.version_id for version in metadata.versions}:
+        raise InvalidRequest(f"view version {metadata.current_version_id} is missing", field="metadata")
+    return metadata
