@@ -7,8 +7,7 @@ import sys
 import time
 from collections import Counter
 
-from tests.simulation.engine.run import Failed, explain, on_one_cpu, run
-from tests.simulation.engine.searching import first_failure
+from tests.simulation.engine.run import Failed, explain, first_failure, on_one_cpu, run
 from tests.simulation.scenarios.by_name import PLANTED, SCENARIOS
 from tests.simulation.scenarios.scenario import Scenario
 

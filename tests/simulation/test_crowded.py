@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from tests.simulation.engine.searching import first_failure, run_seeds
-from tests.simulation.scenarios.crowded import CROWDED_MISTAKES, Crowded
+from tests.simulation.engine.run import first_failure, run_seeds
+from tests.simulation.scenarios.tables import CROWDED_MISTAKES, Crowded
 
 QUICK = int(os.environ.get("TURNSTILE_SEEDS", "12"))
 SEEDS = int(os.environ.get("TURNSTILE_SEEDS", "2000"))

@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from tests.simulation.engine.faults import FREEZE
-from tests.simulation.engine.faults import KINDS as FAULTS
-from tests.simulation.engine.run import run
-from tests.simulation.engine.searching import run_seeds
+from tests.simulation.engine.plans import FREEZE
+from tests.simulation.engine.plans import KINDS as FAULTS
+from tests.simulation.engine.run import run, run_seeds
 from tests.simulation.scenarios.frozen import CHANGERS as FREEZING
 from tests.simulation.scenarios.frozen import OTHERS as BESIDE
 from tests.simulation.scenarios.frozen import Frozen

@@ -6,10 +6,9 @@ import os
 
 import pytest
 
-from tests.simulation.engine.faults import KINDS as FAULTS
+from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.plans import OTHERS, WRITERS
-from tests.simulation.engine.run import Violation, explain, plan, run, shrunk
-from tests.simulation.engine.searching import first_failure, run_seeds
+from tests.simulation.engine.run import Violation, explain, first_failure, plan, run, run_seeds, shrunk
 from tests.simulation.mistakes.tables import MISTAKES
 
 QUICK = int(os.environ.get("TURNSTILE_SEEDS", "220"))

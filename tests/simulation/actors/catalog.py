@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.simulation.engine.faults import DAY, HOUR, SECOND
+from tests.simulation.engine.plans import DAY, HOUR, SECOND
 from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import CATALOG, NAMESPACE, CatalogSandbox, Client
 from tests.simulation.engine.scheduler import Crashed

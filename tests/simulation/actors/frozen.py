@@ -6,10 +6,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from tests.simulation.actors.past_keepers import Resets, SnapshotUser
-from tests.simulation.actors.past_sandbox import PastActor, PastSandbox, Unanswered
+from tests.simulation.actors.pasts import PastActor, PastSandbox, Resets, SnapshotUser, Unanswered
 from tests.simulation.auditors.pasts import COUNTED, COUNTER
-from tests.simulation.engine.faults import HOUR, MINUTE, SECOND
+from tests.simulation.engine.plans import HOUR, MINUTE, SECOND
 from tests.simulation.engine.processes import CATALOG
 from tests.simulation.engine.state import State
 from turnstile.catalog.core.entities import NAMESPACE

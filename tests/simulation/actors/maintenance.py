@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from tests.simulation.auditors.trees import HISTORY
-from tests.simulation.engine.faults import DAY, HOUR, SECOND
+from tests.simulation.auditors.catalogs import HISTORY
+from tests.simulation.engine.plans import DAY, HOUR, SECOND
 from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import Client, Sandbox, world_of
 from tests.simulation.engine.scheduler import Crashed

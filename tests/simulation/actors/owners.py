@@ -7,7 +7,7 @@ import random
 from typing import Final
 
 from tests.simulation.auditors.owners import LEDGER, SUM, OwnerAuditor
-from tests.simulation.engine.faults import MINUTE, SECOND
+from tests.simulation.engine.plans import MINUTE, SECOND
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.scheduler import Crashed

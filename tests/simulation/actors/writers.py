@@ -6,8 +6,7 @@ import random
 from functools import partial
 from typing import Final
 
-from tests.simulation.engine.faults import DAY, HOUR, RESENT, SECOND
-from tests.simulation.engine.plans import Plan
+from tests.simulation.engine.plans import DAY, HOUR, RESENT, SECOND, Plan
 from tests.simulation.engine.ports import Process, SimStorages
 from tests.simulation.engine.processes import Client, Sandbox
 from tests.simulation.engine.scheduler import Crashed

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from tests.simulation.engine.faults import FREEZE, RESENT, Faults
+from tests.simulation.engine.plans import FREEZE, RESENT, Faults
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
 from tests.support.fakes.storage import FakeStorage

@@ -5,19 +5,23 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
+
+import pytest
 
 from tests.histories.check import Operation
 from tests.simulation.auditors.record import Violation
-from tests.simulation.engine.faults import Faults
-from tests.simulation.engine.plans import Plan, plan, shrunk
+from tests.simulation.engine.plans import Faults, Plan, plan, shrunk
 from tests.simulation.engine.processes import one_thread_each
 from tests.simulation.engine.scheduler import Scheduler
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import Tables
+
+__all__ = ["Failed", "Plan", "Ran", "Violation", "explain", "on_one_cpu", "plan", "run", "shrunk"]
 
 START = 1_770_000_000_000
 TABLES = Tables()
@@ -119,4 +123,26 @@ def explain(seed: int, scenario: Scenario = TABLES) -> str:
     return f"seed {seed} does not fail"
 
 
-__all__ = ["Failed", "Plan", "Ran", "Violation", "explain", "on_one_cpu", "plan", "run", "shrunk"]
+def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES) -> Counter[str]:
+    """Every invariant holds at every step of every seed; a failure is told as a small trace. What was met on the way."""
+    seen: Counter[str] = Counter()
+    with on_one_cpu():
+        for seed in range(start, start + seeds):
+            try:
+                seen += run(scenario.plan(seed), scenario).seen
+            except Failed:
+                pytest.fail(explain(seed, scenario), pytrace=False)
+    return seen
+
+
+def first_failure(
+    plant: Callable[[], Any], seeds: int, scenario: Scenario = TABLES, *, known: int = 0
+) -> Failed | None:
+    """The first seed that finds what is planted; ``known`` is tried before the others, because it once did."""
+    with plant(), on_one_cpu():
+        for seed in (known, *range(seeds)):
+            try:
+                run(scenario.plan(seed), scenario)
+            except Failed as failed:
+                return failed
+    return None

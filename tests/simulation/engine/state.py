@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.histories.check import Operation
+from tests.simulation.auditors.catalogs import HISTORY, TreeAuditor
 from tests.simulation.auditors.invariants import Auditor
-from tests.simulation.auditors.trees import HISTORY, TreeAuditor
-from tests.simulation.engine.faults import Faults
+from tests.simulation.engine.plans import Faults
 from tests.simulation.engine.scheduler import Scheduler, Task
 from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs, clone, holds

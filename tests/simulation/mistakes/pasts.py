@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from tests.simulation.engine.faults import HOUR
+from tests.simulation.engine.plans import HOUR
 from tests.simulation.mistakes.tables import SWAP, swapped, without
 from turnstile.catalog.commit import CommitAttempts
 from turnstile.catalog.history.log import History, KeptTree
@@ -74,7 +74,7 @@ def _tidies_what_may_land() -> Any:
             try:
                 return swap(self, *args, **more)
             except OutcomeUnknown:
-                self._dead |= self._stored
+                self._unreachable |= self._stored
                 raise
 
         return tidies
@@ -95,7 +95,7 @@ def _tidies_what_is_used_again() -> Any:
     def wrong(init: Callable[..., Any]) -> Callable[..., Any]:
         def made(self: CommitAttempts, *args: Any) -> None:
             init(self, *args)
-            self._dead = _Sticky()
+            self._unreachable = _Sticky()
 
         return made
 

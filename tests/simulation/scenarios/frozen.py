@@ -9,14 +9,19 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
-from tests.simulation.actors.cloner import CloneUser
 from tests.simulation.actors.frozen import Expiry, KeyedCounter, LateResets, Makers, Renamer
-from tests.simulation.actors.past_changers import Counter, IcebergUser, Names, TableNames
-from tests.simulation.actors.past_readers import Lister, Traveller
-from tests.simulation.actors.past_sandbox import PastActor
-from tests.simulation.engine.faults import FREEZE, HOUR, MINUTE, SECOND
-from tests.simulation.engine.faults import KINDS as FAULTS
-from tests.simulation.engine.plans import Plan
+from tests.simulation.actors.pasts import (
+    CloneUser,
+    Counter,
+    IcebergUser,
+    Lister,
+    Names,
+    PastActor,
+    TableNames,
+    Traveller,
+)
+from tests.simulation.engine.plans import FREEZE, HOUR, MINUTE, SECOND, Plan
+from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Actor

@@ -9,9 +9,8 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.owners import Adder, IdMaker, Owner, RefUser, TaskRunner
-from tests.simulation.auditors.owners import OwnerAuditor
-from tests.simulation.auditors.tasks import TaskAuditor
-from tests.simulation.engine.faults import KINDS as FAULTS
+from tests.simulation.auditors.owners import OwnerAuditor, TaskAuditor
+from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.plans import Plan
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.scenario import Actor

@@ -9,19 +9,30 @@ from typing import Any, Final
 from unittest.mock import PropertyMock, patch
 
 from tests.simulation.actors.catalog import TABLE, CatalogUser, create, prepare
-from tests.simulation.actors.cloner import CloneUser
 from tests.simulation.actors.maintenance import sweep
-from tests.simulation.actors.past_changers import Counter, IcebergUser, Names, Side, TableNames, fill
-from tests.simulation.actors.past_keepers import Janitor, Resets, SnapshotUser
-from tests.simulation.actors.past_readers import Lister, Traveller
-from tests.simulation.actors.past_sandbox import BUSY, QUIET, PastActor, PastSandbox
+from tests.simulation.actors.pasts import (
+    BUSY,
+    QUIET,
+    CloneUser,
+    Counter,
+    IcebergUser,
+    Janitor,
+    Lister,
+    Names,
+    PastActor,
+    PastSandbox,
+    Resets,
+    Side,
+    SnapshotUser,
+    TableNames,
+    Traveller,
+    fill,
+)
 from tests.simulation.actors.writers import Writer
-from tests.simulation.auditors.clones import CloneAuditor
-from tests.simulation.auditors.pasts import PastAuditor
-from tests.simulation.auditors.tasks import TaskAuditor
-from tests.simulation.engine.faults import HOUR, MINUTE
-from tests.simulation.engine.faults import KINDS as FAULTS
-from tests.simulation.engine.plans import Plan
+from tests.simulation.auditors.owners import TaskAuditor
+from tests.simulation.auditors.pasts import CloneAuditor, PastAuditor
+from tests.simulation.engine.plans import HOUR, MINUTE, Plan
+from tests.simulation.engine.plans import KINDS as FAULTS
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
 from tests.simulation.scenarios.scenario import Actor

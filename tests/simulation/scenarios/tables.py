@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.catalog import TABLE, CatalogUser, create, prepare
 from tests.simulation.actors.maintenance import Engine, Gc, Reader, StreamPump, Sweeps, sweep
 from tests.simulation.actors.writers import Writer
-from tests.simulation.auditors.trees import HISTORY
-from tests.simulation.engine.plans import WRITERS, Plan, plan
+from tests.simulation.auditors.catalogs import HISTORY
+from tests.simulation.engine.plans import RESENT, WRITERS, Plan, plan
 from tests.simulation.engine.ports import Process
 from tests.simulation.engine.state import State
+from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.delta.core import ratify_writes as floor
 from turnstile.gc.core import Grace
@@ -58,3 +59,39 @@ class Tables:
         if kind in ALONE:
             return Actor(name, ALONE[kind](state, name, rng, slow=plan.slow))
         return Actor(name, {"reader": Reader, "engine": Engine}[kind](state, name, table, rng))
+
+
+class Crowded(Tables):
+    """One table as in ``tables``; a few writers, most of them with tickets, which any version serves; and somebody who
+    makes room now and then."""
+
+    name = "crowded"
+
+    def plan(self, seed: int) -> Plan:
+        """Few other faults: two copies of a write are what it is about."""
+        rng = random.Random(seed)
+        writers = tuple(
+            f"{kind}-{number}" for number, kind in enumerate(rng.choices(("ticket", "ticket", "inline", "staged"), k=3))
+        )
+        return Plan(
+            seed=seed,
+            actors=("ticket-9", *writers, "sweeper"),
+            faults=(RESENT, RESENT, "throttle"),
+            rate=rng.choice((0.1, 0.2, 0.3)),
+            steps=200,
+            row_tracking=False,
+            keep=rng.choice((0, 1)),
+        )
+
+
+CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "uncertain forgotten": (
+        lambda: swapped("tests.simulation.engine.ports._uncertain", lambda _: lambda answer: answer),
+        "I3",
+    ),
+    "every refusal is final": (
+        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, proposal: True),
+        "I3",
+    ),
+}
+"""What is planted, and the invariant that it breaks."""

@@ -1,5 +1,6 @@
 """Checks catalogs: everything a HEAD leads to exists, also what past HEADs of the kept history, recent ones and those
-that have a name lead to; and names, HEADs of tables and owners of locations agree (I9, I10)."""
+that have a name lead to; and names, HEADs of tables and owners of locations agree (I9, I10).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Violation, audits
-from tests.simulation.engine.faults import HOUR
+from tests.simulation.engine.plans import HOUR
 from turnstile.catalog.core.entities import Entity, decode
 from turnstile.catalog.core.index import Index, IndexEntry, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit

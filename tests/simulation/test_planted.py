@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from tests.simulation.engine.searching import first_failure
+from tests.simulation.engine.run import first_failure
 from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
-from tests.simulation.mistakes.known_seeds import KNOWN
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import HARMLESS, PAST_MISTAKES
+from tests.simulation.scenarios.by_name import KNOWN
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
