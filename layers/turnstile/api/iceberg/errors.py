@@ -1,8 +1,8 @@
-"""Refusals of the Iceberg API and their one shape: ``{"error": {"message", "type", "code"}}``.
+"""Errors of the Iceberg API: ``{"error": {"message", "type", "code"}}``.
 
-Clients choose their exception by status and operation, and by the type only where the specification says so. A status
-of 5xx makes them believe that a commit may have happened; so what certainly did not happen never gets one, except when
-storage or a token's issuer does not answer, which the specification tells as 503.
+Clients choose their exception by status and operation, and by the type only where the specification says so. After a 5xx
+they assume that a commit may have happened; so an error that excludes it never gets one, except when storage or a token's
+issuer does not respond, which is 503 in the specification.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import ErrorType, TurnstileError, is_missing
 
 PREFIX: Final = "/iceberg"
 
@@ -22,60 +22,60 @@ _BUSY: Final = (429, "TooManyRequestsException")
 _INTERNAL: Final = (500, "InternalServerError")
 
 KINDS: Final[dict[str, tuple[int, str]]] = {
-    "InvalidRequest": _BAD,
-    "InvalidCommit": _BAD,
-    "UnsupportedTable": _BAD,
-    "UnsupportedMediaType": _BAD,
-    "TooLarge": _BAD,
-    "LocationOwned": _BAD,
-    "NotAuthenticated": (401, "NotAuthorizedException"),
-    "PermissionDenied": (403, "ForbiddenException"),
-    "ReadOnly": (403, "ForbiddenException"),
-    "NoSuchCatalog": _NO_WAREHOUSE,
-    "NoSuchCatalogCommit": _NO_WAREHOUSE,
-    "NoSuchSnapshot": _NO_WAREHOUSE,
-    "NoSuchNamespace": (404, "NoSuchNamespaceException"),
-    "NoSuchTable": (404, "NoSuchTableException"),
-    "NoSuchView": (404, "NoSuchViewException"),
-    "MethodNotAllowed": (405, "UnsupportedOperationException"),
-    "NotOffered": (406, "UnsupportedOperationException"),
-    "AlreadyExists": (409, "AlreadyExistsException"),
-    "NamespaceNotEmpty": (409, "NamespaceNotEmptyException"),
-    "CommitFailed": (409, "CommitFailedException"),
-    "TableHasClones": (409, "TableHasClonesException"),
-    "Unprocessable": (422, "UnprocessableEntityException"),
-    "KeyReused": (422, "UnprocessableEntityException"),
-    "ConcurrentChange": _BUSY,
-    "Throttled": _BUSY,
-    "CommitStateUnknown": (500, "CommitStateUnknownException"),
-    "InternalError": _INTERNAL,
-    "StorageFault": (503, "ServiceUnavailableException"),
-    "AuthenticationUnavailable": (503, "ServiceUnavailableException"),
+    ErrorType.INVALID_REQUEST: _BAD,
+    ErrorType.INVALID_COMMIT: _BAD,
+    ErrorType.UNSUPPORTED_TABLE: _BAD,
+    ErrorType.UNSUPPORTED_MEDIA_TYPE: _BAD,
+    ErrorType.TOO_LARGE: _BAD,
+    ErrorType.LOCATION_OWNED: _BAD,
+    ErrorType.NOT_AUTHENTICATED: (401, "NotAuthorizedException"),
+    ErrorType.PERMISSION_DENIED: (403, "ForbiddenException"),
+    ErrorType.READ_ONLY: (403, "ForbiddenException"),
+    ErrorType.NO_SUCH_CATALOG: _NO_WAREHOUSE,
+    ErrorType.NO_SUCH_CATALOG_COMMIT: _NO_WAREHOUSE,
+    ErrorType.NO_SUCH_SNAPSHOT: _NO_WAREHOUSE,
+    ErrorType.NO_SUCH_NAMESPACE: (404, "NoSuchNamespaceException"),
+    ErrorType.NO_SUCH_TABLE: (404, "NoSuchTableException"),
+    ErrorType.NO_SUCH_VIEW: (404, "NoSuchViewException"),
+    ErrorType.METHOD_NOT_ALLOWED: (405, "UnsupportedOperationException"),
+    ErrorType.NOT_OFFERED: (406, "UnsupportedOperationException"),
+    ErrorType.ALREADY_EXISTS: (409, "AlreadyExistsException"),
+    ErrorType.NAMESPACE_NOT_EMPTY: (409, "NamespaceNotEmptyException"),
+    ErrorType.COMMIT_FAILED: (409, "CommitFailedException"),
+    ErrorType.TABLE_HAS_CLONES: (409, "TableHasClonesException"),
+    ErrorType.UNPROCESSABLE: (422, "UnprocessableEntityException"),
+    ErrorType.KEY_REUSED: (422, "UnprocessableEntityException"),
+    ErrorType.CONCURRENT_CHANGE: _BUSY,
+    ErrorType.THROTTLED: _BUSY,
+    ErrorType.COMMIT_STATE_UNKNOWN: (500, "CommitStateUnknownException"),
+    ErrorType.INTERNAL_ERROR: _INTERNAL,
+    ErrorType.STORAGE_FAULT: (503, "ServiceUnavailableException"),
+    ErrorType.AUTHENTICATION_UNAVAILABLE: (503, "ServiceUnavailableException"),
 }
 
 
 class Unprocessable(TurnstileError):
-    """Every member of the request is well formed, and together they make no sense."""
+    """The members of the request are well formed, but contradict each other."""
 
-    type = "Unprocessable"
+    type = ErrorType.UNPROCESSABLE
 
 
 class ReadOnly(TurnstileError):
-    """A change of a catalog's past. 403 is what the specification has for every operation, and for clients final."""
+    """A change of a catalog's past. 403, because the specification has it for every operation, and clients do not retry it."""
 
-    type = "ReadOnly"
+    type = ErrorType.READ_ONLY
 
 
 def kind_of(error: TurnstileError) -> tuple[int, str]:
-    """Status and type of ``error``; a type that nobody listed is ours to answer for."""
-    return KINDS.get(error.type, _MISSING if error.type.startswith("NoSuch") else _INTERNAL)
+    """Status and type of ``error``; a type that is not listed is an internal error."""
+    return KINDS.get(error.type, _MISSING if is_missing(error.type) else _INTERNAL)
 
 
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of a refusal."""
+    """Returns status, headers and body of an error response."""
     code, type = kind_of(error)
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
-    if error.type == "InternalError":
+    if error.type == ErrorType.INTERNAL_ERROR:
         message = f"internal error, correlation id {correlation}"
     headers = {"Content-Type": "application/json"}
     retry = error.details.get("retry_after_ms")

@@ -1,5 +1,5 @@
-"""Names as Iceberg's clients write them: levels of a namespace joined by the unit separator, and warehouses: a catalog
-as it is, ``lake``, or as of a moment, ``lake@snapshot:month_end``."""
+"""Names as Iceberg's clients write them: levels of a namespace joined by the unit separator; warehouses, which are a
+catalog, ``lake``, or its past, ``lake@snapshot:month_end``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def namespace(text: str) -> Path:
     return check_path(tuple(text.split(SEPARATOR)))
 
 
-def levels(given: tuple[str, ...], field: str = "namespace") -> Path:
+def levels(names: tuple[str, ...], field: str = "namespace") -> Path:
     """The levels of a namespace in a body; raises InvalidRequest."""
-    return check_path(given, field)
+    return check_path(names, field)
 
 
 def name(text: str, field: str = "name") -> str:
@@ -29,12 +29,12 @@ def name(text: str, field: str = "name") -> str:
 
 
 def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
-    """The catalog that a warehouse or a prefix names, and the moment; None for the present.
+    """Returns the catalog that a warehouse or a prefix names, and the time in its past; None for the present.
 
-    A catalog's name may hold ``@`` and no colon: so the last ``@`` before the first colon is the one that counts.
+    A catalog's name may have ``@`` but no colon: the last ``@`` before the first colon is the separator.
 
     Raises:
-        InvalidRequest: no name, or a moment that is none.
+        InvalidRequest: not a name, or not a time.
     """
     before, colon, _ = text.partition(":")
     if not colon:
@@ -50,5 +50,5 @@ def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
 
 
 def prefix(catalog: str, as_of: AsOf) -> str:
-    """The prefix of a catalog as of a moment; only characters that a path segment holds unescaped (RFC 3986, pchar)."""
+    """The prefix of a catalog's past, in characters that a path segment has unescaped (RFC 3986, pchar)."""
     return f"{catalog}@{as_of_text(as_of)}"

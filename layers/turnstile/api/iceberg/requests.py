@@ -1,5 +1,5 @@
-"""Bodies of requests. Members that are not listed are skipped, as the specification's readers do; what they say is not
-done by anybody, and unknown kinds of updates and requirements are refused."""
+"""Bodies of requests. Unknown members are skipped, as the specification requires; unknown kinds of updates and requirements
+are refused. The bodies that create and replace are those of the operations (``iceberg.tables``, ``iceberg.views``)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from turnstile.iceberg.core.updates import TableUpdate
 from turnstile.iceberg.core.values import without_nulls
 
 MAX_BODY: Final = 4_500_000
-"""Bytes of a body. Lambda gets at most 6 MB, with the body as text within JSON: that is some 4.5 MB of usual JSON."""
+"""Bytes of a body. Lambda accepts 6 MB with the body as text within JSON, which is about 4.5 MB of usual JSON."""
 
 
 class Body(msgspec.Struct, frozen=True, rename="kebab"):
@@ -28,7 +28,7 @@ class Identifier(Body, frozen=True):
     name: str
 
     def path(self, field: str) -> Path:
-        """The path of ``field``, the member that this is; raises InvalidRequest unless all levels are names."""
+        """The path; raises InvalidRequest, naming the member ``field``, unless all levels are names."""
         return (*levels(self.namespace, f"{field}.namespace"), name(self.name, f"{field}.name"))
 
 
@@ -55,7 +55,7 @@ class RegisterTable(Body, frozen=True):
 
 
 class CommitTable(Body, frozen=True):
-    """Changes of one table; ``identifier`` is compulsory where several are changed together."""
+    """Changes of one table; ``identifier`` is compulsory in a transaction."""
 
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
@@ -69,7 +69,7 @@ class CommitTransaction(Body, frozen=True):
 
 
 class Rename(Body, frozen=True):
-    """A table or view, and what it shall be called."""
+    """A table or view, and its new name."""
 
     source: Identifier
     destination: Identifier
@@ -80,13 +80,13 @@ class Rename(Body, frozen=True):
 
 
 class Report(Body, frozen=True):
-    """A metrics report; only its kind is looked at."""
+    """A metrics report; only its kind is read."""
 
     report_type: str
 
 
-def stripped(raw: bytes) -> bytes:
-    """``raw`` without members that are null; ``raw`` itself when it is not JSON, which whoever decodes it says better."""
+def without_null_members(raw: bytes) -> bytes:
+    """Returns ``raw`` without members that are null; ``raw`` itself when it is not JSON, which its decoder then refuses."""
     if b"null" not in raw:
         return raw
     try:

@@ -1,4 +1,4 @@
-"""Bodies of answers, as the specification has them."""
+"""Bodies of responses, as the specification has them; entity tags."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
 from turnstile.store.core.errors import TooLarge
 from turnstile.store.page_budget import PAGE_BYTES, response_size
-from turnstile.store.ports import Vended
+from turnstile.store.ports import VendedCredentials
 
 SESSION: Final = "s3.session-token"
-SESSION_END: Final = "s3.session-token-expires-at-ms"
+SESSION_EXPIRY: Final = "s3.session-token-expires-at-ms"
 REFRESH_ENDPOINT: Final = "client.refresh-credentials-endpoint"
 """Properties of Java's ``S3FileIOProperties`` and ``AwsClientProperties``, version 1.11."""
 
 COMMENT: Final = "comment"
-"""The property under which Iceberg's engines look for a namespace's comment."""
+"""The property that Iceberg's engines read as a namespace's comment."""
 
 KEY_LIFETIME: Final = "PT30M"
-"""How long an idempotency key may be used; it is remembered for longer (``core.request_rows``)."""
+"""How long an idempotency key may be used; it is kept for longer (``catalog.core.request_rows``)."""
 
 _N: Final = "/v1/{prefix}/namespaces"
 _T: Final = _N + "/{namespace}/tables"
@@ -62,15 +62,16 @@ ENDPOINTS: Final = (
     f"DELETE {_V}/{{view}}",
     "POST /v1/{prefix}/views/rename",
 )
-"""What is served, in the specification's words. Clients do not try anything else."""
+"""The operations that are served, as the specification writes them. Clients use no others."""
 
-
-READING: Final = tuple(one for one in ENDPOINTS if not one.startswith(("POST", "DELETE")) or one.endswith("/metrics"))
-"""What is served of a catalog's past."""
+READING: Final = tuple(
+    endpoint for endpoint in ENDPOINTS if not endpoint.startswith(("POST", "DELETE")) or endpoint.endswith("/metrics")
+)
+"""The operations that are served for a catalog's past."""
 
 
 def config(prefix: str, endpoints: Sequence[str] = ENDPOINTS) -> dict[str, Any]:
-    """The configuration of a client of the catalog, or of the moment of it, that ``prefix`` names."""
+    """The configuration of a client of the catalog, or its past, that ``prefix`` names."""
     return {
         "defaults": {},
         "overrides": {"prefix": prefix},
@@ -79,110 +80,112 @@ def config(prefix: str, endpoints: Sequence[str] = ENDPOINTS) -> dict[str, Any]:
     }
 
 
-def namespace(found: NamedNamespace) -> dict[str, Any]:
-    """A namespace and its properties, its comment among them."""
-    return {"namespace": list(found.name), "properties": properties(found)}
+def namespace(named: NamedNamespace) -> dict[str, Any]:
+    """A namespace and its properties, with its comment."""
+    return {"namespace": list(named.name), "properties": properties(named)}
 
 
-def properties(found: NamedNamespace) -> dict[str, str]:
-    """Properties of a namespace as Iceberg's clients see them."""
-    comment = found.entity.comment
-    return {**found.entity.properties, **({} if comment is None else {COMMENT: comment})}
+def properties(named: NamedNamespace) -> dict[str, str]:
+    """Properties of a namespace, its comment among them."""
+    comment = named.entity.comment
+    return {**named.entity.properties, **({} if comment is None else {COMMENT: comment})}
 
 
-def namespaces(found: Names) -> dict[str, Any]:
+def namespaces(page: Names) -> dict[str, Any]:
     """A page of namespaces."""
-    return {"namespaces": [[*found.namespace, name] for name in found.names], "next-page-token": found.next_token}
+    return {"namespaces": [[*page.namespace, name] for name in page.names], "next-page-token": page.next_token}
 
 
-def identifiers(found: Names) -> dict[str, Any]:
+def identifiers(page: Names) -> dict[str, Any]:
     """A page of tables or views."""
-    names = [{"namespace": list(found.namespace), "name": name} for name in found.names]
-    return {"identifiers": names, "next-page-token": found.next_token}
+    names = [{"namespace": list(page.namespace), "name": name} for name in page.names]
+    return {"identifiers": names, "next-page-token": page.next_token}
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Keys for a table's files.
+    """Storage credentials for a table's files.
 
     Attributes:
-        vended: one for each location; none where clients need none, or bring their own.
-        renewal: the path below the catalog's address where others are to be had; empty when there is none.
+        vended: one for each location; none where clients need none, or have their own.
+        refresh_path: path of the endpoint for new ones, relative to the catalog's address; empty when there is none.
     """
 
-    vended: tuple[Vended, ...] = ()
-    renewal: str = ""
+    vended: tuple[VendedCredentials, ...] = ()
+    refresh_path: str = ""
 
 
-def table(found: LoadedTable, keys: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
-    """A table with its metadata; ``keys`` for its files.
+def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
+    """A table with its metadata, and credentials for its files.
 
-    Keys of one location are in ``config`` as well, where clients look that know no ``storage-credentials``.
+    Credentials of a single location are in ``config`` as well, for clients that do not know ``storage-credentials``.
     """
-    shown = found.metadata.referenced() if refs_only else found.metadata
+    shown = loaded.metadata.referenced() if refs_only else loaded.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
-    if found.entity is not None:
-        body = {"metadata-location": found.entity.metadata, **body}
-    if keys is not None:
-        body |= credentials(keys)
-        if len(keys.vended) == 1:
+    if loaded.entity is not None:
+        body = {"metadata-location": loaded.entity.metadata, **body}
+    if vended is not None:
+        body |= credentials(vended)
+        if len(vended.vended) == 1:
             body["config"] = body["storage-credentials"][0]["config"]
     return body
 
 
-def committed(found: LoadedTable) -> dict[str, Any]:
+def committed(loaded: LoadedTable) -> dict[str, Any]:
     """A table after a commit."""
-    assert found.entity is not None
-    return {"metadata-location": found.entity.metadata, "metadata": metadata.document(found.metadata)}
+    assert loaded.entity is not None
+    return {"metadata-location": loaded.entity.metadata, "metadata": metadata.document(loaded.metadata)}
 
 
-def view(found: LoadedView) -> dict[str, Any]:
+def view(loaded: LoadedView) -> dict[str, Any]:
     """A view with its metadata."""
-    body = view_metadata.document(found.metadata)
-    return {"metadata-location": found.entity.metadata, "metadata": body, "config": {}}
+    body = view_metadata.document(loaded.metadata)
+    return {"metadata-location": loaded.entity.metadata, "metadata": body, "config": {}}
 
 
-def credentials(keys: Credentials) -> dict[str, Any]:
-    """Keys for files."""
-    return {"storage-credentials": [{"prefix": one.prefix, "config": _config(one, keys)} for one in keys.vended]}
+def credentials(given: Credentials) -> dict[str, Any]:
+    """Credentials for files."""
+    return {"storage-credentials": [{"prefix": each.prefix, "config": _config(each, given)} for each in given.vended]}
 
 
-def _config(one: Vended, keys: Credentials) -> dict[str, str]:
-    """What a client sets to use the keys: when they end, and where to fetch others.
+def _config(each: VendedCredentials, given: Credentials) -> dict[str, str]:
+    """The properties of a client that uses the credentials, with their expiry and the endpoint for new ones.
 
-    Java's ``VendedCredentialsProvider`` wants both, only with session tokens, and only where a single key is given out:
-    it takes no other answer when it asks again.
+    Java's ``VendedCredentialsProvider`` requires both, only with session tokens, and only for a single location: it accepts
+    no other response when it refreshes.
     """
-    config = dict(one.config)
+    config = dict(each.config)
     if SESSION not in config:
         return config
-    config[SESSION_END] = str(one.expires)
-    return {**config, REFRESH_ENDPOINT: keys.renewal} if keys.renewal and len(keys.vended) == 1 else config
+    config[SESSION_EXPIRY] = str(each.expires_ms)
+    if given.refresh_path and len(given.vended) == 1:
+        config[REFRESH_ENDPOINT] = given.refresh_path
+    return config
 
 
 def credentials_path(prefix: str, namespace: Sequence[str], table: str) -> str:
-    """Where to fetch keys for a table, relative to the address of the catalog."""
-    parts = quote(SEPARATOR.join(namespace), safe=""), quote(table, safe="")
-    return f"v1/{quote(prefix, safe='@:')}/namespaces/{parts[0]}/tables/{parts[1]}/credentials"
+    """The path of a table's credentials, relative to the address of the catalog."""
+    levels, name = quote(SEPARATOR.join(namespace), safe=""), quote(table, safe="")
+    return f"v1/{quote(prefix, safe='@:')}/namespaces/{levels}/tables/{name}/credentials"
 
 
 def etag(metadata_location: str, *, refs_only: bool = False) -> str:
-    """The tag of an answer: of the metadata file, and of how much of it the answer holds."""
+    """The tag of a response: of the metadata file, and of how much of it the response has."""
     shown = f"{metadata_location}#{'refs' if refs_only else 'all'}"
     return f'"{hashlib.sha256(shown.encode()).hexdigest()[:32]}"'
 
 
 def matches(if_none_match: str, tag: str) -> bool:
     """Whether a request's If-None-Match names ``tag`` (RFC 9110: weak comparison, a list, or ``*``)."""
-    given = [one.strip().removeprefix("W/") for one in if_none_match.split(",")]
-    return "*" in given or tag in given
+    tags = [text.strip().removeprefix("W/") for text in if_none_match.split(",")]
+    return "*" in tags or tag in tags
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Whether an answer has room for what became of these properties, before anything does; raises TooLarge."""
+    """Raises TooLarge unless a response can list these properties; called before they change."""
     size = response_size(names)
     if size > PAGE_BYTES:
         raise TooLarge(
-            f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE}",
+            f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE_BYTES}",
             field="removals",
             remedy="name fewer of them in one request",
             limit=PAGE_BYTES,
@@ -191,7 +194,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def changed_properties(before: Collection[str], updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:
-    """What became of the properties a request names; ``before`` are the names that were there."""
+    """The outcome for the properties that a request names; ``before`` are the names that existed."""
     return {
         "updated": sorted(updated),
         "removed": sorted(name for name in removed if name in before),

@@ -1,7 +1,10 @@
-"""Numbers that every client of the APIs can read again.
+"""Columns in three spellings: Delta's schema JSON (``elementType``), the Delta API's (``element-type``), and ``ColumnInfo``
+of the older API.
 
-JSON knows no widths, and Python's integers have none. What stands in a body without a type of its own (metadata of
-columns, domains) is kept as it was sent, so a number that no ``long`` of Java's holds is refused when it arrives.
+JSON and Python know no widths of integers. Members without a type of their own (metadata of columns, domains) are kept as
+they were sent, so a number that Java's ``long`` does not hold is refused when it arrives.
+
+Source: Delta protocol, "Schema Serialization Format"; the API's ``DeltaStructType``.
 """
 
 from __future__ import annotations
@@ -23,34 +26,6 @@ Feature = Annotated[int, Meta(ge=0, le=INT_MAX)]
 Count = Annotated[int, Meta(ge=0, le=MAX_VERSION)]
 """A version, or a time in ms since 1970: what every JSON reader holds exactly."""
 
-
-def check_numbers(value: Any, field: str) -> None:
-    """Judge the integers anywhere in ``value``, which is JSON.
-
-    Raises:
-        InvalidRequest: one does not fit 64 bits; ``field`` is the request's member.
-    """
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left.extend(one.values())
-        elif isinstance(one, list | tuple):
-            left.extend(one)
-        elif isinstance(one, int) and not -LONG_MAX - 1 <= one <= LONG_MAX:
-            raise InvalidRequest(
-                f"{field} holds the number {one}"[:200] + ", which 64 bits do not",
-                field=field,
-                remedy="send it as a string, or a number between -2^63 and 2^63-1",
-            )
-
-
-# -- schema -----------------------------------------------------------------------------------------------------------
-# Table columns in both spellings: Delta's schema JSON (``elementType``) and the API's (``element-type``).
-#
-# Source: Delta protocol, "Schema Serialization Format"; the API's ``DeltaStructType``. Field metadata is kept as it is.
-
-
 _TYPES: Final = {
     "array": {"element-type": "elementType", "contains-null": "containsNull"},
     "map": {"key-type": "keyType", "value-type": "valueType", "value-contains-null": "valueContainsNull"},
@@ -58,9 +33,43 @@ _TYPES: Final = {
 _PRIMITIVE: Final = re.compile(r"[a-z][a-z_]*(\([^()]{1,100}\))?")
 _MAX_DEPTH: Final = 60
 
+_TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
+_NAMES: Final = frozenset({
+    "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING",
+    "BINARY", "DECIMAL", "INTERVAL", "ARRAY", "STRUCT", "MAP", "VARIANT", "CHAR", "NULL", "USER_DEFINED_TYPE",
+})  # fmt: skip
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_FROM_NAME: Final = {
+    "BOOLEAN": "boolean", "BYTE": "byte", "SHORT": "short", "INT": "integer", "LONG": "long", "FLOAT": "float",
+    "DOUBLE": "double", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz",
+    "STRING": "string", "BINARY": "binary", "VARIANT": "variant", "CHAR": "string", "NULL": "void",
+}  # fmt: skip
+
+
+def check_numbers(value: Any, field: str) -> None:
+    """Checks the integers anywhere in ``value``, which is JSON.
+
+    Raises:
+        InvalidRequest: one does not fit 64 bits; ``field`` is the request's member.
+    """
+    nodes = [value]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, dict):
+            nodes.extend(node.values())
+        elif isinstance(node, list | tuple):
+            nodes.extend(node)
+        elif isinstance(node, int) and not -LONG_MAX - 1 <= node <= LONG_MAX:
+            raise InvalidRequest(
+                f"{field} holds the number {node}"[:200] + ", which 64 bits do not",
+                field=field,
+                remedy="send it as a string, or a number between -2^63 and 2^63-1",
+            )
+
 
 def to_api(schema_string: str) -> dict[str, Any]:
-    """The API's struct of a ``schemaString``, which was judged before it was stored."""
+    """The API's struct of a ``schemaString``, which was validated before it was stored."""
     return fields_to_api(msgspec.json.decode(schema_string).get("fields") or [])
 
 
@@ -81,7 +90,7 @@ def fields_to_api(fields: Any) -> dict[str, Any]:
 
 
 def _api(type: Any) -> Any:
-    """A type in the API's spelling, which has no user-defined ones: what files hold of them."""
+    """A type in the API's spelling; of a user-defined type, which the API lacks, the type that files hold."""
     kind = type.get("type") if isinstance(type, dict) else None
     if kind == "udt":
         return _api(type["sqlType"])
@@ -90,12 +99,12 @@ def _api(type: Any) -> Any:
     members = _TYPES.get(kind) if isinstance(kind, str) else None
     if members is None:
         return type
-    found = {api: type.get(delta, True) for api, delta in members.items()}
-    return {"type": kind} | {api: value if api.endswith("-null") else _api(value) for api, value in found.items()}
+    values = {api: type.get(delta, True) for api, delta in members.items()}
+    return {"type": kind} | {api: value if api.endswith("-null") else _api(value) for api, value in values.items()}
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
-    """Fields in Delta's JSON of the API's struct.
+    """Returns fields in Delta's JSON from the API's struct.
 
     Raises:
         InvalidRequest: not a struct, no fields, names that are equal but for case, a type of unknown form, a number
@@ -104,17 +113,17 @@ def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
     check_numbers(struct, field)
-    found = _fields(struct, field, 0)
-    if not found:
+    fields = _fields(struct, field, 0)
+    if not fields:
         raise InvalidRequest(f"{field} must have at least one field", field=field)
-    return found
+    return fields
 
 
 def _fields(struct: dict[str, Any], where: str, depth: int) -> list[dict[str, Any]]:
     fields = struct.get("fields")
     if not isinstance(fields, list) or depth > _MAX_DEPTH:
         raise InvalidRequest(f"{where}.fields must be a list, at most {_MAX_DEPTH} deep", field=where)
-    made, names = [], set()
+    checked, names = [], set()
     for field in fields:
         name = field.get("name") if isinstance(field, dict) else None
         if not isinstance(field, dict) or not isinstance(name, str) or not name:
@@ -126,8 +135,8 @@ def _fields(struct: dict[str, Any], where: str, depth: int) -> list[dict[str, An
         if not isinstance(nullable, bool) or not isinstance(metadata, dict | None):
             raise InvalidRequest(f"{where}.{name}: nullable is a boolean, metadata an object", field=where)
         type = _type(field.get("type"), f"{where}.{name}"[:500], depth + 1)
-        made.append({"name": name, "type": type, "nullable": nullable, "metadata": metadata or {}})
-    return made
+        checked.append({"name": name, "type": type, "nullable": nullable, "metadata": metadata or {}})
+    return checked
 
 
 def _type(type: Any, where: str, depth: int) -> Any:
@@ -139,16 +148,16 @@ def _type(type: Any, where: str, depth: int) -> Any:
             return {"type": "struct", "fields": _fields(type, where, depth)}
         members = _TYPES.get(kind) if isinstance(kind, str) else None
         if members is not None:
-            made: dict[str, Any] = {"type": kind}
+            checked: dict[str, Any] = {"type": kind}
             for name, delta in members.items():
                 value = type.get(name)
                 if name.endswith("-null"):
                     if not isinstance(value, bool):
                         raise InvalidRequest(f"{where}: {name} must be true or false", field=where)
-                    made[delta] = value
+                    checked[delta] = value
                 else:
-                    made[delta] = _type(value, where, depth + 1)
-            return made
+                    checked[delta] = _type(value, where, depth + 1)
+            return checked
     raise InvalidRequest(f"{where} has a type that is not one of Delta's", field=where)
 
 
@@ -159,7 +168,7 @@ def same_columns(one: Any, other: Any) -> bool:
 
 def _bare(node: Any) -> Any:
     if isinstance(node, list | tuple):
-        return [_bare(one) for one in node]
+        return [_bare(inner) for inner in node]
     if isinstance(node, dict) and node.get("type") == "udt":
         return _bare(node.get("sqlType"))
     if isinstance(node, dict):
@@ -168,7 +177,7 @@ def _bare(node: Any) -> Any:
 
 
 def check_partitions(columns: list[str] | tuple[str, ...], fields: Any) -> None:
-    """Every partition column is one of the fields, and only once; raises InvalidRequest."""
+    """Raises InvalidRequest unless every partition column is one of the fields, and named once."""
     names = {field["name"].casefold() for field in fields}
     seen: set[str] = set()
     for column in columns:
@@ -179,26 +188,8 @@ def check_partitions(columns: list[str] | tuple[str, ...], fields: Any) -> None:
         seen.add(column.casefold())
 
 
-# -- columns ----------------------------------------------------------------------------------------------------------
-# Columns of the older API (``ColumnInfo``) from Delta's schema fields, and back.
-
-
-_TEXT: Final = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-_NAME: Final = {"integer": "INT", "void": "NULL", "varchar": "STRING", "udt": "USER_DEFINED_TYPE"}
-_NAMES: Final = frozenset({
-    "BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "STRING",
-    "BINARY", "DECIMAL", "INTERVAL", "ARRAY", "STRUCT", "MAP", "VARIANT", "CHAR", "NULL", "USER_DEFINED_TYPE",
-})  # fmt: skip
-_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_FROM_NAME: Final = {
-    "BOOLEAN": "boolean", "BYTE": "byte", "SHORT": "short", "INT": "integer", "LONG": "long", "FLOAT": "float",
-    "DOUBLE": "double", "DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz",
-    "STRING": "string", "BINARY": "binary", "VARIANT": "variant", "CHAR": "string", "NULL": "void",
-}  # fmt: skip
-
-
 class ColumnInfo(msgspec.Struct, frozen=True):
-    """A column as the older API has it. ``position`` from 0."""
+    """A column as the older API has it; ``position`` from 0."""
 
     name: str
     type_text: str | None = None
@@ -215,7 +206,7 @@ class ColumnInfo(msgspec.Struct, frozen=True):
 
 def to_infos(fields: Iterable[dict[str, Any]], partitions: Sequence[str]) -> list[ColumnInfo]:
     """Columns of fields in Delta's JSON."""
-    index = {name.casefold(): at for at, name in enumerate(partitions)}
+    index = {name.casefold(): position for position, name in enumerate(partitions)}
     return [_info(position, field, index.get(str(field["name"]).casefold())) for position, field in enumerate(fields)]
 
 
@@ -239,14 +230,14 @@ def _info(position: int, field: dict[str, Any], partition: int | None) -> Column
 
 
 def _name(kind: str) -> str:
-    """The name of a type in the API, whose clients know no others: parameters and the unit of an interval left out."""
+    """The name of a type, one of those that the API has: without parameters and the unit of an interval."""
     base = re.split(r"[( ]", kind, maxsplit=1)[0]
-    found = _NAME.get(base, base.upper())
-    return found if found in _NAMES else "USER_DEFINED_TYPE"
+    name = _NAME.get(base, base.upper())
+    return name if name in _NAMES else "USER_DEFINED_TYPE"
 
 
 def type_text(type: Any) -> str:
-    """A type in SQL's words: ``array<bigint>``, ``struct<a:int>``."""
+    """A type in SQL: ``array<bigint>``, ``struct<a:int>``."""
     if isinstance(type, str):
         return _TEXT.get(type, type)
     match type.get("type"):
@@ -282,8 +273,8 @@ def _field(info: ColumnInfo) -> dict[str, Any]:
         except (msgspec.DecodeError, RecursionError):
             type = info.type_json if info.type_json.isidentifier() else None
         if isinstance(type, dict) and "name" in type and "type" in type:
-            found = {"nullable": True, **type, "name": info.name, "metadata": type.get("metadata") or {}}
-            return found if is_field(found) else _bad(info)
+            field = {"nullable": True, **type, "name": info.name, "metadata": type.get("metadata") or {}}
+            return field if is_field(field) else _bad(info)
     if type is None:
         precision = f"({info.type_precision},{info.type_scale or 0})" if info.type_precision is not None else "(10,0)"
         type = f"decimal{precision}" if info.type_name == "DECIMAL" else _FROM_NAME.get(info.type_name or "")

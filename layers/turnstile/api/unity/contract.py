@@ -99,7 +99,7 @@ def check_request(request: requests.CreateTable, table_id: str, policy: Policy) 
     check_partitions(request.partition_columns or [], to_delta(request.columns))
 
 
-def first_metadata(request: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
+def initial_metadata(request: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
     """Returns the table metadata of version 0, if the request agrees with version 0.
 
     Raises:

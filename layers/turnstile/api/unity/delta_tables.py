@@ -72,7 +72,7 @@ def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
         request.name,
         table_id,
         principal=current().principal,
-        describe=functools.partial(contract.first_metadata, request, table_id, location),
+        describe=functools.partial(contract.initial_metadata, request, table_id, location),
     )
     return _load(catalog, namespace, request.name)
 

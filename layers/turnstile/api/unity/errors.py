@@ -21,7 +21,7 @@ INVALID: Final = "InvalidParameterValueException"
 
 
 class Kind(NamedTuple):
-    """How a type of error is told: status and type of the Delta API, status and code of the older one."""
+    """How both APIs show a type of error: status and type of the Delta API, status and code of the older one."""
 
     status: int
     type: str
@@ -76,16 +76,16 @@ _BUSY: Final = {
     "stuck": Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
     "recovering": Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
 }
-"""States of a table that pass: waiting helps, rebasing does not, so 429 rather than 409."""
+"""Temporary states of a table: waiting helps, rebasing does not, so 429 rather than 409."""
 
 _EXISTS: Final = {"namespace": "SCHEMA_ALREADY_EXISTS", "table": "TABLE_ALREADY_EXISTS"}
 
 
 class RequirementFailed(StateConflict):
-    """A requirement of the request does not hold; loading the table again tells what changed."""
+    """A requirement of the request does not hold; the client has to load the table again."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("RequirementFailed", message, remedy="load the table again")
+        super().__init__(ErrorType.REQUIREMENT_FAILED, message, remedy="load the table again")
 
 
 class NotImplementedHere(TurnstileError):
@@ -95,7 +95,7 @@ class NotImplementedHere(TurnstileError):
 
 
 def kind_of(error: TurnstileError) -> Kind:
-    """How ``error`` is told; a type that nobody listed is ours to answer for."""
+    """How the APIs show ``error``; a type that is not listed is an internal error."""
     if error.type == ErrorType.TABLE_NOT_ACTIVE:
         return _BUSY.get(str(error.details.get("state")), _INVALID)
     if error.type == ErrorType.INVALID_REQUEST and error.field == "body":
@@ -104,7 +104,7 @@ def kind_of(error: TurnstileError) -> Kind:
 
 
 def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of the answer to a request of ``path``."""
+    """Returns status, headers and body of the response to a request of ``path``."""
     kind = kind_of(error)
     internal = error.type == ErrorType.INTERNAL_ERROR
     message = f"internal error, correlation id {correlation}" if internal else _message(error)

@@ -1,6 +1,4 @@
-"""Names as the two APIs write them. What cannot be a name is not found when it is looked up, and refused when it is to
-be created.
-"""
+"""Names as both APIs write them. A text that is no name is not found when it is looked up, and refused when it is created."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from turnstile.store.core.names import check_identifier, check_namespace
 
 
 def find_catalog(name: str) -> str:
-    """A catalog that is looked up. Raises NotFound for what cannot be a name."""
+    """The name of a catalog to look up; raises NotFound for a text that is no name."""
     try:
         return check_identifier(name, "catalog")
     except InvalidRequest:
@@ -19,7 +17,7 @@ def find_catalog(name: str) -> str:
 
 
 def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
-    """A schema that is looked up; one of several levels is written ``a.b``."""
+    """The path of a schema to look up; several levels are written ``a.b``. Raises as ``find_catalog``."""
     catalog = find_catalog(catalog)
     try:
         return catalog, check_namespace(schema)
@@ -28,7 +26,7 @@ def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
 
 
 def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
-    """A table that is looked up."""
+    """The path of a table to look up; raises as ``find_catalog``."""
     catalog, namespace = find_schema(catalog, schema)
     try:
         return catalog, namespace, check_identifier(table, "table")
@@ -53,18 +51,14 @@ def split_table(full: str) -> tuple[str, str, str]:
     return catalog, schema, table
 
 
-# -- clones -----------------------------------------------------------------------------------------------------------
-# Clones of Delta tables over Unity Catalog's APIs: refused, which is less than they could show and never wrong.
-#
-# Engines find a table's files by its folder, and its uuid in its log. Nothing in these APIs says "this version and no
-# further": they would read what the source is by now, and commit to it. Keys for the folder would open all of that, too.
-
-
 def require_no_clone(head: TableHead) -> TableHead:
-    """``head``, unless it is a clone's.
+    """Returns ``head`` unless it is a clone's.
+
+    Engines find a table's files by its folder and its uuid in its log. These APIs cannot say "this version and no later
+    one": an engine would read the source as it is now, and commit to it; credentials for the folder would open all of it.
 
     Raises:
-        UnsupportedTable: it is.
+        UnsupportedTable: the table is a clone.
     """
     if head.state == PINNED:
         raise UnsupportedTable(

@@ -1,4 +1,4 @@
-"""The older API's objects (snake_case). Optional members that are not set are null, as the reference has them."""
+"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the reference."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.api.unity.columns import ColumnInfo, to_infos
-from turnstile.api.unity.responses import external_properties, of_snapshot, timestamp_of
+from turnstile.api.unity.responses import external_properties, table_properties, timestamp_of
 from turnstile.catalog.core.entities import Catalog, External, Namespace, Table
 from turnstile.catalog.core.paths import dotted
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.store.ports import Vended
+from turnstile.store.ports import VendedCredentials
 
 Map = dict[str, str]
 
@@ -96,7 +96,7 @@ class Tables(msgspec.Struct, frozen=True):
 
 
 class StagingTable(msgspec.Struct, frozen=True):
-    """A place for a new table."""
+    """A location for a new table."""
 
     name: str
     catalog_name: str
@@ -105,8 +105,8 @@ class StagingTable(msgspec.Struct, frozen=True):
     staging_location: str
 
 
-class AwsKeys(msgspec.Struct, frozen=True):
-    """Keys of S3."""
+class AwsCredentials(msgspec.Struct, frozen=True):
+    """Credentials for S3."""
 
     access_key_id: str
     secret_access_key: str
@@ -114,16 +114,13 @@ class AwsKeys(msgspec.Struct, frozen=True):
 
 
 class TemporaryCredentials(msgspec.Struct, frozen=True):
-    """Keys for a location; ``expiration_time`` in ms."""
+    """Credentials for a location; ``expiration_time`` in ms."""
 
-    aws_temp_credentials: AwsKeys | None = None
+    aws_temp_credentials: AwsCredentials | None = None
     azure_user_delegation_sas: dict[str, str] | None = None
     gcp_oauth_token: dict[str, str] | None = None
     expiration_time: int | None = None
     url: str | None = None
-
-
-# -- bodies -----------------------------------------------------------------------------------------------------------
 
 
 class NewCatalog(msgspec.Struct, frozen=True):
@@ -183,76 +180,73 @@ class NewStagingTable(msgspec.Struct, frozen=True):
     schema_name: str
 
 
-class TableKeys(msgspec.Struct, frozen=True):
+class TableCredentialsRequest(msgspec.Struct, frozen=True):
     """``POST /temporary-table-credentials``."""
 
     table_id: str
     operation: Literal["READ", "READ_WRITE"]
 
 
-class PathKeys(msgspec.Struct, frozen=True):
+class PathCredentialsRequest(msgspec.Struct, frozen=True):
     """``POST /temporary-path-credentials``."""
 
     url: str
     operation: Literal["PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE"]
 
 
-# -- from what is stored ----------------------------------------------------------------------------------------------
-
-
-def catalog(found: Catalog, id: str, owner: str) -> CatalogInfo:
-    """A catalog; ``id`` is for one made before catalogs had ids of their own, ``owner`` empty for none."""
+def catalog(entity: Catalog, id: str, owner: str) -> CatalogInfo:
+    """A catalog; ``id`` for one without an id of its own, as catalogs once were; ``owner`` empty for none."""
     return CatalogInfo(
-        name=found.name,
-        id=found.id or id,
-        created_at=found.created,
-        updated_at=found.updated or found.created,
-        comment=found.comment,
-        properties=found.properties,
+        name=entity.name,
+        id=entity.id or id,
+        created_at=entity.created,
+        updated_at=entity.updated or entity.created,
+        comment=entity.comment,
+        properties=entity.properties,
         owner=owner or None,
     )
 
 
-def schema(catalog: str, path: tuple[str, ...], found: Namespace) -> SchemaInfo:
-    """A schema; one of several levels is written ``a.b``."""
+def schema(catalog: str, path: tuple[str, ...], entity: Namespace) -> SchemaInfo:
+    """A schema; several levels are written ``a.b``."""
     return SchemaInfo(
         name=dotted(*path),
         catalog_name=catalog,
         full_name=dotted(catalog, *path),
-        schema_id=found.id,
-        created_at=found.created,
-        updated_at=found.updated or found.created,
-        comment=found.comment,
-        properties=found.properties,
-        owner=found.access.owner or None,
+        schema_id=entity.id,
+        created_at=entity.created,
+        updated_at=entity.updated or entity.created,
+        comment=entity.comment,
+        properties=entity.properties,
+        owner=entity.access.owner or None,
     )
 
 
 def managed(
-    catalog: str, namespace: str, name: str, head: TableHead, snapshot: DeltaMetadata, *, owner: str
+    catalog: str, namespace: str, name: str, head: TableHead, metadata: DeltaMetadata, *, owner: str
 ) -> TableInfo:
     """A coordinated table; ``owner`` empty for none."""
-    said, timestamp = snapshot.metadata, timestamp_of(head, snapshot)
-    fields: list[dict[str, Any]] = msgspec.json.decode(said["schemaString"]).get("fields") or []
+    log, timestamp_ms = metadata.metadata, timestamp_of(head, metadata)
+    fields: list[dict[str, Any]] = msgspec.json.decode(log["schemaString"]).get("fields") or []
     return TableInfo(
         name=name,
         catalog_name=catalog,
         schema_name=namespace,
         table_type="MANAGED",
         data_source_format="DELTA",
-        columns=to_infos(fields, list(said.get("partitionColumns") or [])),
+        columns=to_infos(fields, list(log.get("partitionColumns") or [])),
         storage_location=head.location,
         table_id=head.table_id,
         created_at=head.created,
-        updated_at=max(head.created, timestamp, snapshot.beside.updated),
-        comment=said.get("description") or snapshot.beside.comment,
-        properties=of_snapshot(snapshot, timestamp, head.row_hwm),
+        updated_at=max(head.created, timestamp_ms, metadata.beside.updated),
+        comment=log.get("description") or metadata.beside.comment,
+        properties=table_properties(metadata, timestamp_ms, head.row_hwm),
         owner=owner or None,
     )
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
-    """A table that is registered only."""
+    """An external table."""
     about = table.external or External()
     return TableInfo(
         name=table.name,
@@ -271,19 +265,18 @@ def external(catalog: str, namespace: str, table: Table) -> TableInfo:
     )
 
 
-def credentials(vended: tuple[Vended, ...], url: str) -> TemporaryCredentials:
-    """The first of the vended keys in the older API's words; nothing for local files."""
+def credentials(vended: tuple[VendedCredentials, ...], url: str) -> TemporaryCredentials:
+    """The first of the vended credentials as the older API has them; nothing for local files."""
     if not vended:
         return TemporaryCredentials(url=url)
-    one = vended[0]
-    config = one.config
+    config = vended[0].config
     aws = None
     if "s3.access-key-id" in config:
-        aws = AwsKeys(config["s3.access-key-id"], config["s3.secret-access-key"], config.get("s3.session-token"))
+        aws = AwsCredentials(config["s3.access-key-id"], config["s3.secret-access-key"], config.get("s3.session-token"))
     return TemporaryCredentials(
         aws_temp_credentials=aws,
         azure_user_delegation_sas={"sas_token": config["azure.sas-token"]} if "azure.sas-token" in config else None,
         gcp_oauth_token={"oauth_token": config["gcs.oauth-token"]} if "gcs.oauth-token" in config else None,
-        expiration_time=one.expires,
+        expiration_time=vended[0].expires_ms,
         url=url,
     )

@@ -1,6 +1,6 @@
-"""Permissions in Unity Catalog's words: ``/permissions/{securable_type}/{full_name}``.
+"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege.
 
-Source: Unity Catalog open API, "Grants". Ownership is not among the privileges.
+Source: Unity Catalog open API, "Grants".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_CHANGES: Final = 200
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What is to change for one principal: first added, then removed."""
+    """A change for one principal: privileges are added first, then removed."""
 
     principal: str
     add: list[str] = []
@@ -36,45 +36,45 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """``PATCH``."""
+    """The body of ``PATCH``."""
 
     changes: list[Change]
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What one principal was granted."""
+    """The privileges that one principal was granted."""
 
     principal: str
     privileges: list[str]
 
 
 class Permissions(msgspec.Struct, frozen=True):
-    """The grants on a securable; those that hold since they were granted further up are not repeated."""
+    """The grants on a securable, without those inherited from above."""
 
     privilege_assignments: list[Assignment]
 
 
-def securable(kind: str, *beside: str) -> Securable:
-    """The securable type of a path.
+def securable(kind: str, *others: str) -> Securable:
+    """Returns the securable type of a path.
 
     Args:
-        beside: further types that this path may name.
+        others: further types that this path may name, for the message.
 
     Raises:
-        InvalidRequest: one that has no rights of its own here.
+        InvalidRequest: a type without rights of its own here.
     """
     if kind not in {*Securable}:
         raise InvalidRequest(
             f"securable type {kind[:40]!r} is not known",
             field="securable_type",
-            remedy=f"one of {', '.join([*Securable, *beside])}",
+            remedy=f"one of {', '.join([*Securable, *others])}",
         )
     return Securable(kind)
 
 
 def target(kind: Securable, full_name: str) -> Target:
-    """What a full name of this type means. Any name means the one metastore, as on Unity Catalog's own server: its clients
-    write its id, ``metastore`` or the name of something else."""
+    """Returns what a full name of this type names. For the type metastore any name is that of the only one, as on Unity
+    Catalog's own server: clients write its id, ``metastore`` or another name."""
     if kind is Securable.METASTORE:
         return METASTORE
     if kind is Securable.CATALOG:
@@ -84,34 +84,38 @@ def target(kind: Securable, full_name: str) -> Target:
     return Target(*naming.find_table(*naming.split_table(full_name)))
 
 
-def changes(kind: Securable, asked: Sequence[Change]) -> list[GrantChange]:
-    """The changes, checked.
+def changes(kind: Securable, requested: Sequence[Change]) -> list[GrantChange]:
+    """Returns the changes, checked.
 
     Raises:
         InvalidRequest: too many, not a principal's name, or a privilege without a meaning on this type.
     """
-    return checked(asked, partial(check_privileges, kind))
+    return checked(requested, partial(check_privileges, kind))
 
 
-def checked(asked: Sequence[Change], known: Callable[[Sequence[str], str], tuple[Privilege, ...]]) -> list[GrantChange]:
-    """The changes, their privileges looked up by ``known``, which is told the member they are in. Raises as ``changes``."""
-    if len(asked) > MAX_CHANGES:
-        raise InvalidRequest(f"{len(asked)} changes are too many", field="changes", remedy=f"at most {MAX_CHANGES}")
+def checked(
+    requested: Sequence[Change], check: Callable[[Sequence[str], str], tuple[Privilege, ...]]
+) -> list[GrantChange]:
+    """Returns the changes with privileges from ``check``, which gets their texts and member. Raises as ``changes``."""
+    if len(requested) > MAX_CHANGES:
+        raise InvalidRequest(f"{len(requested)} changes are too many", field="changes", remedy=f"at most {MAX_CHANGES}")
     return [
         GrantChange(
-            check_principal(one.principal, "changes.principal"),
-            known(one.add, "changes.add"),
-            known(one.remove, "changes.remove"),
+            check_principal(change.principal, "changes.principal"),
+            check(change.add, "changes.add"),
+            check(change.remove, "changes.remove"),
         )
-        for one in asked
+        for change in requested
     ]
 
 
 def permissions(grants: Sequence[Grant]) -> Permissions:
-    """Grants in the API's words."""
-    return Permissions([Assignment(one.principal, [str(privilege) for privilege in one.privileges]) for one in grants])
+    """Grants as the API has them."""
+    return Permissions(
+        [Assignment(grant.principal, [str(privilege) for privilege in grant.privileges]) for grant in grants]
+    )
 
 
 def of_principal(access: Access, principal: str | None) -> Permissions:
-    """All grants, or those of one principal."""
-    return permissions([one for one in access.grants if principal in (None, one.principal)])
+    """All grants, or those of ``principal``."""
+    return permissions([grant for grant in access.grants if principal in (None, grant.principal)])

@@ -1,4 +1,4 @@
-"""Bodies of the Delta API (``delta/v1``). Members nobody knows are skipped; a null counts as left out."""
+"""Bodies of requests of the Delta API (``delta/v1``). Unknown members are skipped; a null counts as left out."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Protocol(Body, frozen=True):
 
     def to_delta(self) -> dict[str, Any]:
         """The protocol in Delta's JSON."""
-        made: dict[str, Any] = {
+        protocol: dict[str, Any] = {
             "minReaderVersion": self.min_reader_version,
             "minWriterVersion": self.min_writer_version,
         }
         if self.reader_features is not None:
-            made["readerFeatures"] = self.reader_features
+            protocol["readerFeatures"] = self.reader_features
         if self.writer_features is not None:
-            made["writerFeatures"] = self.writer_features
-        return made
+            protocol["writerFeatures"] = self.writer_features
+        return protocol
 
 
 class Iceberg(Body, frozen=True, omit_defaults=True):
@@ -94,9 +94,6 @@ class Metrics(Body, frozen=True):
 
     table_id: str
     report: dict[str, Any] | None = None
-
-
-# -- update -----------------------------------------------------------------------------------------------------------
 
 
 class AssertUuid(Body, frozen=True, tag_field="type", tag="assert-table-uuid"):
