@@ -1,10 +1,14 @@
-"""What a Delta table's ``_delta_log`` says now: protocol, metadata, domains, timestamps. File actions are not looked at.
+"""Reads protocol, metadata, domains and timestamps from a Delta table's ``_delta_log``. File actions are not read.
 
 A state is built from the newest start that can be read, and the commits after it:
 
     checksum     ``<v>.crc``, if it names the same transaction as ``<v>.json`` (Delta protocol, "Version Checksum File")
-    checkpoint   JSON, or Parquet where pyarrow can be imported
+    checkpoint   JSON, or Parquet where pyarrow can be imported (Delta protocol, "Checkpoints": protocol, metaData and
+                 domainMetadata are in the checkpoint's own files, never in sidecars)
     nothing      version 0, if the log still goes back so far
+
+The deployed layer does not carry pyarrow: it is large, and checksums make it needless for tables that Spark wrote. Where it
+cannot be imported, a Parquet checkpoint is no start.
 """
 
 from __future__ import annotations
@@ -25,6 +29,9 @@ from turnstile.store.ports import LogStorage, Stat
 _NAME: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
 _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 CHECKSUMS_TRIED: Final = 3
+_PART: Final = re.compile(r".*\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+_MAPS: Final = ("configuration", "options")
+_WANTED: Final = ("protocol", "metaData", "domainMetadata")
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -56,8 +63,8 @@ class LogState(msgspec.Struct, frozen=True):
     @property
     def ict(self) -> int | None:
         """In-commit timestamp of the latest version, if it has one."""
-        found = self.info.get("inCommitTimestamp")
-        return found if type(found) is int else None
+        ict = self.info.get("inCommitTimestamp")
+        return ict if type(ict) is int else None
 
 
 class Commit(msgspec.Struct):
@@ -83,151 +90,6 @@ class LogFiles(msgspec.Struct):
             {at: file for at, file in self.checksums.items() if at <= version},
             {at: files for at, files in self.checkpoints.items() if at <= version},
         )
-
-
-def listed(storage: LogStorage) -> LogFiles:
-    """All files of the log; one listing."""
-    found = LogFiles({}, {}, {})
-    for stat in storage.list(LOG):
-        match = _NAME.fullmatch(stat.path.removeprefix(LOG))
-        if match is None:
-            continue
-        version = int(match[1])
-        if match[2] == "json":
-            found.commits[version] = stat
-        elif match[2] == "crc":
-            found.checksums[version] = stat
-        else:
-            found.checkpoints.setdefault(version, []).append(stat)
-    return found
-
-
-def read_commit(storage: LogStorage, version: int) -> Commit:
-    """One commit of the log, however it was written.
-
-    Raises:
-        UnsupportedTable: the file is missing or no Delta commit.
-    """
-    found = storage.read(published_path(version))
-    if found is None:
-        raise broken(f"version {version} is missing")
-    commit = Commit(domains=[])
-    for name, body in actions(found[0], f"version {version}"):
-        match name:
-            case "commitInfo":
-                commit.info = body
-            case "protocol":
-                commit.protocol = body
-            case "metaData":
-                commit.metadata = body
-            case "domainMetadata":
-                commit.domains.append(body)
-    return commit
-
-
-def actions(raw: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Actions of newline-delimited JSON, without those about files."""
-    for line in raw.splitlines():
-        stripped = line.strip()
-        if not stripped or stripped.startswith(_SKIPPED):
-            continue
-        try:
-            parsed = msgspec.json.decode(stripped, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise broken(f"{where} is not readable: {error}") from None
-        for name, body in parsed.items():
-            if isinstance(body, dict):
-                yield name, body
-
-
-def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> dict[str, str]:
-    """Domains after the domainMetadata actions ``changes``."""
-    after = dict(domains)
-    for change in changes:
-        if change.get("removed"):
-            after.pop(str(change.get("domain")), None)
-        else:
-            after[str(change.get("domain"))] = str(change.get("configuration") or "")
-    return after
-
-
-def broken(what: str) -> UnsupportedTable:
-    """The refusal of a log that cannot be read."""
-    return UnsupportedTable(
-        f"the table's log cannot be read: {what}",
-        field="location",
-        remedy="check with a Delta reader that the table can be read there",
-    )
-
-
-# -- checkpoints ------------------------------------------------------------------------------------------------------
-# A table's state from a checkpoint, for logs whose old commits were cleaned up.
-#
-# Parquet needs pyarrow, which the deployed layer does not carry: it is large, and checksums make it needless for tables
-# that Spark wrote. Where it cannot be imported, a Parquet checkpoint is no start.
-# Source: Delta protocol, "Checkpoints": protocol, metaData and domainMetadata are in the checkpoint's own files, never
-# in sidecars.
-
-
-_PART: Final = re.compile(r".*\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_MAPS: Final = ("configuration", "options")
-_WANTED: Final = ("protocol", "metaData", "domainMetadata")
-
-
-def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:
-    """The state at ``version``, or None when none of its checkpoints is complete and readable here."""
-    single = [stat.path for stat in files if not _PART.fullmatch(stat.path)]
-    for path in sorted(single, key=lambda path: not path.endswith(".json")):
-        start = _state(storage, version, [path])
-        if start is not None:
-            return start
-    parts = [stat.path for stat in files if (match := _PART.fullmatch(stat.path)) and int(match[2]) > 0]
-    if parts and len(parts) == int(_PART.fullmatch(parts[0])[2]):  # type: ignore[index]  # it matched above
-        return _state(storage, version, sorted(parts))
-    return None
-
-
-def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
-    found: list[tuple[str, dict[str, Any]]] = []
-    for path in paths:
-        file = storage.read(path)
-        rows = None if file is None else _rows(file[0], path)
-        if rows is None:
-            return None
-        found += rows
-    protocol = next((body for name, body in found if name == "protocol"), None)
-    metadata = next((body for name, body in found if name == "metaData"), None)
-    if protocol is None or metadata is None:
-        return None
-    domains = apply_domains({}, [body for name, body in found if name == "domainMetadata"])
-    return Start(version, protocol, metadata, domains, f"checkpoint of version {version}")
-
-
-def _rows(raw: bytes, path: str) -> list[tuple[str, dict[str, Any]]] | None:
-    if path.endswith(".json"):
-        return [(name, body) for name, body in actions(raw, path) if name in _WANTED]
-    try:
-        parquet = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        return None
-    file = parquet.ParquetFile(io.BytesIO(raw))
-    columns = [name for name in _WANTED if name in file.schema_arrow.names]
-    rows = file.read(columns=columns).to_pylist()
-    return [(name, _plain(row[name])) for row in rows for name in columns if row.get(name) is not None]
-
-
-def _plain(value: Any) -> Any:
-    """pyarrow's maps are lists of pairs, also empty ones; members that are null were not there."""
-    if isinstance(value, dict):
-        members = {name: _plain(member) for name, member in value.items() if member is not None}
-        return {name: {} if name in _MAPS and not member else member for name, member in members.items()}
-    if isinstance(value, list) and all(isinstance(one, tuple) and len(one) == 2 for one in value) and value:
-        return {name: _plain(member) for name, member in value}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-# From the log's files to the table's state, with as few reads as the log allows.
 
 
 def read_state(storage: LogStorage, location: str, upto: int | None = None) -> LogState:
@@ -280,17 +142,17 @@ def _starts(storage: LogStorage, files: LogFiles, newest: Commit, latest: int) -
 
 def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None:
     """The state in ``<version>.crc``. One left behind by a commit that lost would name another transaction."""
-    found = storage.read(f"_delta_log/{version:020d}.crc")
+    file = storage.read(f"{LOG}{version:020d}.crc")
     try:
-        said = msgspec.json.decode(found[0], type=dict[str, Any]) if found else {}
+        checksum = msgspec.json.decode(file[0], type=dict[str, Any]) if file else {}
     except (msgspec.DecodeError, UnicodeError):
         return None
-    protocol, metadata = said.get("protocol"), said.get("metadata")
+    protocol, metadata = checksum.get("protocol"), checksum.get("metadata")
     if not isinstance(protocol, dict) or not isinstance(metadata, dict):
         return None
-    if not said.get("txnId") or said["txnId"] != commit.info.get("txnId"):
+    if not checksum.get("txnId") or checksum["txnId"] != commit.info.get("txnId"):
         return None
-    domains = said.get("domainMetadata")
+    domains = checksum.get("domainMetadata")
     if not isinstance(domains, list):
         if "domainMetadata" in as_features(protocol)[1]:
             return None
@@ -322,3 +184,130 @@ def _no_start(files: LogFiles, latest: int) -> UnsupportedTable:
         remedy="let Spark commit to the table once (it writes a version checksum, which can be read), or run the "
         "import where pyarrow is installed",
     )
+
+
+def listed(storage: LogStorage) -> LogFiles:
+    """All files of the log; one listing."""
+    files = LogFiles({}, {}, {})
+    for stat in storage.list(LOG):
+        match = _NAME.fullmatch(stat.path.removeprefix(LOG))
+        if match is None:
+            continue
+        version = int(match[1])
+        if match[2] == "json":
+            files.commits[version] = stat
+        elif match[2] == "crc":
+            files.checksums[version] = stat
+        else:
+            files.checkpoints.setdefault(version, []).append(stat)
+    return files
+
+
+def read_commit(storage: LogStorage, version: int) -> Commit:
+    """One commit of the log, however it was written.
+
+    Raises:
+        UnsupportedTable: the file is missing or no Delta commit.
+    """
+    file = storage.read(published_path(version))
+    if file is None:
+        raise broken(f"version {version} is missing")
+    commit = Commit(domains=[])
+    for name, body in actions(file[0], f"version {version}"):
+        match name:
+            case "commitInfo":
+                commit.info = body
+            case "protocol":
+                commit.protocol = body
+            case "metaData":
+                commit.metadata = body
+            case "domainMetadata":
+                commit.domains.append(body)
+    return commit
+
+
+def actions(raw: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Actions of newline-delimited JSON, without those about files."""
+    for line in raw.splitlines():
+        stripped = line.strip()
+        if not stripped or stripped.startswith(_SKIPPED):
+            continue
+        try:
+            parsed = msgspec.json.decode(stripped, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise broken(f"{where} is not readable: {error}") from None
+        for name, body in parsed.items():
+            if isinstance(body, dict):
+                yield name, body
+
+
+def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> dict[str, str]:
+    """Domains after the domainMetadata actions ``changes``."""
+    after = dict(domains)
+    for change in changes:
+        if change.get("removed"):
+            after.pop(str(change.get("domain")), None)
+        else:
+            after[str(change.get("domain"))] = str(change.get("configuration") or "")
+    return after
+
+
+def broken(what: str) -> UnsupportedTable:
+    """The refusal of a log that cannot be read."""
+    return UnsupportedTable(
+        f"the table's log cannot be read: {what}",
+        field="location",
+        remedy="check with a Delta reader that the table can be read there",
+    )
+
+
+def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:
+    """The state at ``version``, or None when none of its checkpoints is complete and readable here."""
+    single = [stat.path for stat in files if not _PART.fullmatch(stat.path)]
+    for path in sorted(single, key=lambda path: not path.endswith(".json")):
+        start = _state(storage, version, [path])
+        if start is not None:
+            return start
+    parts = [stat.path for stat in files if (match := _PART.fullmatch(stat.path)) and int(match[2]) > 0]
+    if parts and len(parts) == int(_PART.fullmatch(parts[0])[2]):  # type: ignore[index]  # it matched above
+        return _state(storage, version, sorted(parts))
+    return None
+
+
+def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
+    actions: list[tuple[str, dict[str, Any]]] = []
+    for path in paths:
+        file = storage.read(path)
+        rows = None if file is None else _rows(file[0], path)
+        if rows is None:
+            return None
+        actions += rows
+    protocol = next((body for name, body in actions if name == "protocol"), None)
+    metadata = next((body for name, body in actions if name == "metaData"), None)
+    if protocol is None or metadata is None:
+        return None
+    domains = apply_domains({}, [body for name, body in actions if name == "domainMetadata"])
+    return Start(version, protocol, metadata, domains, f"checkpoint of version {version}")
+
+
+def _rows(raw: bytes, path: str) -> list[tuple[str, dict[str, Any]]] | None:
+    if path.endswith(".json"):
+        return [(name, body) for name, body in actions(raw, path) if name in _WANTED]
+    try:
+        parquet = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        return None
+    file = parquet.ParquetFile(io.BytesIO(raw))
+    columns = [name for name in _WANTED if name in file.schema_arrow.names]
+    rows = file.read(columns=columns).to_pylist()
+    return [(name, _plain(row[name])) for row in rows for name in columns if row.get(name) is not None]
+
+
+def _plain(value: Any) -> Any:
+    """pyarrow's maps are lists of pairs, also empty ones; members that are null were not there."""
+    if isinstance(value, dict):
+        members = {name: _plain(member) for name, member in value.items() if member is not None}
+        return {name: {} if name in _MAPS and not member else member for name, member in members.items()}
+    if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value) and value:
+        return {name: _plain(member) for name, member in value}
+    return [_plain(member) for member in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""From a request to a proposal: everything that can be said before the HEAD is looked at."""
+"""From a request to a proposal: everything that can be checked before the HEAD is read."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from turnstile.store.core.keys import app_key
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
 
 Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
-"""Makes the snapshot after a commit from the one before it (id and content), the commit's content and its version;
-``core.metadata.apply`` is the ordinary one. Raises what refuses the commit. No side effects: it may run for nothing."""
+"""Makes the table metadata after a commit from the metadata before it (id and value), the commit's content and its
+version. ``core.metadata.apply`` is the usual one. Raises what refuses the commit. Without side effects: the commit may be
+refused afterwards."""
 
 
 class CommitRequest(msgspec.Struct, frozen=True):
-    """A proposal as it arrives.
+    """A proposal as a client sends it.
 
     ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
     ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
-    ``any_name``: the staged name need not follow the convention. ``describe`` judges and describes a commit that changes
-    metadata, and with ``always`` every commit.
+    ``any_name``: the staged name need not follow the convention. ``describe`` makes the table metadata of a commit that
+    changes it, and with ``always`` of every commit.
     """
 
     table_id: str
@@ -44,7 +45,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
 
 
 def check_request(request: CommitRequest) -> None:
-    """Shapes and ranges; raises InvalidRequest naming the member."""
+    """Checks shapes and ranges; raises InvalidRequest naming the member."""
     version = request.version
     if version is not None and not 1 <= version <= MAX_VERSION:
         raise InvalidRequest(
@@ -73,7 +74,7 @@ def check_request(request: CommitRequest) -> None:
 
 
 def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0) -> Proposal:
-    """The proposal that ``request`` makes with ``content``.
+    """Returns the proposal of ``request`` with ``content``.
 
     Args:
         raw: the content's bytes when it came inline, None when it is staged.

@@ -1,13 +1,25 @@
-"""Publishing one version: exactly the ratified bytes into ``_delta_log/<v>.json``, put-if-absent (I4)."""
+"""Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
+
+    1  read the HEAD                     consistent
+    2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
+    3  identity index                    everything that is about to leave the tail is written to it first (I3)
+    4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
+    5  stuck, or no longer               a version that can never be published stops the table, with a reason
+    6  recovering                        a restored HEAD adopts what is published after it (``delta.recover``)
+
+A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
+Any number of publishers may work on a table at once: they write the same files, and each floor write is decided by the row.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of
-from turnstile.delta.core.head import RECOVERING, Positioned, TableHead, positioned
+from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.ratify_writes import evicted, raise_floor
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
+from turnstile.delta.heads import head_after, no_such_table
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.recover import Recoverer
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError
@@ -21,13 +33,12 @@ _TRIES = 3
 
 class LogDiffers(StorageFault):
     """``_delta_log/<v>.json`` exists and is not the ratified commit. It is never overwritten. ``growing`` in
-    ``details`` says that it is a beginning of the ratified bytes, as if somebody were still writing it."""
+    ``details``: it is a prefix of the ratified bytes, as if it were still being written."""
 
 
 def publish_version(world: World, head: TableHead, place: Positioned, faults: Faults = no_faults) -> None:
-    """See to it that version ``place.version`` is in ``_delta_log``; every version before it must be.
-
-    An engine may have published it already: the same bytes are as good as our own.
+    """Puts version ``place.version`` into ``_delta_log``, unless it is there with the same bytes: an engine may have
+    published it. Every version before it must be there.
 
     Raises:
         ContentMissing, ContentChanged: the ratified bytes are lost.
@@ -55,50 +66,39 @@ def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -
     if storage.put_if_absent(path, content):
         faults("publish.copied")
         return
-    found = storage.read(path, limit=len(content) + 1)
-    if found is None:
+    file = storage.read(path, limit=len(content) + 1)
+    if file is None:
         raise StorageFault(f"{path} exists and cannot be read", remedy="try again", path=path)
-    if found[0] != content:
+    raw, stat = file
+    if raw != content:
         raise LogDiffers(
-            f"{path} holds {found[1].size} bytes that are not the ratified commit's {len(content)}",
+            f"{path} holds {stat.size} bytes that are not the ratified commit's {len(content)}",
             remedy="somebody wrote it past the catalog: move the file away and run 'turnstile repair', "
             "which publishes the ratified bytes",
             version=place.version,
             path=path,
-            growing=content.startswith(found[0]),
+            growing=content.startswith(raw),
         )
     faults("publish.verified")
 
 
-# -- publish ----------------------------------------------------------------------------------------------------------
-# Publishing a table: ratified commits into ``_delta_log``, in order, and the floor after them (design 2.3).
-#
-#     1  read the HEAD                     consistent
-#     2  for v = floor+1 .. latest         copy the ratified bytes, put-if-absent, or see that they are there (I4)
-#     3  identity index                    everything that is about to leave the tail is remembered first (I3)
-#     4  raise the floor                   one conditional write, after every few versions, so that a crash loses little
-#     5  stuck, or no longer               a version that can never be published stops the table, with a reason
-#     6  recovering                        a restored HEAD adopts what is published after it (services/recover)
-#
-# A crash after any step leaves nothing to undo: the next call begins at 1, finds the copied files identical and goes on.
-# Any number of publishers may work on a table at once; the same files win, and floor writes are judged by the row.
-
+# -- tables -----------------------------------------------------------------------------------------------------------
 
 STEP = 32
 """Versions between two floor writes; also bounds the floor write's expression, which names every evicted entry."""
 
 PATIENCE_MS = 20_000
-"""Content that is missing may only be late for so long after ratification; then the table is stuck."""
+"""How long after ratification missing content counts as late; then the table is stuck."""
 
 FRESH_MS = 30_000
-"""A HEAD read longer ago is read again before anything is copied: a publisher that was held up must not bring back a
-version that has been published, cleaned up and forgotten meanwhile (I10)."""
+"""A HEAD that was read longer ago is read again before anything is copied: a publisher that was suspended must not bring
+back a version that has been published, cleaned up and forgotten meanwhile (I10)."""
 
 _ATTEMPTS = 20
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the HEAD says so now."""
+    """Why a table could not be published further. ``type`` is the error's, ``stuck`` whether the HEAD is stuck now."""
 
     type: str
     message: str
@@ -135,7 +135,7 @@ class TableUnread(StorageFault):
 
 
 class Publisher:
-    """Publishes tables. Holds ports; no state between calls.
+    """Publishes tables. No state between calls.
 
     Args:
         step: versions between floor writes.
@@ -151,28 +151,28 @@ class Publisher:
         step: int = STEP,
         patience_ms: int = PATIENCE_MS,
     ) -> None:
-        self._world, self._refs, self._clock, self._faults = world, world.refs, world.clock, faults
+        self._world, self._clock, self._faults = world, world.clock, faults
         days = (limits or Limits()).identity_days
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
         self._recoverer = Recoverer(world, limits, faults=faults)
         self._step, self._patience = step, patience_ms
 
     def publish(self, table_id: str, *, until_ms: int | None = None) -> Published:
-        """Publish everything ratified, also what is ratified meanwhile, but begin no version after ``until_ms``.
+        """Publishes everything ratified, also what is ratified meanwhile, but begins no version after ``until_ms``.
 
-        A failure of the table's own (storage, lost content, a throttled row) is told in the answer. A dropped table
-        is left alone: its location may be another's soon.
+        A failure of the table's own (storage, lost content, a throttled row) is in the result. A dropped table is left
+        alone: its location may belong to another table soon.
 
         Raises:
             NotFound: no such table.
-            TableUnread: the store did not give us the HEAD.
+            TableUnread: the HEAD could not be read.
         """
         run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
         self._faults("publish.read")
         problem = None
         try:
-            while head.state != "dropped":
+            while head.state != DROPPED:
                 fault = self._copy(head, run)
                 head = self._raise(head, run.seen)
                 if fault is not None:
@@ -199,15 +199,16 @@ class Publisher:
 
     def _read(self, table_id: str) -> TableHead:
         try:
-            row = self._refs.read(self._world.space.table(table_id))
+            row = self._world.refs.read(self._world.space.table(table_id))
         except Exception as error:  # whatever the store's client raises: no table of this store can be read
             raise TableUnread(f"the HEAD of {table_id} could not be read: {error}", remedy="try again") from error
         if row is None:
-            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
+            raise no_such_table(table_id)
         return TableHead.from_row(row)
 
     def _copy(self, head: TableHead, run: _Run) -> tuple[Positioned, StorageFault] | None:
-        """Up to ``step`` versions from the floor on. ``run.seen`` is the last one known to be in ``_delta_log``."""
+        """Copies up to ``step`` versions from the floor on; ``run.seen`` becomes the last one known to be in
+        ``_delta_log``. Returns the version that could not be published, and why."""
         run.seen = max(run.seen, head.floor)
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
@@ -227,7 +228,8 @@ class Publisher:
         return None
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
-        """The HEAD with its floor at ``seen`` or above; ``pending`` goes only when nothing is left to publish."""
+        """Raises the floor to ``seen`` or above and returns the HEAD; ``pending`` goes only when nothing is left to
+        publish."""
         for _ in range(_ATTEMPTS):
             settled = head.floor == head.latest and head.pending is not None
             if head.floor >= seen and not settled:
@@ -237,17 +239,15 @@ class Publisher:
             if leaving:
                 self._identities.remember(head.catalog, head.table_id, leaving)
                 self._faults("publish.identities")
-            answer = self._refs.write(raise_floor(head, target, idle=target == head.latest))
-            if answer.row is None:
-                raise NotFound("table", head.table_id, field="table_id", remedy="load the table by name again")
-            head = TableHead.from_row(answer.row)
-            if isinstance(answer, Accepted):
+            response = self._world.refs.write(raise_floor(head, target, idle=target == head.latest))
+            head = head_after(response, head.table_id)
+            if isinstance(response, Accepted):
                 self._faults("publish.floor")
                 return head
         raise Throttled("the HEAD changed under every attempt to raise its floor")
 
     def _give_up(self, head: TableHead, place: Positioned, fault: StorageFault) -> tuple[TableHead, Problem]:
-        """Stuck, if waiting cannot help; the next call tries again in any case."""
+        """Marks the HEAD as stuck, if waiting cannot help; the next call tries again in any case."""
         now = self._clock.now_ms()
         lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers)
         late = isinstance(fault, ContentMissing) or fault.details.get("growing", False)
@@ -255,28 +255,29 @@ class Publisher:
             return head, _problem(fault, place.version)
         if stuck_at(head) == place.version:
             return head, _problem(fault, place.version, stuck=True)
-        answer = self._refs.write(mark_stuck(head, place.version, fault.message, now))
-        head = TableHead.from_row(answer.row) if answer.row is not None else head
-        if isinstance(answer, Accepted):
+        response = self._world.refs.write(mark_stuck(head, place.version, fault.message, now))
+        head = TableHead.from_row(response.row) if response.row is not None else head
+        if isinstance(response, Accepted):
             self._faults("publish.stuck")
         return head, _problem(fault, place.version, stuck=stuck_at(head) == place.version)
 
     def _recover(self, head: TableHead, run: _Run) -> tuple[TableHead, Problem | None]:
-        """Adopt the next published versions, or end the recovery."""
-        done = self._recoverer.advance(head, until_ms=run.until_ms)
-        run.adopted += done.adopted
-        stuck = done.problem
-        return done.head, None if stuck is None else _problem(stuck, done.head.latest + 1, stuck=True)
+        """Adopts the next published versions, or ends the recovery."""
+        advanced = self._recoverer.advance(head, until_ms=run.until_ms)
+        run.adopted += advanced.adopted
+        if advanced.problem is None:
+            return advanced.head, None
+        return advanced.head, _problem(advanced.problem, advanced.head.latest + 1, stuck=True)
 
     def _resume(self, head: TableHead) -> TableHead:
         """Active again, once the version the table was stuck at is published."""
         version = stuck_at(head)
         if version is None or version > head.floor:
             return head
-        answer = self._refs.write(mark_unstuck(head, self._clock.now_ms()))
-        if isinstance(answer, Accepted):
+        response = self._world.refs.write(mark_unstuck(head, self._clock.now_ms()))
+        if isinstance(response, Accepted):
             self._faults("publish.unstuck")
-        return TableHead.from_row(answer.row) if answer.row is not None else head
+        return TableHead.from_row(response.row) if response.row is not None else head
 
 
 class _Run:

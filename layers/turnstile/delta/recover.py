@@ -1,4 +1,18 @@
-"""Published versions that a HEAD does not know: found in ``_delta_log``, and judged as the proposals they once were."""
+"""A table whose HEAD was restored from a backup behind its own log adopts what is published (design 2.7).
+
+    1  publish    what the restored HEAD knows; from here on the log agrees with it up to ``latest``
+    2  begin      one conditional write, if the log goes on after ``latest``: no commits any more
+    3  adopt      for v = latest+1 ..: read ``_delta_log/<v>.json``, check it as the proposal it was, write its table metadata
+                  if it changes that, and one conditional write that names v
+    4  end        nothing more is published: commits again. Or stuck, at the version that cannot be adopted
+
+1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); 2 is asked for by an operator, who knows of the
+restore. A crash after any step leaves nothing to undo: the next publisher goes on from the row.
+
+A commit that was ratified after the restore has a later in-commit timestamp than everything before it, so the rule that
+timestamps increase (I7) also keeps two histories from being mixed: what was published before the restore is not adopted
+on top of what was ratified after it.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +33,11 @@ from turnstile.delta.core.state_writes import (
     may_recover,
     stuck_at,
 )
+from turnstile.delta.heads import head_after, read_head
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
-from turnstile.store.core.errors import ErrorType, InvalidCommit, NotFound, StorageFault, Throttled
+from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import LOG, STAGED, published_path
 from turnstile.store.core.names import inline_unique, staged_file
@@ -44,7 +59,7 @@ class NotAdoptable(StorageFault):
 
 
 class Adoptable(msgspec.Struct, frozen=True):
-    """A published version that may be the next one: the request it would have come by, what it says, and the proposal
+    """A published version that may be the next one: the request it would have come with, its content, and the proposal
     that both make."""
 
     request: CommitRequest
@@ -70,8 +85,8 @@ class Unknowns:
         matches = (_PUBLISHED.fullmatch(name) for name in names)
         return [int(match[1]) for match in matches if match]
 
-    def judged(self, head: TableHead, first: int) -> Adoptable:
-        """The version after ``latest``, fit to be adopted.
+    def adoptable(self, head: TableHead, first: int) -> Adoptable:
+        """Returns the version after ``latest`` if it can be adopted.
 
         Args:
             first: the first published version after ``latest``.
@@ -82,8 +97,8 @@ class Unknowns:
         """
         version = head.latest + 1
         storage, path = self._world.storages.open(head.location), published_path(version)
-        found = storage.read(path, limit=self._limits.staged_bytes) if first == version else None
-        if found is None:
+        file = storage.read(path, limit=self._limits.staged_bytes) if first == version else None
+        if file is None:
             raise NotAdoptable(
                 f"{path} is missing, but version {first} is published",
                 remedy="bring the missing version back into _delta_log from a backup or an object version, or restore "
@@ -91,7 +106,7 @@ class Unknowns:
                 version=version,
                 gap=True,
             )
-        raw, stat = found
+        raw, stat = file
         try:
             content = read_content(raw, whole=len(raw) == stat.size)
         except InvalidCommit as error:
@@ -104,16 +119,16 @@ class Unknowns:
         if inline:
             entry = msgspec.structs.replace(proposal.entry, inline=True, unique="")
             proposal = msgspec.structs.replace(proposal, entry=entry)
-        self._judge(head, proposal)
+        self._check(head, proposal)
         return Adoptable(request, content, proposal)
 
     def _request(
         self, head: TableHead, content: Content, raw: bytes, stat: Stat, storage: LogStorage
     ) -> tuple[CommitRequest, bool]:
-        """How the published bytes came to be ratified, and whether that was inline.
+        """Returns the request by which the published bytes were ratified, and whether that was inline.
 
         The staged name is an identity, too (I3): the winner's file is the one that holds the published bytes. If it is
-        gone, it left the tail long before, and gc saw that the identity index knows it.
+        gone, it left the tail long before, and gc made sure that the identity index has it.
         """
         version = head.latest + 1
         derived = staged_file(version, inline_unique(content.txn))
@@ -121,23 +136,23 @@ class Unknowns:
             name = staged.path.removeprefix(STAGED)
             if staged.size != stat.size or name == derived:
                 continue
-            found = storage.read(staged.path, limit=len(raw))
-            if found is not None and found[0] == raw:
-                made = CommitRequest(
+            file = storage.read(staged.path, limit=len(raw))
+            if file is not None and file[0] == raw:
+                request = CommitRequest(
                     head.table_id, version, base=head.latest, staged=name, size=stat.size, modified=staged.modified
                 )
-                return made, False
+                return request, False
         return CommitRequest(head.table_id, version, base=head.latest, size=stat.size), True
 
-    def _judge(self, head: TableHead, proposal: Proposal) -> None:
-        """As ratification would (I1, I2, I3, I7), but for the state."""
+    def _check(self, head: TableHead, proposal: Proposal) -> None:
+        """Raises NotAdoptable unless ratification would accept the proposal (I1, I2, I3, I7), the state apart."""
         version, txn = head.latest + 1, proposal.entry.txn
-        known = self._identities.recall(head.catalog, head.table_id, [txn])
-        if known is not None and known != version:
-            raise _unfit(version, f"its transaction {txn} is version {known} already")
+        earlier = self._identities.recall(head.catalog, head.table_id, [txn])
+        if earlier is not None and earlier != version:
+            raise _unfit(version, f"its transaction {txn} is version {earlier} already")
         match decide(msgspec.structs.replace(head, state=ACTIVE), proposal):
-            case Ratified(replayed=True, version=earlier):
-                raise _unfit(version, f"its transaction {txn} is version {earlier} already")
+            case Ratified(replayed=True) as replay:
+                raise _unfit(version, f"its transaction {txn} is version {replay.version} already")
             case Refused(kind=ErrorType.BACKLOG_FULL, message=message):
                 raise Throttled(message)  # the publisher makes room
             case Refused(message=message):
@@ -150,29 +165,12 @@ def _unfit(version: int, why: str) -> NotAdoptable:
     return NotAdoptable(f"{published_path(version)} cannot be adopted: {why}", version=version, gap=False)
 
 
-# -- recover ----------------------------------------------------------------------------------------------------------
-# A table whose HEAD was restored from a backup behind its own log: adopt what is published (design 2.7).
-#
-#     1  publish    what the restored HEAD knows; from here on the log agrees with it up to ``latest``
-#     2  begin      one conditional write, if the log goes on after ``latest``: no commits any more
-#     3  adopt      for v = latest+1 ..: read ``_delta_log/<v>.json``, judge it as the proposal it was, write its metadata
-#                   snapshot if it changes metadata, and one conditional write that names v
-#     4  end        nothing more is published: commits again. Or stuck, at the version that cannot be adopted
-#
-# 1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); 2 is asked for by an operator, since nobody
-# else knows of the restore. A crash after any step leaves nothing to undo: the next publisher goes on from the row.
-#
-# A commit that was ratified after the restore has a later in-commit timestamp than everything before it, so the rule that
-# timestamps increase (I7) also keeps two histories from being mixed: what was published before the restore is not adopted
-# on top of what was ratified after it.
-
-
-AT_ONCE: Final = 32
-"""Versions adopted before the publisher trims the tail again, so that the row stays within its budget."""
+ADOPTED_MAX: Final = 32
+"""Versions that one call adopts: then the publisher trims the tail again, so that the row stays within its budget."""
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """``head`` afterwards, whoever changed it; ``adopted`` versions of this call; ``problem`` why it is stuck now."""
+    """``head`` afterwards; ``adopted`` how many versions this call adopted; ``problem`` why the table is stuck now."""
 
     head: TableHead
     adopted: int
@@ -185,26 +183,23 @@ class Recoverer:
     def __init__(self, world: World, limits: Limits | None = None, *, faults: Faults = no_faults) -> None:
         self._world, self._faults = world, faults
         self._unknowns = Unknowns(world, limits)
-        self._snapshots = MetadataStore(world.objs, world.space)
+        self._metadata = MetadataStore(world.objs, world.space)
 
     def begin(self, table_id: str) -> bool:
-        """Step 2: whether the table is recovering now. A table that got stuck in an earlier recovery tries again.
+        """Step 2. Returns whether the table is recovering now. A table that got stuck in an earlier recovery tries again.
 
         Raises:
             NotFound: no such table.
             StorageFault: the log could not be listed.
             Throttled, OutcomeUnknown: the store; call again.
         """
-        row = self._world.refs.read(self._world.space.table(table_id))
-        if row is None:
-            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
-        head = TableHead.from_row(row)
+        head = read_head(self._world, table_id)
         if may_recover(head) and (stuck_at(head) is not None or self._unknowns.after(head)):
             head = self._write(head, begin_recovery(head, self._world.clock.now_ms()), "recover.begun")
         return head.state == RECOVERING
 
     def advance(self, head: TableHead, *, until_ms: int | None = None) -> Advanced:
-        """Steps 3 and 4 of a recovering table, as far as one listing and ``AT_ONCE`` versions lead.
+        """Steps 3 and 4 of a recovering table, as far as one listing and ``ADOPTED_MAX`` versions lead.
 
         Args:
             until_ms: begin no version after it.
@@ -218,7 +213,7 @@ class Recoverer:
         if not unknown:
             return Advanced(self._write(head, end_recovery(head, self._world.clock.now_ms()), "recover.ended"), 0)
         adopted = 0
-        for version in islice(unknown, AT_ONCE):
+        for version in islice(unknown, ADOPTED_MAX):
             now = self._world.clock.now_ms()
             if head.state != RECOVERING or head.latest >= version or (until_ms is not None and now >= until_ms):
                 break
@@ -234,18 +229,17 @@ class Recoverer:
 
     def _adopt(self, head: TableHead, first: int) -> TableHead:
         """Step 3 for the version after ``latest``; ``first`` is the first one that is published."""
-        found, now = self._unknowns.judged(head, first), self._world.clock.now_ms()
-        proposal = found.proposal
-        if found.content.changes_metadata or not found.content.whole:
-            proposal = with_effects(self._snapshots, head, proposal, found.content, request=found.request, now_ms=now)
+        next, now = self._unknowns.adoptable(head, first), self._world.clock.now_ms()
+        proposal, content = next.proposal, next.content
+        if content.changes_metadata or not content.whole:
+            proposal = with_effects(self._metadata, head, proposal, content, request=next.request, now_ms=now)
             self._faults("recover.described")
         return self._write(head, adopt(head.key, proposal, now), "recover.adopted")
 
     def _write(self, head: TableHead, change: Change, point: str) -> TableHead:
-        """The HEAD after ``change``, or as it is where somebody else was faster."""
-        answer = self._world.refs.write(change)
-        if answer.row is None:
-            raise NotFound("table", head.table_id, field="table_id", remedy="load the table by name again")
-        if isinstance(answer, Accepted):
+        """Returns the HEAD after ``change``, or as it is if ``change`` was refused."""
+        response = self._world.refs.write(change)
+        after = head_after(response, head.table_id)
+        if isinstance(response, Accepted):
             self._faults(point)
-        return TableHead.from_row(answer.row)
+        return after

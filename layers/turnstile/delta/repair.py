@@ -1,8 +1,8 @@
-"""A table that cannot be published: what is wrong, and getting it going again once that is mended.
+"""Diagnosis and repair of a table that cannot be published.
 
-Turnstile never overwrites a file of the log and never takes back what it ratified (I2, I4). So repair is: look, say
-exactly what is where, publish again as soon as storage lets it, and adopt what is published after a HEAD that was
-restored from a backup. What only a person can decide stays theirs.
+Turnstile never overwrites a file of the log and never takes back what it ratified (I2, I4). So a repair publishes what can
+be published, adopts what is published after a HEAD that was restored from a backup, and says exactly what is where. The
+rest is for an operator to decide.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
-from turnstile.delta.core.head import RECOVERING, Positioned, TableHead, positioned
+from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.state_writes import may_recover, stuck_at
+from turnstile.delta.heads import read_head
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
-from turnstile.store.core.errors import NotFound, StorageFault
+from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.ports import World
 
@@ -43,7 +44,7 @@ _REMEDIES: dict[Finding, str] = {
 
 
 _LOOKS: Final = 5
-"""How often a table that goes on under our eyes is looked at again."""
+"""How often a table that commits meanwhile is looked at again."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -73,91 +74,88 @@ class Repairer:
         self._unknowns = Unknowns(world)
 
     def repair(self, table_id: str, *, until_ms: int | None = None) -> tuple[Published, Diagnosis]:
-        """Publish what can be published, which also lets a table that is no longer stuck take commits again; adopt what
-        is published and the HEAD does not know (services/recover); then say how it stands.
+        """Publishes what can be published, which also ends a stuck state whose cause is gone; adopts what is published and
+        the HEAD does not know (``delta.recover``); then diagnoses.
 
         Raises:
             NotFound: no such table.
-            TableUnread: the store did not give us the HEAD.
+            TableUnread: the HEAD could not be read.
             StorageFault: the log could not be listed.
         """
-        done = self._publisher.publish(table_id, until_ms=until_ms)
-        if done.problem is None and self._recoverer.begin(table_id):
-            again = self._publisher.publish(table_id, until_ms=until_ms)
-            done = msgspec.structs.replace(
-                again, count=done.count + again.count, lag_ms=done.lag_ms, adopted=done.adopted + again.adopted
-            )
-        return done, self.diagnose(table_id)
+        first = self._publisher.publish(table_id, until_ms=until_ms)
+        if first.problem is not None or not self._recoverer.begin(table_id):
+            return first, self.diagnose(table_id)
+        second = self._publisher.publish(table_id, until_ms=until_ms)
+        both = msgspec.structs.replace(
+            second, count=first.count + second.count, lag_ms=first.lag_ms, adopted=first.adopted + second.adopted
+        )
+        return both, self.diagnose(table_id)
 
     def diagnose(self, table_id: str) -> Diagnosis:
-        """How it stands, changing nothing.
+        """Returns how the table stands; changes nothing.
 
         Raises:
             NotFound: no such table.
         """
-        head = self._head(table_id)
-        told = self._look(head)
+        head = read_head(self._world, table_id)
+        diagnosis = self._look(head)
         for _ in range(_LOOKS):
-            if told.finding not in ("ahead", "gap", "foreign"):
+            if diagnosis.finding not in ("ahead", "gap", "foreign"):
                 break
-            again = self._head(table_id)
+            again = read_head(self._world, table_id)
             if again.latest == head.latest:
                 break  # what the log has, and the HEAD has not, was not ratified in the meantime
-            head, told = again, self._look(again)
-        return told
-
-    def _head(self, table_id: str) -> TableHead:
-        row = self._world.refs.read(self._world.space.table(table_id))
-        if row is None:
-            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
-        return TableHead.from_row(row)
+            head, diagnosis = again, self._look(again)
+        return diagnosis
 
     def _look(self, head: TableHead) -> Diagnosis:
         place = next((place for place in positioned(head) if place.version == head.floor + 1), None)
-        if head.state == "dropped":
-            return _told(head, "not in use", place, "the table is dropped", {})
-        return self._settled(head) if place is None else self._waiting(head, place)
+        if head.state == DROPPED:
+            return _diagnosis(head, "not in use", place, "the table is dropped", {})
+        return self._all_published(head) if place is None else self._unpublished(head, place)
 
-    def _waiting(self, head: TableHead, place: Positioned) -> Diagnosis:
-        """With ``place`` the first version that is not published."""
+    def _unpublished(self, head: TableHead, place: Positioned) -> Diagnosis:
+        """``place`` is the first version that is not published."""
         facts = self._facts(head, place)
         try:
             content = content_of(self._world, head, place)
-            found = self._world.storages.open(head.location).read(published_path(place.version))
+            file = self._world.storages.open(head.location).read(published_path(place.version))
         except ContentMissing as fault:
-            return _told(head, "missing", place, fault.message, facts)
+            return _diagnosis(head, "missing", place, fault.message, facts)
         except ContentChanged as fault:
-            return _told(head, "changed", place, fault.message, facts)
+            return _diagnosis(head, "changed", place, fault.message, facts)
         except StorageFault as fault:
-            return _told(head, "unreadable", place, fault.message, facts)
-        if found is not None and found[0] != content:
-            facts["published_txn_id"] = transaction_of(found[0])
-            return _told(head, "differs", place, f"{published_path(place.version)} is not the ratified commit", facts)
-        return _told(head, "behind", place, f"{head.latest - head.floor} versions wait for publication", facts)
+            return _diagnosis(head, "unreadable", place, fault.message, facts)
+        if file is not None and file[0] != content:
+            facts["published_txn_id"] = transaction_of(file[0])
+            return _diagnosis(
+                head, "differs", place, f"{published_path(place.version)} is not the ratified commit", facts
+            )
+        return _diagnosis(head, "behind", place, f"{head.latest - head.floor} versions wait for publication", facts)
 
-    def _settled(self, head: TableHead) -> Diagnosis:
-        """With everything published that the HEAD knows."""
+    def _all_published(self, head: TableHead) -> Diagnosis:
+        """Everything that the HEAD knows is published."""
         facts: dict[str, Any] = {}
         version = head.latest + 1
         try:
             unknown = self._unknowns.after(head) if may_recover(head) or head.state == RECOVERING else []
             if not unknown:
                 if head.state != RECOVERING and stuck_at(head) is None:
-                    return _told(head, "healthy", None, "everything ratified is published", facts)
-                return _told(head, "behind", None, "what was in the way is gone", facts)
+                    return _diagnosis(head, "healthy", None, "everything ratified is published", facts)
+                return _diagnosis(head, "behind", None, "what was in the way is gone", facts)
             facts |= {"published_path": published_path(version), "published_to": unknown[-1]}
-            found = self._unknowns.judged(head, unknown[0])
+            next = self._unknowns.adoptable(head, unknown[0])
         except NotAdoptable as fault:
-            return _told(head, "gap" if fault.details["gap"] else "foreign", version, fault.message, facts)
+            return _diagnosis(head, "gap" if fault.details["gap"] else "foreign", version, fault.message, facts)
         except StorageFault as fault:
-            return _told(head, "unreadable", version, fault.message, facts)
-        entry = found.proposal.entry
+            return _diagnosis(head, "unreadable", version, fault.message, facts)
+        entry = next.proposal.entry
         facts |= {"published_size": entry.size, "published_txn_id": entry.txn}
         message = (
             f"{len(unknown)} published versions are not in the HEAD: it was restored from a backup, or somebody wrote "
             "past the catalog"
         )
-        return _told(head, "ahead", version, message, facts)
+        return _diagnosis(head, "ahead", version, message, facts)
 
     def _facts(self, head: TableHead, place: Positioned) -> dict[str, Any]:
         entry = place.entry
@@ -180,7 +178,7 @@ class Repairer:
         return facts
 
 
-def _told(
+def _diagnosis(
     head: TableHead, finding: Finding, at: Positioned | int | None, message: str, facts: dict[str, Any]
 ) -> Diagnosis:
     version = at.version if isinstance(at, Positioned) else at

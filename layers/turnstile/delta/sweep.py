@@ -1,4 +1,8 @@
-"""Publishing several tables, so that one which cannot be published does not delay the others."""
+"""Publishing many tables: those that a stream record names, and in a sweep all that have something unpublished (I11).
+
+A table that cannot be published does not delay the others. The sweep covers lost stream records, and it retries: missing
+content that was late, a stuck table whose cause is gone, a publisher that died at any step.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from turnstile.delta.core.head import RECOVERING, TableHead
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead
 from turnstile.delta.publish import Published, Publisher, TableUnread
 from turnstile.store.batches import rows_between
 from turnstile.store.core.errors import TurnstileError
@@ -16,7 +20,7 @@ from turnstile.store.ports import World
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """A table about which nothing more is known than the error that ended its turn; ``unread``: not even its HEAD."""
+    """A table whose turn an error ended; ``unread``: its HEAD could not even be read."""
 
     table_id: str
     type: str
@@ -25,7 +29,7 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """What became of each table, in the order they were given; ``left`` had no turn before the time was up."""
+    """What became of each table, in the given order; ``left`` had no turn before the time was up."""
 
     published: tuple[Published, ...]
     failed: tuple[Failed, ...]
@@ -34,27 +38,27 @@ class Round(msgspec.Struct, frozen=True):
     @property
     def count(self) -> int:
         """Versions published."""
-        return sum(one.count for one in self.published)
+        return sum(table.count for table in self.published)
 
     @property
     def lag_ms(self) -> int:
         """How long the oldest version of all had waited."""
-        return max((one.lag_ms for one in self.published), default=0)
+        return max((table.lag_ms for table in self.published), default=0)
 
     @property
     def behind(self) -> int:
         """Versions that still wait, in the tables that had a turn."""
-        return sum(one.behind for one in self.published)
+        return sum(table.behind for table in self.published)
 
     @property
     def problems(self) -> tuple[Published, ...]:
         """Tables that could not be published further."""
-        return tuple(one for one in self.published if one.problem is not None)
+        return tuple(table for table in self.published if table.problem is not None)
 
     @property
     def nothing_readable(self) -> bool:
         """Not one HEAD could be read."""
-        return bool(self.failed) and not self.published and all(one.unread for one in self.failed)
+        return bool(self.failed) and not self.published and all(table.unread for table in self.failed)
 
     def totals(self) -> dict[str, int]:
         """Figures for a log line and for metrics: tables and versions, ``lag_ms`` in ms."""
@@ -64,20 +68,21 @@ class Round(msgspec.Struct, frozen=True):
             "behind": self.behind,
             "lag_ms": self.lag_ms,
             "failures": len(self.failed) + len(self.problems),
-            "stuck": sum(one.state == "stuck" for one in self.published),
+            "stuck": sum(table.state == STUCK for table in self.published),
             "left": len(self.left),
         }
 
     def complaints(self) -> list[dict[str, object]]:
         """One entry for every table that could not be published further, with what is known of the cause."""
-        told: list[dict[str, object]] = [msgspec.to_builtins(one) for one in self.failed]
-        for one in self.problems:
-            told.append({"table_id": one.table_id, "floor": one.floor, **msgspec.to_builtins(one.problem)})
-        return told
+        failed: list[dict[str, object]] = [msgspec.to_builtins(table) for table in self.failed]
+        return failed + [
+            {"table_id": table.table_id, "floor": table.floor, **msgspec.to_builtins(table.problem)}
+            for table in self.problems
+        ]
 
 
 class StoreUnreachable(TurnstileError):
-    """No HEAD of the batch could be read, nor anything else: the fault is not the tables'."""
+    """No HEAD of the batch could be read, nor any other row: the fault is the store's."""
 
 
 def publish_hinted(
@@ -86,15 +91,15 @@ def publish_hinted(
     """As ``publish_tables``, for hints that can be sent again when the store is at fault.
 
     Raises:
-        StoreUnreachable: every table met it; nothing was done.
+        StoreUnreachable: no HEAD could be read; nothing was done.
     """
-    done = publish_tables(world, publisher, table_ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
-    if done.nothing_readable:
+    round = publish_tables(world, publisher, table_ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
+    if round.nothing_readable:
         try:
             world.refs.read(world.space.table("-"))  # a hot row may be throttled alone: ask for another
         except Exception as error:  # whatever the store's client raises
             raise StoreUnreachable(f"the store does not answer: {error}") from error
-    return done
+    return round
 
 
 def publish_tables(
@@ -106,7 +111,7 @@ def publish_tables(
     each_ms: int,
     workers: int = 8,
 ) -> Round:
-    """Publish each table once, in the given order, ``workers`` at a time.
+    """Publishes each table once, in the given order, ``workers`` at a time.
 
     Args:
         until_ms: no table begins after it, and none begins another version.
@@ -125,27 +130,20 @@ def publish_tables(
 
     order = list(dict.fromkeys(table_ids))
     if len(order) <= 1 or workers <= 1:
-        answers = [turn(table_id) for table_id in order]
+        results = [turn(table_id) for table_id in order]
     else:
         with ThreadPoolExecutor(min(workers, len(order))) as pool:
-            answers = list(pool.map(turn, order))
+            results = list(pool.map(turn, order))
     return Round(
-        published=tuple(answer for answer in answers if isinstance(answer, Published)),
-        failed=tuple(answer for answer in answers if isinstance(answer, Failed)),
-        left=tuple(answer for answer in answers if isinstance(answer, str)),
+        published=tuple(result for result in results if isinstance(result, Published)),
+        failed=tuple(result for result in results if isinstance(result, Failed)),
+        left=tuple(result for result in results if isinstance(result, str)),
     )
 
 
-# -- sweep ------------------------------------------------------------------------------------------------------------
-# The sweeper: every HEAD with something unpublished gets a turn, whatever became of its stream record (I11).
-#
-# It also is what retries: missing content that was late, a stuck table whose cause has been mended, a publisher that
-# died at any step.
-
-
 class Swept(msgspec.Struct, frozen=True):
-    """``tables`` HEADs looked at, ``unreadable`` rows that could not be parsed, ``round`` what became of the rest;
-    ``complete`` False when time ended the look: the next one begins there."""
+    """``tables`` HEADs looked at; ``unreadable`` rows that could not be parsed; ``round`` what became of the rest;
+    ``complete`` False when time ended the scan: the next one begins there."""
 
     tables: int
     unreadable: tuple[Failed, ...]
@@ -154,29 +152,29 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class Sweeper:
-    """Finds tables with ``floor < latest`` or ``pending``, or in a recovery that was begun, by a scan and publishes them,
+    """Finds tables with ``floor < latest`` or ``pending``, or in a recovery that was begun, by a scan, and publishes them,
     longest waiting first."""
 
     def __init__(self, world: World, publisher: Publisher) -> None:
         self._world, self._publisher = world, publisher
-        self._after = ""  # the key behind which the next look begins: a hint, which a cold start forgets
+        self._after = ""  # the key after which the next scan begins: a hint, which a cold start forgets
 
     def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
         """One pass. Stuck tables come last: they have had their turn before.
 
-        Looking takes half of the time at most, the rest is for publishing what was found. The look may see rows as they
-        were some seconds ago: it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
+        The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
+        it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
 
         Args:
             until_ms, each_ms, workers: as for ``publish_tables``.
         """
         now = self._world.clock.now_ms()
-        looking_until = now + (until_ms - now) // 2
+        scan_until = now + (until_ms - now) // 2
         tables, last, complete = 0, "", True
         due: list[tuple[bool, int, str]] = []
         unreadable = []
         for row in self._rows():
-            if tables and self._world.clock.now_ms() >= looking_until:
+            if tables and self._world.clock.now_ms() >= scan_until:
                 complete = False
                 break
             tables += 1
@@ -187,12 +185,12 @@ class Sweeper:
                 unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
                 continue
             waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
-            if head.state != "dropped" and waits:
-                due.append((head.state == "stuck", _waiting_since(head), head.table_id))
+            if head.state != DROPPED and waits:
+                due.append((head.state == STUCK, _waiting_since(head), head.table_id))
         self._after = "" if complete else last
         order = [table_id for _, _, table_id in sorted(due)]
-        done = publish_tables(self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers)
-        return Swept(tables, tuple(unreadable), done, complete)
+        round = publish_tables(self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers)
+        return Swept(tables, tuple(unreadable), round, complete)
 
     def _rows(self) -> Iterator[Row]:
         after, refs = self._after, self._world.refs

@@ -30,7 +30,7 @@ from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.delta.recover import AT_ONCE, Recoverer
+from turnstile.delta.recover import ADOPTED_MAX, Recoverer
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.errors import OutcomeUnknown
@@ -210,12 +210,12 @@ def test_i2_a_version_too_large_to_be_read_whole_is_adopted_as_unread(table: Tab
 
 def test_i11_more_versions_than_fit_the_row_are_adopted_without_overflowing_it(table: Table) -> None:
     backup = clone(table.row)
-    for _ in range(AT_ONCE * 3 + 5):
+    for _ in range(ADOPTED_MAX * 3 + 5):
         table.ticket(f"t-{table.head.latest}")
     publish(table)
     table.world.refs.rows[table.key] = backup
     done, _ = repair(table)
-    assert done.adopted == AT_ONCE * 3 + 5
+    assert done.adopted == ADOPTED_MAX * 3 + 5
     table.check_all_published()
     recount(table.head)
     assert len(table.head.tail) <= 3
