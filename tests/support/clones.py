@@ -10,7 +10,6 @@ from tests.support.catalog import head_of
 from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld
 from turnstile.access.core.grants import OPERATOR
-from turnstile.api.iceberg import requests
 from turnstile.catalog.clone.cloner import CloneAuthorizer, Cloner, CloneResult
 from turnstile.catalog.clone.delta import DeltaCopier
 from turnstile.catalog.core.entities import TABLE, IcebergTable
@@ -25,7 +24,7 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.files import MetadataFiles
-from turnstile.iceberg.tables import Tables
+from turnstile.iceberg.tables import CreateTable, Tables
 from turnstile.store.core.locations import published_path
 
 SCHEMA = {
@@ -83,11 +82,11 @@ def iceberg_table(services: CatalogServices, name: str) -> IcebergTable:
     *namespace, table = name.split(".")
     files = MetadataFiles(services.world.storages, services.world.ids)
     context = Context(services, services.committer, files, OPERATOR, lambda: None)
-    asked = msgspec.convert({"name": table, "schema": SCHEMA}, requests.CreateTable)
-    made = Tables(context).create("main", tuple(namespace), asked).entity
-    assert made is not None
-    services.world.storages.open(made.location).put_if_absent("data/1.parquet", b"x")
-    return made
+    request = msgspec.convert({"name": table, "schema": SCHEMA}, CreateTable)
+    entity = Tables(context).create("main", tuple(namespace), request).entity
+    assert entity is not None
+    services.world.storages.open(entity.location).put_if_absent("data/1.parquet", b"x")
+    return entity
 
 
 def drop_iceberg(services: CatalogServices, name: str) -> None:

@@ -64,7 +64,7 @@ def entity(path: Path, thing: Thing) -> Entity:
                  external=external)  # fmt: skip
 
 
-def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> CatalogServices:
+def catalog_with(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> CatalogServices:
     """Services, their caches cold, on a catalog that has exactly these, in one change."""
     services = fresh(spill=spill)
     world = fakes(services)
@@ -72,8 +72,8 @@ def made(things: Mapping[Path, Thing], spill: SpillLimits | None = None) -> Cata
     services.committer.commit("main", lambda _: Edit("fill", put=put, remove=(("default",),)))
     for path, thing in things.items():
         if thing.table and not thing.external:
-            said = {"configuration": dict(thing.properties)}
-            metadata = services.metadata.put("main", id_of(path), DeltaMetadata(0, {}, said, {}), 1)
+            configuration = {"configuration": dict(thing.properties)}
+            metadata = services.metadata.put("main", id_of(path), DeltaMetadata(0, {}, configuration, {}), 1)
             row = new_head_row(
                 key=world.space.table(id_of(path)), table_id=id_of(path), catalog="main", name=".".join(("main", *path)),
                 location=put[path].location, metadata=metadata, version=0, ict=1, row_hwm=None, created=1, managed=True,
@@ -86,7 +86,7 @@ def finder(services: CatalogServices) -> Finder:
     return Finder(services.world, services.reader, services.as_of_reader, services.metadata)
 
 
-def found(services: CatalogServices, query: str, size: int | None = None) -> list[str]:
+def find_all(services: CatalogServices, query: str, size: int | None = None) -> list[str]:
     """Everything a query leads to, page by page, as dotted names without the catalog."""
     return [".".join(path) for page in pages(services, query, size) for path in page]
 
@@ -102,14 +102,14 @@ def pages(services: CatalogServices, query: str, size: int | None = None) -> Ite
 
 
 def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
-    """What a query leads to, from its meaning alone: every name of its depth, every level judged with everything known."""
+    """What a query leads to, from its meaning alone: every name of its depth, every level evaluated with everything known."""
 
-    def subject(path: Path) -> Candidate:
-        thing, said = things[path], entity(path, things[path])
-        known: dict[str, Value | None] = {name: getattr(said, name, None) for name in ATTRIBUTES[kind_of(said)]}
-        known |= {"kind": kind_of(said), "id": id_of(path), "updated": None}
-        there = {name: value for name, value in known.items() if value is not None}
-        return Candidate(kind_of(said), there, whole=True, properties=thing.properties)
+    def candidate(path: Path) -> Candidate:
+        thing, item = things[path], entity(path, things[path])
+        members: dict[str, Value | None] = {name: getattr(item, name, None) for name in ATTRIBUTES[kind_of(item)]}
+        members |= {"kind": kind_of(item), "id": id_of(path), "updated": None}
+        attributes = {name: value for name, value in members.items() if value is not None}
+        return Candidate(kind_of(item), attributes, whole=True, properties=thing.properties)
 
     def fits(path: Path) -> bool:
         if len(path) != len(query.steps):
@@ -117,7 +117,7 @@ def naive(things: Mapping[Path, Thing], query: Query) -> list[str]:
         for depth, step in enumerate(query.steps, 1):
             if step.name is not None and fold(step.name) != fold(path[depth - 1]):
                 return False
-            if not holds(step.where, subject(path[:depth])):
+            if not holds(step.where, candidate(path[:depth])):
                 return False
         return True
 

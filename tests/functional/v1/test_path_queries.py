@@ -11,7 +11,7 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.cli import run, service
 from tests.support.functions import Http, function
-from tests.support.queries import Thing, made
+from tests.support.queries import Thing, catalog_with
 from tests.support.repository import ROOT
 from turnstile.catalog.query.core.parser import parse
 
@@ -27,7 +27,7 @@ def http() -> Http:
         ("hr",): Thing(properties={"region": "us"}),
     }
     app = function("catalog")
-    app.use_world(made(there).world)
+    app.use_world(catalog_with(there).world)
     return Http(app.app)
 
 

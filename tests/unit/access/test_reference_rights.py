@@ -1,4 +1,4 @@
-"""Rights on references: the condition of a write and the judgement of its row are one rule (I12)."""
+"""Rights on references: the condition of a write and the check of its row are one rule (I12)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_rights_and_what_is_shown_of_them_are_the_same(rights: dict[str, int], o
     assert rights_after(rights, [GrantChange(name, (), tuple(Privilege)) for name in NAMES], "") == {}
 
 
-def test_i12_somebody_in_more_roles_than_a_condition_holds_is_judged_by_the_same_rights() -> None:
+def test_i12_somebody_in_more_roles_than_a_condition_holds_has_the_same_rights() -> None:
     """One read more, and the right it has is still a condition of the write."""
     world = fake_world()
     crowd = Principal("bob", frozenset(f"role{number:03d}" for number in range(3 * MAX_NAMES)))
@@ -88,6 +88,6 @@ def test_i12_a_change_of_rights_that_meets_another_keeps_both() -> None:
     refs = NamedRefs(world, ANN)
     refs.create("r", "a")
     before_next_write(world, lambda: refs.grant("r", [GrantChange("ops", (Privilege.SELECT,))]))
-    made = refs.grant("r", [GrantChange("bob", (Privilege.MODIFY,))])
-    assert made == Access("ann", (Grant("bob", (Privilege.MODIFY,)), Grant("ops", (Privilege.SELECT,))))
-    assert refs.rights("r") == made
+    access = refs.grant("r", [GrantChange("bob", (Privilege.MODIFY,))])
+    assert access == Access("ann", (Grant("bob", (Privilege.MODIFY,)), Grant("ops", (Privilege.SELECT,))))
+    assert refs.rights("r") == access

@@ -41,8 +41,8 @@ def granted(*privileges: Privilege, to: str = "ann", owner: str = "") -> Access:
 
 
 SOME = st.builds(
-    lambda owner, mine, team: Access(
-        owner, tuple(Grant(name, tuple(sorted(held))) for name, held in (("ann", mine), ("team", team)) if held)
+    lambda owner, own, team: Access(
+        owner, tuple(Grant(name, tuple(sorted(held))) for name, held in (("ann", own), ("team", team)) if held)
     ),
     st.sampled_from(["", "ann", "team", "bob"]),
     st.frozensets(st.sampled_from([*Privilege]), max_size=3),
@@ -98,7 +98,7 @@ def test_i12_owning_what_a_table_is_in_is_no_right_to_its_data(chain: Chain, rul
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
 def test_i12_without_use_of_a_level_nothing_below_it_can_be_read_or_written(chain: Chain, rule: Rule) -> None:
-    closed = dataclasses.replace(chain, catalog=Access())  # nobody may use the catalog
+    closed = dataclasses.replace(chain, catalog=Access())  # without USE of the catalog
     assert not permitted(rule, ANN, closed)
 
 
@@ -121,8 +121,8 @@ def test_i12_a_role_is_as_good_as_its_member_and_an_admin_as_anybody(chain: Chai
 def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Chain, rule: Rule, there: int) -> None:
     """Refused for the missing: refused for the existing without rights of its own. Told that it is missing: would have
     been let in, or may create it."""
-    known = chain.levels[: min(there, len(chain.levels))]
-    missing = padded(known, len(chain.schemas), table=True)
+    existing = chain.levels[: min(there, len(chain.levels))]
+    missing = padded(existing, len(chain.schemas), table=True)
     existing = dataclasses.replace(missing, missing=None)
     if missing.missing is not None:
         assert allowed(rule, ANN, missing) == (permitted(rule, ANN, existing) or may_know_missing(ANN, missing))
@@ -130,7 +130,7 @@ def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Cha
         assert allowed(rule, ANN, missing) == permitted(rule, ANN, existing)
 
 
-def test_creating_a_namespace_is_judged_where_it_would_be_made() -> None:
+def test_creating_a_namespace_is_authorized_on_the_last_level_that_exists() -> None:
     catalog = granted(Privilege.USE_CATALOG, Privilege.CREATE_SCHEMA)
     assert allowed(rules.create_schema, ANN, padded([catalog], 1, table=False))
     assert allowed(rules.create_schema, ANN, padded([catalog, NO_ACCESS], 1, table=False))  # told that it exists

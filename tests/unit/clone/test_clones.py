@@ -55,16 +55,16 @@ def load(services: CatalogServices, name: str) -> TableState:
 
 def entity(services: CatalogServices, name: str) -> Any:
     tree = services.reader.current("main")
-    found = tree.find(tuple(name.split(".")))
-    assert found is not None
-    return services.reader.store.entity("main", found.obj)
+    entry = tree.find(tuple(name.split(".")))
+    assert entry is not None
+    return services.reader.store.entity("main", entry.obj)
 
 
 def wider(name: str = "wider") -> dict[str, Any]:
     """A commit's metadata with another schema."""
-    made = delta.metadata()
-    made["metaData"]["schemaString"] = delta.SCHEMA.replace('"id"', f'"{name}"')
-    return made
+    actions = delta.metadata()
+    actions["metaData"]["schemaString"] = delta.SCHEMA.replace('"id"', f'"{name}"')
+    return actions
 
 
 def state(services: CatalogServices) -> Any:
@@ -79,17 +79,17 @@ def test_i9_a_namespace_appears_under_another_name_with_everything_in_it_in_one_
     services = fresh()
     ids = sales(services)
     before = services.reader.current("main").commit.seq
-    made = cloner(services, owner="bob").clone("main", ("SALES",), ("Sales_Dev",))
+    result = cloner(services, owner="bob").clone("main", ("SALES",), ("Sales_Dev",))
     after = services.reader.current("main")
-    assert (after.commit.seq, after.head) == (before + 1, made.head) == (made.seq, made.head)
-    assert (made.to, made.namespaces) == ("Sales_Dev", 2)
-    assert [(one.name, one.kind, one.version) for one in made.tables] == [
+    assert (after.commit.seq, after.head) == (before + 1, result.head) == (result.seq, result.head)
+    assert (result.to, result.namespaces) == ("Sales_Dev", 2)
+    assert [(one.name, one.kind, one.version) for one in result.tables] == [
         ("Sales_Dev.EU.t3", "table", 0),
         ("Sales_Dev.T1", "table", 0),
         ("Sales_Dev.t2", "table", 0),
     ]
     assert names(services, "sales_dev") == ["T1", "t2"] and names(services, "sales_dev.eu") == ["t3"]
-    assert not {one.table_id for one in made.tables} & {*ids.values()}
+    assert not {one.table_id for one in result.tables} & {*ids.values()}
     one, other = entity(services, "sales"), entity(services, "sales_dev")
     assert isinstance(other, Namespace)
     assert (other.name, other.comment, other.properties) == ("Sales_Dev", "c", {"a": "1"})
@@ -105,14 +105,14 @@ def test_a_clone_shows_its_version_for_ever_and_its_source_goes_on() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
     assert [commit(world, id), commit(world, id)] == [1, 2]
-    made = clone(services, "sales.t1", "sales.copy")
-    assert [one.version for one in made.tables] == [2]
+    result = clone(services, "sales.t1", "sales.copy")
+    assert [one.version for one in result.tables] == [2]
     commit(world, id, wider())
     loaded, source = load(services, "sales.copy"), load(services, "sales.t1")
     assert (loaded.head.latest, loaded.head.floor, loaded.listing.places) == (2, 2, [])
     assert source.head.latest == 3
-    assert '"wider"' in source.snapshot.metadata["schemaString"]
-    assert '"wider"' not in loaded.snapshot.metadata["schemaString"]
+    assert '"wider"' in source.metadata.metadata["schemaString"]
+    assert '"wider"' not in loaded.metadata.metadata["schemaString"]
     assert loaded.head.table_id != id and loaded.head.location == source.head.location
     check_shown(world, loaded.head.table_id, 2)
     complete(world)
@@ -121,15 +121,15 @@ def test_a_clone_shows_its_version_for_ever_and_its_source_goes_on() -> None:
 def test_i10_a_clone_takes_no_commits_and_says_why() -> None:
     services = fresh()
     sales(services)
-    (made,) = clone(services, "sales.t1", "sales.copy").tables
+    (copy,) = clone(services, "sales.t1", "sales.copy").tables
     world = fakes(services)
     content = delta.append("x", world.clock.now_ms())
     for version in (1, None):
-        answer = Ratifier(world).commit(CommitRequest(made.table_id, version, base=0, content=content))
+        answer = Ratifier(world).commit(CommitRequest(copy.table_id, version, base=0, content=content))
         assert isinstance(answer, Refused) and answer.kind == "TableNotActive", answer
         assert answer.details["state"] == "pinned"
         assert "read-only" in answer.remedy and "AS SELECT" in answer.remedy
-    assert head_of(world, made.table_id).latest == 0
+    assert head_of(world, copy.table_id).latest == 0
 
 
 def test_a_clone_of_a_clone_shows_the_first_source() -> None:
@@ -149,8 +149,8 @@ def test_a_clone_of_a_clone_shows_the_first_source() -> None:
 def test_a_catalog_is_cloned_into_a_namespace_of_its_own() -> None:
     services = fresh()
     sales(services)
-    made = clone(services, "", "backup")
-    assert (made.namespaces, len(made.tables)) == (4, 3)
+    result = clone(services, "", "backup")
+    assert (result.namespaces, len(result.tables)) == (4, 3)
     assert names(services, "backup.sales") == ["T1", "t2"]
     assert services.namespaces.get("main", ("backup", "default")).name == ("backup", "default")
     complete(fakes(services))
@@ -160,11 +160,11 @@ def test_a_clone_is_renamed_listed_and_dropped_like_every_table() -> None:
     services = fresh()
     sales(services)
     world = fakes(services)
-    (made,) = clone(services, "sales.t1", "sales.copy").tables
+    (copy,) = clone(services, "sales.t1", "sales.copy").tables
     services.renamer.rename("main", ("sales",), "copy", "again", ("sales", "eu"))
-    assert load(services, "sales.eu.again").head.table_id == made.table_id
+    assert load(services, "sales.eu.again").head.table_id == copy.table_id
     services.dropper.drop("main", ("sales", "eu"), "again")
-    assert head_of(world, made.table_id).state == "dropped"
+    assert head_of(world, copy.table_id).state == "dropped"
     assert held(world, entity(services, "sales.t1").location) == frozenset()
     with pytest.raises(NotFound):
         load(services, "sales.eu.again")
@@ -189,9 +189,9 @@ def test_what_was_ratified_is_published_before_it_is_shown() -> None:
     id, world = sales(services)["sales.t1"], fakes(services)
     commit(world, id)
     assert head_of(world, id).floor == 0
-    (made,) = clone(services, "sales.t1", "sales.copy").tables
+    (copy,) = clone(services, "sales.t1", "sales.copy").tables
     assert head_of(world, id).floor == 1
-    check_shown(world, made.table_id, 1)
+    check_shown(world, copy.table_id, 1)
 
 
 # -- moments of the past ----------------------------------------------------------------------------------------------
@@ -204,11 +204,11 @@ def test_a_snapshot_is_cloned_with_the_versions_that_it_recorded() -> None:
     services.named_snapshots.create("main", "month_end")
     commit(world, id, wider())
     commit(world, id)
-    (made,) = clone(services, "sales.t1", "sales.copy", snapshot="month_end").tables
-    assert made.version == 1
-    found = load(services, "sales.copy")
-    assert '"wider"' not in found.snapshot.metadata["schemaString"]
-    check_shown(world, made.table_id, 1)
+    (copy,) = clone(services, "sales.t1", "sales.copy", snapshot="month_end").tables
+    assert copy.version == 1
+    table = load(services, "sales.copy")
+    assert '"wider"' not in table.metadata.metadata["schemaString"]
+    check_shown(world, copy.table_id, 1)
     complete(world)
 
 
@@ -226,10 +226,10 @@ def test_a_time_is_cloned_with_the_versions_of_then_and_what_was_dropped_since()
     services.publisher.publish(ids["sales.t2"])
     services.dropper.drop("main", ("sales",), "t2")
     for number, time in enumerate(times):
-        made = clone(services, "sales", f"then{number}", time=time)
-        versions = {one.name: one.version for one in made.tables}
+        result = clone(services, "sales", f"then{number}", time=time)
+        versions = {one.name: one.version for one in result.tables}
         assert versions == {f"then{number}.EU.t3": 0, f"then{number}.T1": number + 1, f"then{number}.t2": 0}
-        schema = load(services, f"then{number}.t1").snapshot.metadata["schemaString"]
+        schema = load(services, f"then{number}.t1").metadata.metadata["schemaString"]
         assert f'"w{number - number % 4}"' in schema
     complete(world)
 
@@ -268,8 +268,8 @@ def test_i10_a_dropped_table_that_is_being_purged_is_not_cloned() -> None:
         clone(services, "sales.t1", "sales.copy", head=then)
     assert error.value.type == "CannotClone"
     del world.refs.rows[world.space.table(id)]["reason"]
-    (made,) = clone(services, "sales.t1", "sales.copy", head=then).tables
-    check_shown(world, made.table_id, 0)
+    (copy,) = clone(services, "sales.t1", "sales.copy", head=then).tables
+    check_shown(world, copy.table_id, 0)
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -373,25 +373,25 @@ def test_i3_what_one_transaction_holds_leaves_room_for_the_row_of_a_key(keyed: b
         iceberg_table(services, f"s.t{number}")
     once = IdempotentCommitter(services.world, services.reader, key="test/request/main/k", asked="a", final=lambda _: 0)
 
-    def made() -> CloneResult:
+    def make() -> CloneResult:
         if not keyed:
             return clone(services, "s", "copy")
         by = cloner(services.committing_with(once))
         return once.run(lambda: by.clone("main", ("s",), ("copy",)), lambda _: pytest.fail("nothing was made"))
 
     with pytest.raises(TooLarge) as error:
-        made()
+        make()
     assert (error.value.details["size"], error.value.details["limit"]) == (99, 98)
     drop_iceberg(services, "s.t32")
-    assert len(made().tables) == 32
+    assert len(make().tables) == 32
 
 
 def test_i3_what_a_key_made_in_a_catalog_that_was_made_again_since_is_not_told() -> None:
     services = fresh()
     create(services, "t")
-    made = clone(services, "default", "copy")
-    assert cloner(services).result_of("main", ("copy",), made.seq) == made
-    for to, seq in ((("other",), made.seq), (("default",), made.seq - 1)):
+    result = clone(services, "default", "copy")
+    assert cloner(services).result_of("main", ("copy",), result.seq) == result
+    for to, seq in ((("other",), result.seq), (("default",), result.seq - 1)):
         with pytest.raises(NotFound, match="that made") as error:
             cloner(services).result_of("main", to, seq)
         assert error.value.remedy is not None and "fresh key" in error.value.remedy
@@ -416,7 +416,7 @@ def test_a_table_that_cannot_be_published_is_not_cloned() -> None:
 def test_a_clone_is_neither_exported_nor_described_nor_repaired() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
-    (made,) = clone(services, "sales.t1", "sales.copy").tables
+    (copy,) = clone(services, "sales.t1", "sales.copy").tables
 
     with pytest.raises(StateConflict) as error:
         Exporter(services).run("main", ("sales",), "copy")
@@ -426,12 +426,12 @@ def test_a_clone_is_neither_exported_nor_described_nor_repaired() -> None:
         return msgspec.structs.replace(snapshot, beside=Beside(comment="c"))
 
     with pytest.raises(StateConflict, match="pinned"):
-        Describer(world, services.metadata).describe(head_of(world, made.table_id), described)
+        Describer(world, services.metadata).describe(head_of(world, copy.table_id), described)
     commit(world, id)
     services.publisher.publish(id)
-    _, diagnosis = Repairer(world, services.publisher).repair(made.table_id)
+    _, diagnosis = Repairer(world, services.publisher).repair(copy.table_id)
     assert (diagnosis.finding, diagnosis.state) == ("healthy", "pinned")
-    check_shown(world, made.table_id, 0)
+    check_shown(world, copy.table_id, 0)
 
 
 def test_i10_a_table_with_clones_is_not_exported_until_they_are_gone() -> None:

@@ -32,8 +32,8 @@ def costs(services: CatalogServices, source: str = "sales", **moment: object) ->
 
 @pytest.mark.parametrize("tables", [1, 5, 30])
 def test_a_clone_of_delta_tables_takes_a_snapshot_each_and_five_requests_in_all(tables: int) -> None:
-    found = costs(lake(tables))
-    assert found == {
+    requests = costs(lake(tables))
+    assert requests == {
         "refs.read": 1,  # the catalog's row
         "refs.read_many": 2,  # owners of locations, HEADs
         "objs.put": tables,  # metadata snapshots
@@ -55,9 +55,9 @@ def test_a_clone_costs_the_same_in_a_large_catalog() -> None:
     services = filled(1000)
     services.namespaces.create("main", ("sales",))
     create(services, "t", "sales")
-    found = costs(services)
-    assert sum(found.values()) - found["objs.get"] <= 7, found
-    assert found["objs.get"] <= 1, found
+    requests = costs(services)
+    assert sum(requests.values()) - requests["objs.get"] <= 7, requests
+    assert requests["objs.get"] <= 1, requests
 
 
 def test_a_version_of_the_past_is_found_with_a_dozen_reads_in_a_long_log() -> None:
@@ -80,8 +80,8 @@ def test_a_version_of_the_past_is_found_with_a_dozen_reads_in_a_long_log() -> No
         return storage
 
     world.storages.open = watched  # type: ignore[method-assign]
-    (made,) = clone(services, "sales", "dev", time=time).tables
-    assert made.version is not None and 0 < made.version < 200
+    (copy,) = clone(services, "sales", "dev", time=time).tables
+    assert copy.version is not None and 0 < copy.version < 200
     assert len(reads) <= 12, reads
 
 
@@ -90,8 +90,8 @@ def test_a_clone_of_iceberg_tables_takes_a_place_and_a_file_each() -> None:
     services.namespaces.create("main", ("sales",))
     for number in range(5):
         iceberg_table(services, f"sales.t{number}")
-    found = costs(services)
-    assert found == {
+    requests = costs(services)
+    assert requests == {
         "refs.read": 1,
         "refs.read_many": 1,  # owners of locations
         "refs.write": 5,  # places

@@ -43,12 +43,12 @@ def check(world: FakeWorld, id: str, table: IcebergTable) -> None:
     """The clone is there as a whole, and holds what it needs; or nothing of it is, and nothing is held."""
     services = fresh(world)
     tree = services.reader.current("main")
-    found = [entry.obj for _, entry in tree.subtree(("dev",))]
+    objs = [entry.obj for _, entry in tree.subtree(("dev",))]
     delta_at, iceberg_at = f"file:///lake/main/sales/{id}", table.location
     if not cloned(world):
-        assert not found and not held(world, delta_at) and not held(world, iceberg_at)
+        assert not objs and not held(world, delta_at) and not held(world, iceberg_at)
         return
-    (one, other) = services.reader.store.entities("main", found).values()
+    (one, other) = services.reader.store.entities("main", objs).values()
     assert held(world, delta_at) == {getattr(one, "table_id", "")}
     assert held(world, iceberg_at) == {getattr(other, "table_id", "")}
     check_shown(world, getattr(one, "table_id", ""), 1)
@@ -114,11 +114,11 @@ def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
     days(world, 7.05)
     original = world.refs.transact
 
-    def purge_first(given: list[Write], token: str) -> AllAccepted | SomeRejected:
+    def purge_first(writes: list[Write], token: str) -> AllAccepted | SomeRejected:
         world.refs.transact = original  # type: ignore[method-assign]
         report = collect(world, "dropped")
         assert report.deleted == 2
-        return original(given, token)
+        return original(writes, token)
 
     world.refs.transact = purge_first  # type: ignore[method-assign,assignment]
     with pytest.raises(StateConflict) as error:
@@ -177,14 +177,14 @@ def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
     services, other = fresh(world), fresh(world)
     original = world.refs.transact
 
-    def drop_first(given: list[Write], token: str) -> AllAccepted | SomeRejected:
+    def drop_first(writes: list[Write], token: str) -> AllAccepted | SomeRejected:
         world.refs.transact = original  # type: ignore[method-assign]
         other.dropper.drop("main", ("sales",), "d")
-        return original(given, token)
+        return original(writes, token)
 
     world.refs.transact = drop_first  # type: ignore[method-assign,assignment]
-    made = clone(services, "sales", "dev")
-    assert [one.name for one in made.tables] == ["dev.i"]
+    result = clone(services, "sales", "dev")
+    assert [one.name for one in result.tables] == ["dev.i"]
     assert held(world, f"file:///lake/main/sales/{id}") == frozenset()
     services.namespaces.create("main", ("more",))
     create(services, "d", "sales")

@@ -1,4 +1,4 @@
-"""gc and clones of Delta tables: what a clone shows stays, what nobody shows goes (I10)."""
+"""gc and clones of Delta tables: what a clone shows stays, what no clone shows goes (I10)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_i10_nothing_of_a_source_is_collected_on_behalf_of_its_clones() -> None:
     services.namespaces.create("main", ("sales",))
     id, world = create(services, "t", "sales"), fakes(services)
     commit(world, id)
-    (made,) = clone(services, "sales.t", "sales.copy").tables
+    (copy,) = clone(services, "sales.t", "sales.copy").tables
     name = staged_file(1, "ours")
     storage = world.storages.open(LOCATION.format(id))
     storage.put_if_absent(staged_path(name), b"x")
@@ -54,18 +54,18 @@ def test_i10_nothing_of_a_source_is_collected_on_behalf_of_its_clones() -> None:
     report = collect(world, "staged")
     assert all(item.id.startswith(f"{id}/") for item in report.items) and report.items
     assert storage.stat(published_path(1)) is not None
-    check_shown(world, made.table_id, 1)
+    check_shown(world, copy.table_id, 1)
 
 
 def test_i10_a_dropped_clone_leaves_its_sources_files_alone() -> None:
     services = fresh()
     services.namespaces.create("main", ("sales",))
     id, world = create(services, "t", "sales"), fakes(services)
-    (made,) = clone(services, "sales.t", "sales.copy").tables
+    (copy,) = clone(services, "sales.t", "sales.copy").tables
     services.dropper.drop("main", ("sales",), "copy")
     files = dict(world.storages.files)
     world.clock.now += 60 * DAY
-    collect(world, imported=[made.table_id])
+    collect(world, imported=[copy.table_id])
     assert world.storages.files == files
     assert head_of(world, id).state == "active"
     complete(world, past=False)

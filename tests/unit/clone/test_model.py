@@ -58,7 +58,7 @@ class CloneMachine(RuleBasedStateMachine):
         self.boxes = [first, fresh(self.world, spill=TIGHT)]
         self.spaces: set[Path] = {("default",)}
         self.tables: dict[Path, Shown] = {}
-        self.made: dict[str, list[int]] = {}
+        self.commit_times: dict[str, list[int]] = {}
         self.past: dict[int, tuple[set[Path], dict[Path, Shown]]] = {}
         self._remember()
         for path, name in ((("a",), "t"), (("a", "b"), "u")):
@@ -83,7 +83,7 @@ class CloneMachine(RuleBasedStateMachine):
             return
         id = create(self.boxes[0], name, ".".join(path))
         self.tables[*path, name] = Shown(id)
-        self.made[id] = [0]
+        self.commit_times[id] = [0]
         self._remember()
 
     @rule(data=st.data())
@@ -93,7 +93,7 @@ class CloneMachine(RuleBasedStateMachine):
             id = data.draw(st.sampled_from(own))
             before = self.world.clock.now
             commit(self.world, id)
-            self.made[id].append(before)
+            self.commit_times[id].append(before)
             self.world.clock.now += 50
 
     @rule(box=st.integers(0, 1), fault=faults, data=st.data())
@@ -134,8 +134,8 @@ class CloneMachine(RuleBasedStateMachine):
         except TurnstileError as refusal:
             lost = fault[0] and refusal.type in ("StorageFault", "TableNotActive")
             gone = seq is not None and refusal.type in ("NoSuchCatalogCommit", "CannotClone")
-            known = expected is not None and isinstance(refusal, expected)
-            if not (lost or gone or known) or fresh(self.world).reader.current("main").commit.seq != before:
+            foreseen = expected is not None and isinstance(refusal, expected)
+            if not (lost or gone or foreseen) or fresh(self.world).reader.current("main").commit.seq != before:
                 raise
             event(f"refused: {refusal.type}")
             return
@@ -167,7 +167,7 @@ class CloneMachine(RuleBasedStateMachine):
             id = services.reader.resolve("main", target[:-1], target[-1]).table_id
             version = one.version
             if not one.source:
-                times = self.made[one.id]
+                times = self.commit_times[one.id]
                 version = max(at for at, when in enumerate(times) if time is None or at == 0 or when < time)
             self.tables[target] = Shown(id, one.source or one.id, version)
         self._remember()
@@ -212,13 +212,13 @@ class CloneMachine(RuleBasedStateMachine):
     def clones_show_what_they_showed(self) -> None:
         complete(self.world, past=False)
         for services in (*self.boxes, fresh(self.world)):
-            found = seen(services)
-            assert found == {path: one.id for path, one in self.tables.items()}
+            ids = seen(services)
+            assert ids == {path: one.id for path, one in self.tables.items()}
         for one in self.tables.values():
             if one.source:
                 check_shown(self.world, one.id, one.version)
             else:
-                assert head_of(self.world, one.id).latest == len(self.made[one.id]) - 1
+                assert head_of(self.world, one.id).latest == len(self.commit_times[one.id]) - 1
         live = {one.source for one in self.tables.values() if one.source}
         for id in live:
             head = head_of(self.world, id)
@@ -228,14 +228,14 @@ class CloneMachine(RuleBasedStateMachine):
 
 def seen(services: CatalogServices) -> dict[Path, str]:
     """Every table by name, as listed."""
-    found: dict[Path, str] = {}
+    ids: dict[Path, str] = {}
     pending: list[Path] = [()]
     while pending:
         path = pending.pop()
         pending += [one.name for one in services.listings.namespaces("main", path).items]
         if path:
-            found |= {(*path, one.name): one.table_id for one in services.listings.tables("main", path).items}
-    return found
+            ids |= {(*path, one.name): one.table_id for one in services.listings.tables("main", path).items}
+    return ids
 
 
 TestCloneModel = pytest.mark.slow(CloneMachine.TestCase)

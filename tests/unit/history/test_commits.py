@@ -39,10 +39,10 @@ def test_every_commit_names_the_one_before_and_a_few_further_back(seq: int) -> N
     parents: tuple[str, ...] = ()
     for number in range(seq):
         parents = parents_after(number, f"c{number}", parents)
-    found = list(ancestors(seq, parents))
-    assert found[-1] == (seq - 1, f"c{seq - 1}")
-    assert all(id == f"c{number}" for number, id in found)
-    assert [number for number, _ in found] == sorted(number for number, _ in found)
+    ancestry = list(ancestors(seq, parents))
+    assert ancestry[-1] == (seq - 1, f"c{seq - 1}")
+    assert all(id == f"c{number}" for number, id in ancestry)
+    assert [number for number, _ in ancestry] == sorted(number for number, _ in ancestry)
     assert len(parents) <= 1 + seq.bit_length() / 3
 
 

@@ -58,19 +58,19 @@ def test_i10_a_change_that_was_frozen_between_two_attempts_is_not_tried_again() 
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_i10_a_change_that_was_frozen_while_it_was_computed_is_not_applied(attempt: int) -> None:
     """Files that its function wrote before may be as old."""
-    services, made = fresh(), [0]
+    services, attempts = fresh(), [0]
     world = fakes(services)
     overtaken(world, fresh(world))
 
     def change(_: View) -> Edit:
-        made[0] += 1
-        if made[0] == attempt:
+        attempts[0] += 1
+        if attempts[0] == attempt:
             world.clock.now += OUTLIVED_MS + 1
         return Edit("slow", put={("slow",): Namespace("slow", "slow", 1)})
 
     with pytest.raises(Throttled, match="held up for 900 s"):
         services.committer.commit("main", change)
-    assert made == [attempt]
+    assert attempts == [attempt]
     assert fresh(world).reader.current("main").find(("slow",)) is None
     complete(world)
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.catalog import LAKE, MAIN, counted, create, fakes, fresh
 from tests.support.gc import DAY, days
-from tests.support.queries import Thing, finder, made
+from tests.support.queries import Thing, catalog_with, finder
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import IcebergTable, Namespace, Table
 from turnstile.catalog.core.paths import Path
@@ -107,20 +107,20 @@ def test_a_query_that_depends_on_what_the_past_does_not_hold_is_refused() -> Non
         ("eu", "other"): Thing(table=True, external=True, properties={"tier": "gold"}),
         ("eu", "inner"): Thing(properties={"tier": "gold"}),
     }
-    services = made(there)
+    services = catalog_with(there)
     now = AsOf(head=services.reader.current("main").head)
     for query in ('/main/eu/[tier = "gold"]', "/main/*/[not retention > 5]", "/main/eu/delta[tier exists]"):
         with pytest.raises(InvalidRequest, match=r"main\.eu\.delta") as refused:
             finder(services).find(query, as_of=now)
         assert refused.value.field == "query" and refused.value.remedy
         assert finder(services).find(query).items
-    for query, found in (
+    for query, names in (
         ('/main/[tier = "gold"]', ["eu"]),
         ('/main/eu/[tier = "gold" and kind = "namespace"]', ["inner"]),
         ('/main/eu/[format = "delta" and name like "%l%"]', ["delta"]),
         ('/main/eu/[name != "delta" and tier = "gold"]', ["inner", "other"]),
     ):
-        assert [one.path[-1] for one in finder(services).find(query, as_of=now).items] == found
+        assert [one.path[-1] for one in finder(services).find(query, as_of=now).items] == names
 
 
 def test_what_gc_may_be_about_to_take_is_not_read_even_where_it_is_remembered() -> None:
@@ -133,9 +133,9 @@ def test_what_gc_may_be_about_to_take_is_not_read_even_where_it_is_remembered() 
     days(world, 1.9)
     assert [one.name for one in services.listings.tables(*MAIN, as_of=old).items] == ["t"]
     days(world, 0.2)
-    for asked in (services, opened(world)):
+    for opened_services in (services, opened(world)):
         with pytest.raises(NotFound) as gone:
-            asked.listings.tables(*MAIN, as_of=old)
+            opened_services.listings.tables(*MAIN, as_of=old)
         assert gone.value.type == "NoSuchCatalogCommit" and gone.value.remedy
 
 
@@ -150,9 +150,9 @@ def test_a_catalog_that_was_created_again_has_no_past_of_the_one_before() -> Non
     services.catalogs.create("other")
     for name in "abcd":
         services.namespaces.create("other", (name,))
-    for asked in (services, fresh(services.world)):
+    for opened_services in (services, fresh(services.world)):
         with pytest.raises(NotFound):
-            asked.listings.namespaces("other", as_of=AsOf(head=old))
+            opened_services.listings.namespaces("other", as_of=AsOf(head=old))
 
 
 # -- what it costs ------------------------------------------------------------------------------------------------

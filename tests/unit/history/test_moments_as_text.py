@@ -71,9 +71,9 @@ def test_what_names_no_moment_is_refused_with_what_to_write(text: str) -> None:
 @given(NAMES, MOMENTS)
 def test_a_prefix_is_read_in_one_way_and_needs_no_escape_in_a_path(catalog: str, as_of: AsOf) -> None:
     """Catalogs may have ``@`` in their names, and may be called like the beginning of a moment."""
-    made = naming.prefix(catalog, as_of)
-    assert naming.warehouse(made) == (catalog, as_of)
-    assert quote(made, safe=":@") == made
+    prefix = naming.prefix(catalog, as_of)
+    assert naming.warehouse(prefix) == (catalog, as_of)
+    assert quote(prefix, safe=":@") == prefix
     assert naming.warehouse(catalog) == (catalog, None)
 
 

@@ -42,9 +42,9 @@ def all_of(page: Callable[[str | None], Any]) -> Iterator[Any]:
     """The items of every page."""
     token = None
     while True:
-        found = page(token)
-        yield from found.items
-        token = found.next_token
+        batch = page(token)
+        yield from batch.items
+        token = batch.next_token
         if token is None:
             return
 
@@ -55,7 +55,7 @@ There = dict[Path, tuple[str, str, str | None]]
 EVERYTHING = Access(grants=(Grant("ann", (Privilege.SELECT, Privilege.USE_CATALOG, Privilege.USE_SCHEMA)),))
 
 
-def judged(services: CatalogServices) -> CatalogServices:
+def authorized(services: CatalogServices) -> CatalogServices:
     """The same services for a request of ann's, who may see whatever there is now."""
     control = Authorizer(services.world, services.reader)
     return services.authorized_by(control.guard(Principal("ann"), [Need(use_catalog, Target("main"))]))
@@ -75,8 +75,8 @@ def described(services: CatalogServices, as_of: AsOf | None, size: int) -> There
             assert (entry.path, entry.entity) == ((*one.name, table.name), table)
     look = Finder(services.world, services.reader, services.as_of_reader, services.metadata)
     for query in ("/main/*", "/main/*/*"):
-        found = list(all_of(lambda token, of=query: look.find(of, page_token=token, **options)))  # type: ignore[misc]
-        assert {one.path: one.entity.comment for one in found} == {
+        matches = list(all_of(lambda token, of=query: look.find(of, page_token=token, **options)))  # type: ignore[misc]
+        assert {one.path: one.entity.comment for one in matches} == {
             path: comment for path, (*_, comment) in there.items() if len(path) == query.count("*")
         }
     return there
@@ -204,7 +204,7 @@ class Moments(RuleBasedStateMachine):
             assert described(self.services, as_of, size) == was.there
             now = {path: id for path, (_, id, _) in self.there.items()}
             shown = {path: one for path, one in was.there.items() if now.get(path) == one[1]}
-            ann = judged(self.services)
+            ann = authorized(self.services)
             assert described(ann, as_of, size) == shown
             for path in was.there.keys() - shown.keys():
                 missing(ann, as_of, path, was.there[path][0])

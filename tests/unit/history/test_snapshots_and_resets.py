@@ -53,8 +53,8 @@ def test_i10_a_snapshot_keeps_its_tree_for_as_long_as_it_has_a_name() -> None:
     services = fresh(spill=SpillLimits(embedded=150, segment=300))
     world = fakes(services)
     ids = [create(services, f"t{n}") for n in range(5)]
-    made = services.named_snapshots.create("main", "before", comment="c")
-    head = made.head
+    snapshot = services.named_snapshots.create("main", "before", comment="c")
+    head = snapshot.head
     services.renamer.rename(*MAIN, "t0", "zero")
     services.dropper.drop(*MAIN, "t1")
     churn(services)
@@ -66,7 +66,7 @@ def test_i10_a_snapshot_keeps_its_tree_for_as_long_as_it_has_a_name() -> None:
     assert then.head == head
     assert [then.table(("default",), f"t{n}").table_id for n in range(5)] == ids
     assert [cold.reader.store.entity("main", entry.obj) for _, entry in then.subtree(())]
-    assert cold.listings.snapshots("main").items == (made,) and made.versions == dict.fromkeys(ids, 0)
+    assert cold.listings.snapshots("main").items == (snapshot,) and snapshot.versions == dict.fromkeys(ids, 0)
     services.named_snapshots.drop("main", "before")
     days(world, 40)
     churn(services)
@@ -89,8 +89,8 @@ def test_a_snapshot_of_the_past_names_a_head_that_will_stay() -> None:
     create(services, "t")
     old = now(services)
     churn(services)
-    made = services.named_snapshots.create("main", "old", of=AsOf(head=old))
-    assert (made.head, made.versions) == (old, {})
+    snapshot = services.named_snapshots.create("main", "old", of=AsOf(head=old))
+    assert (snapshot.head, snapshot.versions) == (old, {})
     days(world, 2)
     churn(services)
     with pytest.raises(NotFound):

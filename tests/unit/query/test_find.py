@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.catalog import counted, fakes, fresh
 from tests.support.examples import examples
-from tests.support.queries import Thing, entity, finder, found, made, naive
+from tests.support.queries import Thing, catalog_with, entity, find_all, finder, naive
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, IcebergTable
 from turnstile.catalog.core.paths import Path
@@ -48,15 +48,15 @@ things = st.builds(Thing, st.booleans(), st.booleans(), st.none() | st.just("c")
 @st.composite
 def catalogs(draw: st.DrawFn) -> dict[Path, Thing]:
     """Trees of up to three levels; only namespaces have children."""
-    found: dict[Path, Thing] = {}
+    things_by_path: dict[Path, Thing] = {}
     parents: list[Path] = [()]
     for _ in range(draw(st.integers(1, 12))):
         path = (*draw(st.sampled_from(parents)), draw(names))
-        if path not in found and len(path) <= 3:
-            found[path] = draw(things)
-            if not found[path].table:
+        if path not in things_by_path and len(path) <= 3:
+            things_by_path[path] = draw(things)
+            if not things_by_path[path].table:
                 parents.append(path)
-    return found
+    return things_by_path
 
 
 fields = st.sampled_from(("name", "kind", "region", "days", "format", "comment")).map(Field)
@@ -79,16 +79,16 @@ queries = st.builds(Query, st.just("main"), st.lists(steps, min_size=1, max_size
 @settings(max_examples=examples(200))
 @given(catalogs(), st.lists(queries, min_size=1, max_size=4), st.integers(1, 4), st.integers(1, 3), spills)
 def test_i9_every_query_finds_what_its_meaning_says_in_order_and_once_however_it_is_paged(
-    there: dict[Path, Thing], asked: list[Query], size: int, batch: int, spill: SpillLimits | None
+    there: dict[Path, Thing], sample: list[Query], size: int, batch: int, spill: SpillLimits | None
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "BATCH_GET_MAX", batch)
         patch.setattr(find, "MAX_VISITS", batch)
-        services = made(there, spill)
-        for query in asked:
+        services = catalog_with(there, spill)
+        for query in sample:
             wanted = naive(there, query)
-            assert found(services, to_text(query), size) == wanted
-            assert found(services, to_text(query)) == wanted
+            assert find_all(services, to_text(query), size) == wanted
+            assert find_all(services, to_text(query)) == wanted
 
 
 # -- examples -----------------------------------------------------------------------------------------------------
@@ -122,38 +122,38 @@ def lake() -> dict[Path, Thing]:
     ],
 )
 def test_examples(query: str, wanted: list[str]) -> None:
-    assert found(made(lake()), query) == wanted
+    assert find_all(catalog_with(lake()), query) == wanted
 
 
 def test_a_delta_tables_properties_are_those_of_its_last_commit() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     query = '/main/eu/[tier = "silver"]'
-    assert found(services, query) == []
+    assert find_all(services, query) == []
     world = fakes(services)
     key = next(key for key in world.refs.rows if "/table/" in key)
     row = world.refs.rows[key]
     snapshot = services.metadata.get("main", row["metadata"])
     changed = msgspec.structs.replace(snapshot, version=1, metadata={"configuration": {"tier": "silver"}})
     row["metadata"] = services.metadata.put("main", row["table_id"], changed, 1)
-    assert found(services, '/main/*/[tier = "silver"]') == [row["name"].removeprefix("main.")]
+    assert find_all(services, '/main/*/[tier = "silver"]') == [row["name"].removeprefix("main.")]
 
 
 def test_tables_of_other_formats_are_found_by_what_the_tree_knows_of_them() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     iceberg = IcebergTable("events", "11111111-1111-4111-8111-111111111111", "s3://lake/e", "s3://lake/e/m.json", 5)
     services.committer.commit("main", lambda _: Edit("iceberg", put={("EU", "events"): iceberg}))
-    assert found(services, '/main/*/[format = "iceberg"]') == ["EU.events"]
-    assert found(services, '/main/*/[kind = "iceberg-table" and created < 6]') == ["EU.events"]
-    assert found(services, '/main/EU/[id prefix "11111111"]') == ["EU.events"]
-    assert found(services, '/main/*/[tier = "gold" and format = "iceberg"]') == []
-    assert found(services, "/main/*/events/*") == []
+    assert find_all(services, '/main/*/[format = "iceberg"]') == ["EU.events"]
+    assert find_all(services, '/main/*/[kind = "iceberg-table" and created < 6]') == ["EU.events"]
+    assert find_all(services, '/main/EU/[id prefix "11111111"]') == ["EU.events"]
+    assert find_all(services, '/main/*/[tier = "gold" and format = "iceberg"]') == []
+    assert find_all(services, "/main/*/events/*") == []
 
 
 # -- one view -----------------------------------------------------------------------------------------------------
 
 
 def test_i6_a_query_is_one_view_of_the_catalog_however_much_changes_meanwhile() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     first = finder(services).find("/main/*/*", max_results=2)
     put: dict[Path, Entity] = {("EU", "aaa"): entity(("EU", "aaa"), Thing(table=True, external=True))}
     services.committer.commit("main", lambda _: Edit("more", put=put, remove=(("us", "dim"),)))
@@ -165,7 +165,7 @@ def test_i6_a_query_is_one_view_of_the_catalog_however_much_changes_meanwhile() 
 
 
 def test_a_token_belongs_to_one_query_in_any_spelling_and_expires() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     token = finder(services).find("/main/*/*", max_results=1).next_token
     assert len(finder(services).find(" /MAIN/ * /*", page_token=token).items) == 5
     for query in ("/main/*", '/main/*/[name = "x"]', "/main/*/*/*"):
@@ -180,7 +180,7 @@ def test_a_token_belongs_to_one_query_in_any_spelling_and_expires() -> None:
 
 
 def test_a_token_whose_head_is_gone_counts_as_expired() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     first = finder(services).find("/main/*/*", max_results=1)
     services.namespaces.create("main", ("n",))
     fakes(services).objs.delete(services.world.space.objs("main"), first.head)
@@ -189,7 +189,7 @@ def test_a_token_whose_head_is_gone_counts_as_expired() -> None:
 
 
 def test_what_is_not_there_is_told_apart_from_what_does_not_match() -> None:
-    services = made(lake())
+    services = catalog_with(lake())
     with pytest.raises(NotFound) as error:
         finder(services).find("/second/*")
     assert error.value.type == "NoSuchCatalog"
@@ -209,7 +209,7 @@ def wide(namespaces: int, tables: int) -> dict[Path, Thing]:
 
 
 def requests_of(there: Mapping[Path, Thing], query: str, size: int | None = None) -> list[str]:
-    services = made(there)
+    services = catalog_with(there)
     list(services.reader.current("main").subtree(()))  # warm, as far as the tree and its segments go
     return counted(services, lambda: finder(services).find(query, max_results=size))
 
@@ -252,14 +252,14 @@ def test_a_small_page_stops_reading_when_it_is_full() -> None:
 
 
 def test_a_page_that_follows_asks_for_no_head() -> None:
-    services = made(wide(1, 5))
+    services = catalog_with(wide(1, 5))
     token = finder(services).find("/main/*/*", max_results=2).next_token
     assert counted(services, lambda: finder(services).find("/main/*/*", page_token=token)) == []
 
 
 def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
     there = wide(3, 150)
-    services = made(there)
+    services = catalog_with(there)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "MAX_VISITS", 200)
         sizes = []
@@ -276,11 +276,11 @@ def test_a_page_ends_after_so_many_looks_even_if_nothing_matches() -> None:
 
 @pytest.mark.parametrize("place", ["comment", "property", "property of a Delta table"])
 def test_a_page_ends_after_so_much_text_even_if_nothing_matches(place: str) -> None:
-    """What is compared is whoever's text, so what a request does is bounded by its amount and not by its entries."""
+    """Texts come from users, so the work of a request is bounded by their size and not by the number of entries."""
     text = "x" * 5_000
     thing = Thing(comment=text) if place == "comment" else Thing(properties={"p": text}, table="Delta" in place)
     there = {("n",): Thing(), **{("n", f"e{number:02}"): thing for number in range(40)}}
-    services = made(there)
+    services = catalog_with(there)
     query = f'/main/*/[{"comment" if place == "comment" else "p"} like "%x_y%"]'
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(find, "BATCH_GET_MAX", 5)
@@ -314,8 +314,8 @@ class OnlySome:
 @settings(max_examples=examples(100))
 def test_i12_what_may_not_be_seen_is_not_found_and_nothing_below_it_is(hidden: set[str], query: Query) -> None:
     there = {(a,): Thing() for a in NAMES} | {(a, b): Thing(properties={"region": "eu"}) for a in NAMES for b in NAMES}
-    services = made(there)
+    services = catalog_with(there)
     authorized = services.authorized_by(OnlySome(frozenset(hidden)))
-    asked = to_text(query)
-    seen = [".".join(one.path) for one in finder(authorized).find(asked).items]
-    assert seen == [name for name in naive(there, parse(asked)) if not set(name.split(".")) & hidden]
+    text = to_text(query)
+    seen = [".".join(one.path) for one in finder(authorized).find(text).items]
+    assert seen == [name for name in naive(there, parse(text)) if not set(name.split(".")) & hidden]

@@ -25,18 +25,18 @@ def requests(large: Metered, query: str, *, most: int | None = None) -> tuple[in
 
 
 def test_a_name_is_found_by_its_row_its_commit_and_at_most_a_segment_and_an_entity_a_level(large: Metered) -> None:
-    found, asked = requests(large, "/main/default/filler_table_050000")
-    assert found == 1
-    assert sorted(asked) == ["objs.get"] * 3 + ["objs.get_many"] * 2 + ["refs.read"]
+    matches, sent = requests(large, "/main/default/filler_table_050000")
+    assert matches == 1
+    assert sorted(sent) == ["objs.get"] * 3 + ["objs.get_many"] * 2 + ["refs.read"]
 
 
 def test_a_prefix_reads_its_own_part_of_the_index_only(large: Metered) -> None:
-    found, asked = requests(large, '/main/default/[name prefix "filler_table_0500"]')
-    assert found == 100
-    assert len(asked) <= 8
-    none, asked = requests(large, '/main/default/[name prefix "nothing"]')
+    matches, sent = requests(large, '/main/default/[name prefix "filler_table_0500"]')
+    assert matches == 100
+    assert len(sent) <= 8
+    none, sent = requests(large, '/main/default/[name prefix "nothing"]')
     assert none == 0
-    assert len(asked) <= 4
+    assert len(sent) <= 4
 
 
 def test_a_predicate_that_nothing_matches_ends_its_page_after_so_many_looks(large: Metered) -> None:
