@@ -85,10 +85,10 @@ class TableAuthorizer:
         return chain
 
     def _cached(self, catalog: str) -> Tree | None:
-        seen = self._reader.seen(catalog)
-        if seen is None or not 0 <= self._clock.now_ms() - seen.at < self._stale_ms:
+        last = self._reader.last_head(catalog)
+        if last is None or not 0 <= self._clock.now_ms() - last.at < self._stale_ms:
             return None
-        return self._reader.store.cached_tree(catalog, seen.head)
+        return self._reader.store.cached_tree(catalog, last.head)
 
     def _chain(self, tree: Tree, table_id: str) -> Chain | None:
         """The rights along the table's name in ``tree``: computed once for each HEAD."""
