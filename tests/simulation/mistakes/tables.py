@@ -95,7 +95,7 @@ def _collects_above_the_floor() -> Iterator[None]:
     gc = "turnstile.gc.kinds.staged."
     with (
         swapped(gc + "staged_candidates", lambda _: lambda files, floor, carried: list(files)),
-        swapped(gc + "staged_since", lambda _: lambda file, published, left: file.modified),
+        swapped(gc + "staged_since", lambda _: lambda file, published, left: file.modified_ms),
     ):
         yield
 
@@ -133,7 +133,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "gc: staged files above the floor": (_collects_above_the_floor, "I10"),
     "gc: age counts from creation": (
         lambda: swapped(
-            "turnstile.gc.kinds.staged.staged_since", lambda _: lambda file, published, left: file.modified
+            "turnstile.gc.kinds.staged.staged_since", lambda _: lambda file, published, left: file.modified_ms
         ),
         "I10",
     ),
