@@ -9,7 +9,7 @@ import pytest
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
 from turnstile.delta.core.decide import Ratified, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
-from turnstile.delta.core.ratify_writes import FORGOTTEN_AT_ONCE, evicted, raise_floor
+from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, evicted, raise_floor
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Drop, Exclude, Row, Set
 
@@ -78,8 +78,8 @@ def test_i11_one_write_forgets_a_bounded_number_of_applications_the_oldest_first
     row["apps"] = {f"{number:016d}": 1 + number % 2 for number in range(90)}
     change = raise_floor(TableHead.from_row(row), 8, idle=False)
     gone = [action.path[1] for action in change.actions if isinstance(action, Drop) and action.path[0] == "apps"]
-    assert len(gone) == FORGOTTEN_AT_ONCE and {row["apps"][app] for app in gone[:45]} == {1}
-    assert len([clause for clause in change.clauses if clause.name == "same application"]) == FORGOTTEN_AT_ONCE
+    assert len(gone) == FORGOTTEN_MAX and {row["apps"][app] for app in gone[:45]} == {1}
+    assert len([clause for clause in change.clauses if clause.name == "same application"]) == FORGOTTEN_MAX
 
 
 def test_i5_a_floor_write_that_evicts_nothing_touches_no_list() -> None:

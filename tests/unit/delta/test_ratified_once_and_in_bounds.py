@@ -13,7 +13,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.commits import inline_contents
 from turnstile.delta.core.decide import Conflict, Ratified, Refused
 from turnstile.delta.core.head import MAX_APPS
-from turnstile.delta.core.ratify_writes import FORGOTTEN_AT_ONCE, named_change
+from turnstile.delta.core.ratify_writes import FORGOTTEN_MAX, named_change
 from turnstile.delta.publish import STEP, Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier, TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound
@@ -138,7 +138,7 @@ def test_i11_many_streaming_applications_keep_the_head_within_its_budget(table: 
         if number % published_every == published_every - 1:
             publish(table)
             recount(table.head)
-            assert len(table.head.apps) <= FORGOTTEN_AT_ONCE
+            assert len(table.head.apps) <= FORGOTTEN_MAX
     if published_every == 10**9:
         assert isinstance(answer, Refused) and answer.kind == "BacklogFull"
         assert len(table.head.apps) == MAX_APPS * table.head.latest
@@ -147,7 +147,7 @@ def test_i11_many_streaming_applications_keep_the_head_within_its_budget(table: 
 
 
 def test_i11_applications_cannot_make_the_head_grow() -> None:
-    assert MAX_APPS * STEP <= FORGOTTEN_AT_ONCE
+    assert MAX_APPS * STEP <= FORGOTTEN_MAX
     assert BUDGET * 100 < 4 * 1024 * 1024, "the HEADs of a hundred tables fit one transaction"
 
 

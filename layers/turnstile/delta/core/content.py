@@ -1,6 +1,8 @@
-"""The form of a Delta schema in JSON, as far as everything that reads one relies on it.
+"""Reading a commit's content: what the coordinator must know of it before it may become a version.
 
-Source: Delta protocol, "Schema Serialization Format".
+A ratified commit that breaks the protocol would brick the table, so everything is checked here, before the write.
+Source: Delta protocol, "Delta Log Entries", "Commit Provenance Information", "Catalog-managed tables", "Schema
+Serialization Format".
 """
 
 from __future__ import annotations
@@ -12,58 +14,6 @@ import msgspec
 from turnstile.store.core.errors import InvalidCommit
 from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
 
-_MAX_DEPTH: Final = 100
-
-
-def is_struct(node: Any, depth: int = 0) -> bool:
-    """Whether ``node`` is a struct type whose fields have a name and a type, all the way down."""
-    if not isinstance(node, dict) or node.get("type") != "struct" or depth > _MAX_DEPTH:
-        return False
-    fields = node.get("fields")
-    return isinstance(fields, list) and all(is_field(field, depth + 1) for field in fields)
-
-
-def is_field(field: Any, depth: int = 0) -> bool:
-    """Whether ``field`` is a field with a name and a type."""
-    return (
-        isinstance(field, dict)
-        and isinstance(field.get("name"), str)
-        and _is_flag(field, "nullable")
-        and isinstance(field.get("metadata"), dict | None)
-        and is_type(field.get("type"), depth)
-    )
-
-
-def is_type(type: Any, depth: int = 0) -> bool:
-    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with what files hold of it."""
-    if isinstance(type, str):
-        return bool(type)
-    if not isinstance(type, dict) or depth > _MAX_DEPTH:
-        return False
-    match type.get("type"):
-        case "struct":
-            return is_struct(type, depth)
-        case "array":
-            return _is_flag(type, "containsNull") and is_type(type.get("elementType"), depth + 1)
-        case "map":
-            parts = (type.get("keyType"), type.get("valueType"))
-            return _is_flag(type, "valueContainsNull") and all(is_type(part, depth + 1) for part in parts)
-        case "udt":  # Spark's own: files hold its sqlType
-            return is_type(type.get("sqlType"), depth + 1)
-    return False
-
-
-def _is_flag(node: dict[str, Any], member: str) -> bool:
-    return isinstance(node.get(member, True), bool)
-
-
-# -- content ----------------------------------------------------------------------------------------------------------
-# Reading a commit's content: what the coordinator must know of it before it may become a version.
-#
-# A ratified commit that breaks the protocol would brick the table, so everything is judged here, before the write.
-# Source: Delta protocol, "Delta Log Entries", "Commit Provenance Information", "Catalog-managed tables".
-
-
 CATALOG_MANAGED: Final = "catalogManaged"
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 
@@ -71,6 +21,7 @@ _KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", 
                  "checkpointMetadata"}  # fmt: skip
 _REFUSED: Final = {"sidecar", "checkpointMetadata"}
 
+_MAX_DEPTH: Final = 100
 """How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
 be readable wherever it is published or loaded, or it would brick the table (I11)."""
 
@@ -78,11 +29,11 @@ _NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a commit says.
+    """The content of a commit.
 
-    ``ict`` in-commit timestamp (ms); ``read_version`` the version the writer read (None: not said); ``domains``
+    ``ict`` in-commit timestamp (ms); ``read_version`` the version that the writer read (None: not given); ``domains``
     domain-metadata actions in order; ``apps`` streaming application ids; ``blind`` whether it is a blind append in
-    the sense of design 2.2; ``rows`` the records its adds say they hold (None: not all say); ``hwm`` row-id
+    the sense of design 2.2; ``rows`` the number of records in its adds (None: not all have statistics); ``hwm`` row-id
     high-water mark it sets; ``whole`` False when only a prefix was read.
     """
 
@@ -148,11 +99,11 @@ def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
 
 
 def _depth(value: Any) -> int:
-    """Levels of lists and objects in ``value``; level by level, since recursion is what would fail here."""
+    """Levels of lists and objects in ``value``; without recursion, which fails on what is nested deeply."""
     depth, level = 0, [value]
-    while level := [one for one in level if isinstance(one, dict | list)]:
+    while level := [node for node in level if isinstance(node, dict | list)]:
         depth += 1
-        level = [child for one in level for child in (one.values() if isinstance(one, dict) else one)]
+        level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
     return depth
 
 
@@ -252,7 +203,7 @@ def _hwm(domain: dict[str, Any]) -> int | None:
 
 
 def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:
-    """Read and judge a commit's newline-delimited JSON.
+    """Reads and validates a commit's newline-delimited JSON.
 
     Args:
         raw: the bytes; with ``whole=False`` a prefix that may end in the middle of a line.
@@ -336,3 +287,48 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
         hwm=marks[-1] if marks else None,
         whole=whole,
     )
+
+
+# -- schemas ----------------------------------------------------------------------------------------------------------
+
+
+def is_struct(node: Any, depth: int = 0) -> bool:
+    """Whether ``node`` is a struct type whose fields have a name and a type, all the way down."""
+    if not isinstance(node, dict) or node.get("type") != "struct" or depth > _MAX_DEPTH:
+        return False
+    fields = node.get("fields")
+    return isinstance(fields, list) and all(is_field(field, depth + 1) for field in fields)
+
+
+def is_field(field: Any, depth: int = 0) -> bool:
+    """Whether ``field`` is a field with a name and a type."""
+    return (
+        isinstance(field, dict)
+        and isinstance(field.get("name"), str)
+        and _is_flag(field, "nullable")
+        and isinstance(field.get("metadata"), dict | None)
+        and is_type(field.get("type"), depth)
+    )
+
+
+def is_type(type: Any, depth: int = 0) -> bool:
+    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with what files hold of it."""
+    if isinstance(type, str):
+        return bool(type)
+    if not isinstance(type, dict) or depth > _MAX_DEPTH:
+        return False
+    match type.get("type"):
+        case "struct":
+            return is_struct(type, depth)
+        case "array":
+            return _is_flag(type, "containsNull") and is_type(type.get("elementType"), depth + 1)
+        case "map":
+            parts = (type.get("keyType"), type.get("valueType"))
+            return _is_flag(type, "valueContainsNull") and all(is_type(part, depth + 1) for part in parts)
+        case "udt":  # Spark's own: files hold its sqlType
+            return is_type(type.get("sqlType"), depth + 1)
+    return False
+
+
+def _is_flag(node: dict[str, Any], member: str) -> bool:
+    return isinstance(node.get(member, True), bool)

@@ -1,4 +1,8 @@
-"""A proposal: *may this be version v?*, or *may this be the next version?*"""
+"""The decision on a proposal: what a HEAD answers to *may this be version v?* or *may this be the next version?*
+
+``decide(head, proposal)`` is pure. The conditional writes of ``ratify_writes`` accept exactly when it returns a fresh
+Ratified; when a write is refused, the returned row and this function make the answer, without another read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,21 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.delta.core.head import ACTIVE, READ_ONLY, ROWS_UNREAD, Entry, Positioned, TableHead, cost, positioned
+from turnstile.delta.core.head import (
+    ACTIVE,
+    DROPPED,
+    LEAVING,
+    PINNED,
+    READ_ONLY,
+    RECOVERING,
+    ROWS_UNREAD,
+    STUCK,
+    Entry,
+    Positioned,
+    TableHead,
+    cost,
+    positioned,
+)
 from turnstile.store.core.errors import ErrorType
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
@@ -51,13 +69,9 @@ class Proposal(msgspec.Struct, frozen=True):
         return max(self.base + 1, self.recalled or 0)
 
 
-# -- decision ---------------------------------------------------------------------------------------------------------
-# Answers of the coordinator. Exactly one of these, never a guess.
-
-
 class Ratified(msgspec.Struct, frozen=True, tag=True):
-    """The proposal is version ``place.version`` now; ``replayed`` when it already was (I3). ``head`` is the row that
-    says so, after the write (None where the decision was made from a row that the caller has)."""
+    """The proposal is version ``version`` now; ``replayed`` when it already was (I3). ``place`` is its entry, while the tail
+    has it. ``head`` is the row after the write (None where the caller has the row that decided)."""
 
     place: Positioned | None
     version: int
@@ -67,20 +81,23 @@ class Ratified(msgspec.Struct, frozen=True, tag=True):
     head: TableHead | None = None
 
 
+Because = Literal["version", "metadata", "application"]
+
+
 class Conflict(msgspec.Struct, frozen=True, tag=True):
-    """Somebody else is that version. ``winners`` is what the tail knows of them, newest first; versions up to
-    ``published`` are in ``_delta_log``."""
+    """Another commit is that version. ``winners`` are the commits since the proposal's base that the tail still has, newest
+    first; versions up to ``published`` are in ``_delta_log``."""
 
     latest: int
     published: int
     winners: tuple[Positioned, ...]
-    because: Literal["version", "metadata", "application"] = "version"
+    because: Because = "version"
 
 
 class Refused(msgspec.Struct, frozen=True, tag=True):
-    """Not possible whatever the version; ``kind`` is the error type, ``details`` data for programs."""
+    """Not possible, whatever the version; ``details`` is data for programs."""
 
-    kind: str
+    kind: ErrorType
     message: str
     remedy: str
     field: str | None = None
@@ -88,28 +105,20 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 class Recall(msgspec.Struct, frozen=True, tag=True):
-    """The row cannot tell whether this identity was ratified before: look in the identity index, then ask again."""
+    """The row no longer has all identities among which this one may be: look in the identity index, then decide again."""
 
     tail_from: int
 
 
 class Spill(msgspec.Struct, frozen=True, tag=True):
-    """The row has no room for the inline bytes: write them as an obj, then ask again with a reference."""
+    """The row has no room for the inline bytes: write them as an obj, then decide again with a reference."""
 
 
 Decision = Ratified | Conflict | Refused | Recall | Spill
 
 
-# -- decide -----------------------------------------------------------------------------------------------------------
-# The decision: ``decide(head, proposal)`` says what a HEAD answers to a proposal.
-#
-# The conditional write of ``ratify.py`` accepts exactly when this function says Ratified; when the write is refused,
-# the returned row and this function make the answer, without another read. The order of the questions is the order of
-# the paragraphs below and is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
-
-
 def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
-    """The entry that is this proposal: same txn id, or same staged name; neither is ever empty in a tail."""
+    """Returns the entry with this txn id or this staged name; neither is ever empty in a tail."""
     for place in tail:
         if place.entry.txn == txn or place.name == name:
             return place
@@ -117,16 +126,18 @@ def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Pos
 
 
 def decide(head: TableHead, proposal: Proposal) -> Decision:
-    """Answer ``proposal`` from ``head`` alone.
+    """Decides ``proposal`` from ``head`` alone.
+
+    The order of the questions is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
 
     Returns:
         Ratified (fresh: the write would be accepted; replayed: it was before), Conflict, Refused, or one of the two
         instructions Recall (consult the identity index) and Spill (move inline bytes to an obj).
     """
     tail = positioned(head)
-    mine = find_identity(tail, proposal.entry.txn, proposal.entry.name)
-    if mine is not None:
-        return Ratified(place=mine, version=mine.version, latest=head.latest, metadata=head.metadata, replayed=True)
+    place = find_identity(tail, proposal.entry.txn, proposal.entry.name)
+    if place is not None:
+        return Ratified(place, place.version, latest=head.latest, metadata=head.metadata, replayed=True)
     if proposal.identities_needed < head.tail_from:  # I3: also for a table that is no longer active
         return Recall(tail_from=head.tail_from)
     if head.state != ACTIVE:
@@ -232,18 +243,18 @@ def _stale(head: TableHead) -> Refused:
     )
 
 
-def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: str = "version") -> Conflict:
+def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: Because = "version") -> Conflict:
     winners = tuple(place for place in reversed(tail) if place.version >= since)
-    return Conflict(latest=head.latest, published=head.floor, winners=winners, because=because)  # type: ignore[arg-type]
+    return Conflict(latest=head.latest, published=head.floor, winners=winners, because=because)
 
 
 def _not_active(head: TableHead) -> Refused:
     remedies = {
-        "dropped": "the table was dropped; reload the catalog",
-        "leaving": "the table is leaving the catalog; write to it through the file system once it has left",
-        "stuck": "a ratified commit cannot be published; run 'turnstile repair'",
-        "recovering": "the coordinator was restored and is catching up with storage; try again shortly",
-        "pinned": READ_ONLY,
+        DROPPED: "the table was dropped; reload the catalog",
+        LEAVING: "the table is leaving the catalog; write to it through the file system once it has left",
+        STUCK: "a ratified commit cannot be published; run 'turnstile repair'",
+        RECOVERING: "the coordinator was restored and is catching up with storage; try again shortly",
+        PINNED: READ_ONLY,
     }
     return Refused(
         kind=ErrorType.TABLE_NOT_ACTIVE,
@@ -253,34 +264,31 @@ def _not_active(head: TableHead) -> Refused:
     )
 
 
-# -- finality ---------------------------------------------------------------------------------------------------------
-# Which refusals also speak for an earlier attempt whose answer was lost (I3).
-#
-# The same proposal was sent before, and may still be on its way. To tell its proposer "refused" is the truth only if that
-# attempt can never be accepted any more: a clause of it fails on this row, and on every row that may follow. Otherwise the
-# outcome is unknown, and the proposer sends the same again. That it was not accepted *before* this refusal, the refusal
-# itself says: identity is judged first (``decide``).
+# -- after a lost response --------------------------------------------------------------------------------------------
 
-
-_FOR_EVER: Final = {"ReloadRequired"}
+_FOR_EVER: Final = {ErrorType.RELOAD_REQUIRED}
 """``remembered`` fails: ``tail_from`` never falls."""
 
-_WHILE_NEXT: Final = {"TimestampNotIncreasing", "InvalidCommit"}
-"""Of a named commit: ``later`` fails, and ``last_ict`` never falls; or ``fresh rows`` does. ``row_hwm`` may change, but by
-a commit only, which takes the version that was named: then ``next`` fails, and for ever."""
+_WHILE_NEXT: Final = {ErrorType.TIMESTAMP_NOT_INCREASING, ErrorType.INVALID_COMMIT}
+"""Of a named commit: ``later`` fails, and ``last_ict`` never falls; or ``fresh rows`` fails. ``row_hwm`` can change by a
+commit only, which takes the version that was named: then ``next`` fails for ever."""
 
 
-def excludes_earlier(answer: Ratified | Conflict | Refused | Recall | Spill, proposal: Proposal) -> bool:
-    """Whether an earlier attempt of ``proposal`` can have no other outcome than ``answer``.
+def excludes_earlier(decision: Decision, proposal: Proposal) -> bool:
+    """Whether an earlier attempt of ``proposal``, whose response was lost, can have no other outcome than ``decision`` (I3).
 
-    A conflict does: ``latest`` and ``epoch`` never fall, so neither ``next`` nor ``same epoch`` holds again; and a row
+    That attempt may still be on its way. "Refused" is true of it only if it can never be accepted any more: a clause of it
+    fails on this row and on every row that may follow. Otherwise the outcome is unknown, and the proposer sends the same
+    proposal again. It was not accepted *before* this refusal, since ``decide`` looks for its identity first.
+
+    A conflict is final: ``latest`` and ``epoch`` never fall, so neither ``next`` nor ``same epoch`` holds again; and a row
     that forgets a streaming application has raised ``tail_from`` above what a ticket with one needs (``remembered``).
 
     Everything else may pass. A table that is stuck, leaving, recovering or dropped may be active again, a full row is
-    emptied, a gap is filled by others, metadata may be described as it was before, and a mark of row ids that a ticket
-    cannot follow is replaced by one that it can.
+    emptied, a gap is filled by others, metadata may become again what it was, and a mark of row ids that a ticket cannot
+    follow may be replaced by one that it can.
     """
-    match answer:
+    match decision:
         case Ratified() | Conflict():
             return True
         case Refused(kind=kind):

@@ -33,7 +33,7 @@ PURGED: Final = "purged"
 """``reason`` of a dropped table that cannot come back: it left with its files, or gc removes or removed them."""
 
 KEEP_PUBLISHED: Final = 3
-"""How many published entries stay in the tail, without bytes, so that near replays need no second look-up."""
+"""How many published entries stay in the tail, without bytes, so that early replays need no second look-up."""
 
 INLINE_IN_ROW: Final = 4_096
 """Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
@@ -57,12 +57,12 @@ APP_BYTES: Final = 32
 
 
 _DIGEST_BYTES: Final = 8
-"""Long enough that no file is overwritten by mistake and has the same digest, and that nobody makes another content for a
-given one; short, because every byte of every entry is paid for with every write."""
+"""Long enough that no other content has the same digest by mistake or by design; short, because every byte of every entry
+is paid for with every write."""
 
 
 def digest_of(content: bytes) -> int:
-    """What a row remembers of a staged commit's bytes: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
+    """The digest of a staged commit's bytes that the row keeps: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
     return int.from_bytes(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest())
 
 
@@ -74,8 +74,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
     high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms); ``apps`` how
-    many streaming applications it names; ``digest`` of a staged commit's bytes as they were judged (0: they were not
-    read whole, or are in ``_delta_log``).
+    many streaming applications it names; ``digest`` of a staged commit's bytes as they were validated (0: they were
+    not read whole, or are in ``_delta_log``).
     """
 
     txn: str

@@ -33,7 +33,7 @@ def is_managed(protocol: Protocol) -> bool:
 
 
 def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
-    """``(readerFeatures, writerFeatures)`` that the protocol means, spelled out if it is a legacy one.
+    """Returns ``(readerFeatures, writerFeatures)`` of the protocol, listed in full also for a legacy one.
 
     Raises:
         UnsupportedTable: versions that no released protocol has.
@@ -55,7 +55,7 @@ def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
 
 
 def upgraded(protocol: Protocol) -> Protocol:
-    """The protocol with the catalog-managed contract; what it supported before it still supports."""
+    """The protocol with the catalog-managed contract, and everything that it supported before."""
     for_readers, for_writers = as_features(protocol)
     return {
         "minReaderVersion": 3,
@@ -69,16 +69,20 @@ def released(protocol: Protocol) -> Protocol:
     """The protocol without ``catalogManaged``; in-commit timestamps stay, they do no harm and history has them."""
     return {
         **protocol,
-        "readerFeatures": [one for one in features(protocol, "readerFeatures") if one != CATALOG_MANAGED],
-        "writerFeatures": [one for one in features(protocol, "writerFeatures") if one != CATALOG_MANAGED],
+        "readerFeatures": _without(features(protocol, "readerFeatures")),
+        "writerFeatures": _without(features(protocol, "writerFeatures")),
     }
 
 
 def added(before: Protocol, after: Protocol) -> list[str]:
-    """Writer features that ``after`` lists and ``before`` does not mean."""
-    known = as_features(before)[1]
-    return [feature for feature in features(after, "writerFeatures") if feature not in known]
+    """Writer features that ``after`` lists and ``before`` does not support."""
+    supported = as_features(before)[1]
+    return [feature for feature in features(after, "writerFeatures") if feature not in supported]
 
 
-def _with(known: list[str], more: tuple[str, ...]) -> list[str]:
-    return [*known, *(feature for feature in more if feature not in known)]
+def _with(supported: list[str], more: tuple[str, ...]) -> list[str]:
+    return [*supported, *(feature for feature in more if feature not in supported)]
+
+
+def _without(supported: list[str]) -> list[str]:
+    return [feature for feature in supported if feature != CATALOG_MANAGED]

@@ -1,10 +1,14 @@
-"""The conditional writes that ratify: one UpdateItem each, every clause with its invariant.
+"""The conditional writes that ratify, and the one that raises the floor: one UpdateItem each, every clause with its
+invariant.
 
-``named_change`` extends a table by a version the proposer chose; ``ticket_change`` by whichever is next. Both accept
-exactly when ``decide`` says a fresh Ratified (a property test holds them together).
+``named_change`` extends a table by the version that the proposer chose, ``ticket_change`` by the next one, whichever that
+is. Both accept exactly when ``decide`` returns a fresh Ratified (a property test holds them together). ``raise_floor`` is
+what the publisher writes after it saw versions in ``_delta_log`` (I4, I5).
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import (
@@ -147,12 +151,10 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     return Change(key, tuple(clauses), tuple(actions))
 
 
-# -- floor ------------------------------------------------------------------------------------------------------------
-# Raising the floor: what the publisher writes to a HEAD after it saw versions in ``_delta_log`` (I4, I5).
+# -- the floor --------------------------------------------------------------------------------------------------------
 
-
-FORGOTTEN_AT_ONCE = 64
-"""Streaming applications one floor write forgets. Each is named in the expressions, and DynamoDB takes 4 kB and 300
+FORGOTTEN_MAX: Final = 64
+"""Streaming applications that one floor write forgets. Each is named in the expressions, and DynamoDB takes 4 kB and 300
 operators of those; the publisher's step bounds what else is named there."""
 
 
@@ -166,10 +168,11 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
 
     It evicts all but the last few published entries, strips those of their bytes, and lowers ``bytes``. With
     ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
-    without, it leaves ``pending`` for the commits that came in between. A refusal returns the row: plan again from it.
+    without, it leaves ``pending`` for the commits that came in between. When it is refused, make it anew from the
+    returned row.
 
     Raises:
-        ValueError: when ``published`` is not between the head's floor and latest.
+        ValueError: ``published`` is not between the head's floor and latest.
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
@@ -217,10 +220,10 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
 
 
 def _forgettable(head: TableHead, since: int) -> dict[str, int]:
-    """Streaming applications last seen before ``since``: nobody needs them, since a ticket with a ``txn`` must know
-    the tail from its base on. The oldest ones when there are many: the rest is forgotten by the next writes."""
+    """Streaming applications last seen before ``since``. They are not needed, since a ticket with a ``txn`` needs the tail
+    from its base on. When there are many, the oldest ones: the next writes forget the rest."""
     old = sorted((version, app) for app, version in head.apps.items() if version < since)
-    return {app: version for version, app in old[:FORGOTTEN_AT_ONCE]}
+    return {app: version for version, app in old[:FORGOTTEN_MAX]}
 
 
 def hwm_after(head: TableHead, count: int) -> int | None:

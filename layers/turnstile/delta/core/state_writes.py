@@ -1,4 +1,16 @@
-"""A HEAD that cannot be published refuses commits until it can (design 2.1): the two writes that say so."""
+"""The conditional writes that change a HEAD's state.
+
+    active               ->  stuck, and back            a version cannot be published (design 2.1)
+    active, stuck        ->  recovering                 the HEAD was restored behind its log (design 2.7)
+    recovering           ->  recovering                 one published version adopted: ratified and published in one write
+    recovering           ->  active, or stuck           nothing more is published, or the next version cannot be adopted
+    active, stuck, pinned -> dropped, and back          with the catalog's HEAD in one transaction
+    active               ->  leaving, and back          an export
+    leaving              ->  dropped                    the export is done
+    dropped              ->  dropped                    purging, purged: gc removes the files
+
+Each carries clauses on what it was computed from, so any number of processes may work side by side.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +48,10 @@ def reason_of(version: int, why: str) -> str:
 
 
 def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
-    """No commits any more: ``version``, the first above the floor, cannot be published.
+    """Active to stuck: ``version``, the first above the floor, cannot be published.
 
     Args:
-        why: what was found, one sentence; becomes the HEAD's ``reason``.
+        why: the cause, one sentence; becomes the HEAD's ``reason``.
         now: server clock (ms).
     """
     return Change(
@@ -58,10 +70,10 @@ def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
 
 
 def mark_unstuck(head: TableHead, now: int) -> Change:
-    """Commits again: the version that was in the way is published.
+    """Stuck to active: the version that was in the way is published.
 
     Raises:
-        ValueError: when ``head`` is not stuck, or still is behind the version it is stuck at.
+        ValueError: ``head`` is not stuck, or still behind the version it is stuck at.
     """
     version = stuck_at(head)
     if version is None or head.floor < version:
@@ -77,16 +89,7 @@ def mark_unstuck(head: TableHead, now: int) -> Change:
     )
 
 
-# -- recover ----------------------------------------------------------------------------------------------------------
-# A HEAD that was restored behind its own log (design 2.7): the writes that bring it up to what is published.
-#
-#     active or stuck  ->  recovering          no commits any more; everything the HEAD knows is published
-#     recovering       ->  recovering          one published version adopted: ratified and published in the same write
-#     recovering       ->  active              nothing more is published
-#     recovering       ->  stuck               the next published version cannot be one of this table
-#
-# Each names the version that it was planned for, so any number of recoverers may work side by side.
-
+# -- recovery ---------------------------------------------------------------------------------------------------------
 
 _RECOVERING: Final = Clause(
     "recovering", "I10", "nobody may extend the table but recovery", Equals(("state",), RECOVERING)
@@ -94,12 +97,12 @@ _RECOVERING: Final = Clause(
 
 
 def may_recover(head: TableHead) -> bool:
-    """Whether recovery can begin: all that the HEAD knows is published, and nobody stopped the table on purpose."""
+    """Whether recovery can begin: all that the HEAD knows is published, and the table was not stopped on purpose."""
     return head.floor == head.latest and (head.state == ACTIVE or stuck_at(head) is not None)
 
 
 def begin_recovery(head: TableHead, now: int) -> Change:
-    """No commits until the published versions after ``latest`` are adopted.
+    """Active or stuck to recovering, until the published versions after ``latest`` are adopted.
 
     Raises:
         ValueError: the HEAD may not recover.
@@ -122,11 +125,11 @@ def begin_recovery(head: TableHead, now: int) -> Change:
 
 
 def adopt(key: str, proposal: Proposal, now: int) -> Change:
-    """Make ``proposal``, read from ``_delta_log``, the next version: ratified as ever (every clause of ``named_change``
-    but the state's), and published at once.
+    """Makes ``proposal``, read from ``_delta_log``, the next version: with every clause of ``named_change`` but the state's,
+    and published in the same write.
 
     Args:
-        proposal: of the version after the latest one, in the bytes that were published.
+        proposal: of the version after the latest one, with the bytes that were published.
     """
     ratify = named_change(key, proposal, now)
     version = proposal.version or 0
@@ -142,7 +145,7 @@ def adopt(key: str, proposal: Proposal, now: int) -> Change:
 
 
 def end_recovery(head: TableHead, now: int) -> Change:
-    """Commits again: the log holds nothing after ``latest``."""
+    """Recovering to active: the log holds nothing after ``latest``."""
     return Change(
         head.key,
         (_RECOVERING, Clause("same latest", "I1", "nobody adopted another version since", _at(head))),
@@ -151,10 +154,10 @@ def end_recovery(head: TableHead, now: int) -> Change:
 
 
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
-    """Stuck at the version after ``latest``: what is published there cannot be adopted.
+    """Recovering to stuck: the version after ``latest`` is published and cannot be adopted.
 
     Args:
-        why: what was found, one sentence; becomes the HEAD's ``reason``.
+        why: the cause, one sentence; becomes the HEAD's ``reason``.
     """
     return Change(
         head.key,
@@ -167,28 +170,8 @@ def _at(head: TableHead) -> Equals:
     return Equals(("latest",), head.latest)
 
 
-def mark_purging(head: TableHead) -> Change:
-    """A dropped table that cannot come back. Again is accepted."""
-    return Change(head.key, _still_dropped(head), (Set(("reason",), PURGING),))
-
-
-def mark_purged(head: TableHead) -> Change:
-    """The tombstone: the HEAD stays, its files and its location do not."""
-    announced = Clause("purging", "I10", "its removal was announced", Equals(("reason",), PURGING))
-    return Change(head.key, (*_still_dropped(head), announced), (Set(("reason",), PURGED),))
-
-
-def _still_dropped(head: TableHead) -> tuple[Clause, ...]:
-    return (
-        Clause("dropped", "I10", "the table is not in use again", Equals(("state",), DROPPED)),
-        Clause("same drop", "I10", "its grace period has not begun anew", Equals(("changed_at",), head.changed_at)),
-    )
-
-
-# -- table heads ------------------------------------------------------------------------------------------------------
-# What catalog operations write to a Delta table's HEAD. Each goes into one transaction with the catalog's HEAD, so a
-# name and the state of what it leads to never disagree (I9).
-
+# -- the catalog's operations -------------------------------------------------------------------------------------------
+# Each goes into one transaction with the catalog's HEAD, so a name and the state of what it leads to never disagree (I9).
 
 _ACTIVE: Final = Clause("active", "I10", "the table is in ordinary use", Equals(("state",), ACTIVE))
 _SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
@@ -208,8 +191,8 @@ def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason
     """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10).
 
     Args:
-        reason: of the table that was stuck when it was dropped, as its HEAD still has it: it is stuck again, for nothing
-            has been published since. Empty where the HEAD has none.
+        reason: the HEAD's, if the table was stuck when it was dropped: it is stuck again, since nothing has been published
+            meanwhile. Empty where the HEAD has none.
     """
     same = Equals(("reason",), reason) if reason else Absent(("reason",))
     return Change(
@@ -224,7 +207,7 @@ def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason
 
 def drop_published_head(head: TableHead, now: int) -> Change:
     """As ``drop_head``, for a table whose files stay in use elsewhere: only while everything ratified is published,
-    or an acknowledged commit would be in nobody's log (I11)."""
+    or an acknowledged commit would be in no log (I11)."""
     change = drop_head(head.key, now)
     clauses = (
         *change.clauses,
@@ -282,8 +265,31 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:
-    """Another snapshot of the same metadata: what the catalog keeps beside the log changed, the log did not."""
+    """Other table metadata for the same version: what the catalog keeps beside the log changed, the log did not."""
     read = Clause(
         "same metadata", "I2", "metadata is what the change was computed from", Equals(("metadata",), head.metadata)
     )
     return Change(head.key, (_ACTIVE, read), (Set(("metadata",), metadata), Set(("changed_at",), now)))
+
+
+# -- gc ---------------------------------------------------------------------------------------------------------------
+# Every removal is announced in the row first, so that a write that races with it is accepted or refused as a whole, and the
+# next run goes on after a crash (I10).
+
+
+def mark_purging(head: TableHead) -> Change:
+    """A dropped table that cannot come back. Again is accepted."""
+    return Change(head.key, _still_dropped(head), (Set(("reason",), PURGING),))
+
+
+def mark_purged(head: TableHead) -> Change:
+    """The tombstone: the HEAD stays, its files and its location do not."""
+    announced = Clause("purging", "I10", "its removal was announced", Equals(("reason",), PURGING))
+    return Change(head.key, (*_still_dropped(head), announced), (Set(("reason",), PURGED),))
+
+
+def _still_dropped(head: TableHead) -> tuple[Clause, ...]:
+    return (
+        Clause("dropped", "I10", "the table is not in use again", Equals(("state",), DROPPED)),
+        Clause("same drop", "I10", "its grace period has not begun anew", Equals(("changed_at",), head.changed_at)),
+    )
