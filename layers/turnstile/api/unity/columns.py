@@ -11,20 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from turnstile.delta.core.content import is_field, is_type
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import INT_MAX, LONG_MAX, MAX_VERSION
-
-Feature = Annotated[int, Meta(ge=0, le=INT_MAX)]
-"""A reader or writer version of a protocol: ``int``."""
-
-Count = Annotated[int, Meta(ge=0, le=MAX_VERSION)]
-"""A version, or a time in ms since 1970: what every JSON reader holds exactly."""
+from turnstile.store.core.integers import LONG_MAX
 
 _TYPES: Final = {
     "array": {"element-type": "elementType", "contains-null": "containsNull"},

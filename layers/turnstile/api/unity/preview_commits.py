@@ -17,7 +17,7 @@ from turnstile.api.http.authorization import needs_table
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services
 from turnstile.api.unity import requests
-from turnstile.api.unity.columns import ColumnInfo, Count, to_fields
+from turnstile.api.unity.columns import ColumnInfo, to_fields
 from turnstile.api.unity.errors import PREFIX
 from turnstile.api.unity.naming import require_no_clone
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
@@ -25,6 +25,7 @@ from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.integers import NonNegativeExact
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.names import MAX_VERSION, check_uuid
 
@@ -91,9 +92,9 @@ class Iceberg(msgspec.Struct, frozen=True):
     """UniForm's conversion state; the time in ISO 8601."""
 
     metadata_location: str
-    converted_delta_version: Count
+    converted_delta_version: NonNegativeExact
     converted_delta_timestamp: str
-    base_converted_delta_version: Count | None = None
+    base_converted_delta_version: NonNegativeExact | None = None
 
 
 class Uniform(msgspec.Struct, frozen=True):

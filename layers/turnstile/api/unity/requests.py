@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from turnstile.api.unity.columns import Count, Feature
+from turnstile.store.core.integers import NonNegative32, NonNegativeExact
 
 Map = dict[str, str]
 
@@ -18,8 +18,8 @@ class Body(msgspec.Struct, frozen=True, rename="kebab"):
 class Protocol(Body, frozen=True):
     """A protocol action in the API's spelling."""
 
-    min_reader_version: Feature
-    min_writer_version: Feature
+    min_reader_version: NonNegative32
+    min_writer_version: NonNegative32
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -40,9 +40,9 @@ class Iceberg(Body, frozen=True, omit_defaults=True):
     """UniForm's conversion state; times in ms."""
 
     metadata_location: str
-    converted_delta_version: Count
-    converted_delta_timestamp: Count
-    base_converted_delta_version: Count | None = None
+    converted_delta_version: NonNegativeExact
+    converted_delta_timestamp: NonNegativeExact
+    base_converted_delta_version: NonNegativeExact | None = None
 
 
 class Uniform(Body, frozen=True):
@@ -76,7 +76,7 @@ class CreateTable(Body, frozen=True):
     columns: dict[str, Any]
     protocol: Protocol
     properties: Map
-    last_commit_timestamp_ms: Count
+    last_commit_timestamp_ms: NonNegativeExact
     comment: str | None = None
     partition_columns: list[str] | None = None
     domain_metadata: dict[str, dict[str, Any] | None] | None = None

@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import LONG_MAX
+from turnstile.store.core.integers import LONG_MAX
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 """As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other scripts."""

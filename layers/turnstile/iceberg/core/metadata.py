@@ -40,8 +40,9 @@ from turnstile.iceberg.core.snapshots import (
     SnapshotRef,
     StatisticsFile,
 )
-from turnstile.iceberg.core.values import Int32, Int64, NonNegative64, without_nulls
+from turnstile.iceberg.core.values import without_nulls
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.integers import Int32, Int64, NonNegative64
 
 NEWEST: Final = 3
 """The newest format version that is served."""

@@ -9,9 +9,8 @@ from typing import Any, Final, Union
 
 import msgspec
 
-from turnstile.iceberg.core.values import Int32
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import INT_MAX, LONG_MAX
+from turnstile.store.core.integers import INT_MAX, LONG_MAX, Int32
 
 # Strings in quotes: the union is recursive.
 Type = Union[str, "StructType", "ListType", "MapType"]

@@ -1,34 +1,12 @@
-"""Integers as members of Structs, ``int`` of 32 and ``long`` of 64 bits; and JSON without nulls.
-
-JSON and Python know no widths of integers. A number beyond ``long`` would get into a metadata file that no client can read
-again, so a request or a file with one is refused where it is decoded, with the member's path. Counts and sizes below zero
-are refused as well.
-"""
+"""Values in Iceberg's JSON: ids and counters that the catalog assigns, and members that are null."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Final
-
-from msgspec import Meta
+from typing import Any, Final
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import INT_MAX, LONG_MAX
-
-Int32 = Annotated[int, Meta(ge=-INT_MAX - 1, le=INT_MAX)]
-"""``int``: an id; -1 is one that was not assigned yet."""
-
-Int64 = Annotated[int, Meta(ge=-LONG_MAX - 1, le=LONG_MAX)]
-"""``long``: the id of a snapshot."""
-
-NonNegative64 = Annotated[int, Meta(ge=0, le=LONG_MAX)]
-"""``long``: a time in ms since 1970, a sequence number, bytes, rows."""
-
-Positive32 = Annotated[int, Meta(ge=1, le=INT_MAX)]
-"""``int``: how many to keep."""
-
-Positive64 = Annotated[int, Meta(ge=1, le=LONG_MAX)]
-"""``long``: an age in ms."""
+from turnstile.store.core.integers import INT_MAX, LONG_MAX
 
 _MAPS: Final = ("properties", "updates", "summary")
 """Members whose values are maps of text. In them null is a wrong value, which must not be dropped."""

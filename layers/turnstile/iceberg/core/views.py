@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.iceberg.core.schema import Schema
-from turnstile.iceberg.core.values import Int32, NonNegative64
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.integers import Int32, NonNegative64
 
 VIEW_FORMAT: Final = 1
 

@@ -10,9 +10,10 @@ import uuid
 from typing import Final
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.integers import EXACT_MAX
 
-MAX_VERSION: Final = 2**53 - 1  # what every JSON reader can hold exactly
-MAX_ROW_ID: Final = 2**53 - 1
+MAX_VERSION: Final = EXACT_MAX
+MAX_ROW_ID: Final = EXACT_MAX
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
@@ -94,14 +95,3 @@ def check_comment(comment: str | None, field: str = "comment") -> str | None:
             size=size,
         )
     return comment
-
-
-# -- integers ---------------------------------------------------------------------------------------------------------
-# The widths that integers have for those who read them: JSON knows none, and Python's have none.
-
-
-INT_MAX: Final = 2**31 - 1
-"""The largest ``int`` of Java and Iceberg, 32 bits; the smallest is one more below zero."""
-
-LONG_MAX: Final = 2**63 - 1
-"""The largest ``long``, 64 bits."""
