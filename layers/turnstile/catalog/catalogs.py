@@ -1,7 +1,7 @@
-"""Catalogs: each is a tree of its own behind a HEAD of its own; the realm's tree lists them (Polaris, "System Managed
-Entities").
+"""Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's tree lists them (Polaris,
+"System Managed Entities").
 
-The realm's tree is a catalog named ``.``, which no user can name. Listing catalogs so costs as little as listing
+The realm's tree is a catalog named ``.``, which no user can name. So listing catalogs costs as little as listing
 namespaces, where a scan would read every table's HEAD.
 """
 
@@ -14,15 +14,15 @@ import msgspec
 
 from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog, encode
+from turnstile.catalog.core.entities import CATALOG, NAMESPACE, Catalog
 from turnstile.catalog.core.index import Index, pack
 from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.core.rows import drop_catalog, new_catalog
 from turnstile.catalog.core.tree import CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
-from turnstile.catalog.namespaces import MAX_BYTES
+from turnstile.catalog.namespaces import check_size
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict, TooLarge
+from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Check, Clause, Equals, Insert, Row, Write
 from turnstile.store.ports import Rejected, World
@@ -31,7 +31,7 @@ REALM_TREE: Final = "."
 
 
 class Catalogs:
-    """Creates, lists, describes and drops catalogs.
+    """The catalogs of a realm.
 
     Args:
         dropper: empties a catalog that is dropped with everything in it.
@@ -50,7 +50,7 @@ class Catalogs:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> Catalog:
-        """A new, empty catalog of ``owner``.
+        """Creates an empty catalog of ``owner``.
 
         Raises:
             InvalidRequest: not a name.
@@ -58,34 +58,34 @@ class Catalogs:
         """
         check_identifier(name, "name")
         world = self._world
-        made = _fitting(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
+        catalog = check_size(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
         row = self.realm_row()
         if self._reader.at(REALM_TREE, row).find((name,)) is not None:
-            raise _taken(name)  # before anything is written for nothing
-        insert = self._first_commit(name, made.created, Access(owner))
+            raise _taken(name)  # before an obj is written in vain
+        insert = self._first_commit(name, catalog.created, Access(owner))
 
         def change(_: View) -> Edit:
-            return Edit(f"create catalog {name}", put={(name,): made}, writes=(insert,))
+            return Edit(f"create catalog {name}", put={(name,): catalog}, writes=(insert,))
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             if 0 in failed:
                 raise _taken(name)
 
         self._committer.commit(REALM_TREE, change, row=row, on_rejected=on_rejected)
-        return made
+        return catalog
 
     def list(self) -> list[Catalog]:
-        """All catalogs, by name."""
+        """Returns all catalogs, by name."""
         try:
             tree = self._reader.current(REALM_TREE)
         except NotFound:
             return []
         ids = [entry.obj for _, entry in tree.children((), CATALOG)]
-        found = self._reader.store.entities(REALM_TREE, ids)
-        return [entity for entity in (found[id] for id in ids) if isinstance(entity, Catalog)]
+        entities = self._reader.store.entities(REALM_TREE, ids)
+        return [entity for entity in (entities[id] for id in ids) if isinstance(entity, Catalog)]
 
     def get(self, name: str) -> Catalog:
-        """The catalog ``name``. Raises NotFound."""
+        """Returns the catalog ``name``. Raises NotFound."""
         return _entity(View(self._realm(name), self._reader.store), name)
 
     def update(
@@ -95,7 +95,7 @@ class Catalogs:
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
         properties: Mapping[str, str] | None = None,
     ) -> Catalog:
-        """The catalog after a change of its comment (UNSET: kept) and properties (None: kept; otherwise replaced).
+        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced). Returns the catalog.
 
         Raises:
             NotFound: no such catalog.
@@ -105,30 +105,30 @@ class Catalogs:
 
         def change(view: View) -> Edit | None:
             old = _entity(view, name)
-            said = old.comment if comment is msgspec.UNSET else comment
-            kept = old.properties if properties is None else dict(properties)
-            new = _fitting(msgspec.structs.replace(old, comment=said, properties=kept))
+            text = old.comment if comment is msgspec.UNSET else comment
+            props = old.properties if properties is None else dict(properties)
+            new = check_size(msgspec.structs.replace(old, comment=text, properties=props))
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
-            return Edit(f"update catalog {old.name}", put={(old.name,): new}, writes=self._judged(name))
+            return Edit(f"update catalog {old.name}", put={(old.name,): new}, writes=self._same_rights(name))
 
         tree = self._committer.commit(REALM_TREE, change)
         return _entity(View(tree, self._reader.store), name)
 
-    def _judged(self, name: str) -> tuple[Write, ...]:
-        """The condition that the catalog's rights are still those by which the request was let pass: they are in its
+    def _same_rights(self, name: str) -> tuple[Write, ...]:
+        """Returns the check that the catalog's rights are still those by which the request was authorized: they are in its
         own tree, while this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()
         key = self._reader.key(name)
         tree = self._reader.at(name, self._world.refs.read(key))
-        same = Clause("same rights", "I12", "the request was judged by this tree", Equals(("head",), tree.head))
+        same = Clause("same rights", "I12", "the request was authorized by this tree", Equals(("head",), tree.head))
         return (Check(key, (same,)),)
 
     def drop(self, name: str, *, force: bool = False) -> None:
-        """Drop a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in
-        it is dropped first; a refusal in between leaves a smaller catalog.
+        """Drops a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in it is
+        dropped first; after a refusal in between the catalog is smaller.
 
         Raises:
             NotFound: no such catalog.
@@ -157,7 +157,7 @@ class Catalogs:
         self._committer.commit(REALM_TREE, change)
 
     def _realm(self, name: str) -> Tree:
-        """The realm's tree, if it has the catalog."""
+        """Returns the realm's tree. Raises NotFound if it does not have the catalog."""
         row = self._world.refs.read(self._reader.key(REALM_TREE))
         tree = self._reader.at(REALM_TREE, row) if row is not None else None
         if tree is None or tree.find((name,)) is None:
@@ -165,7 +165,7 @@ class Catalogs:
         return tree
 
     def _first_commit(self, name: str, now: int, access: Access = NO_ACCESS) -> Insert:
-        """The row of a catalog that is empty; its commit obj is durable before any row names it (I9)."""
+        """Returns the row of an empty catalog; its commit obj is durable before any row names it (I9)."""
         store = self._reader.store
         id = store.new_commit_id()
         empty = CatalogCommit(0, (), f"create catalog {name}", now * 1000, embedded=pack(Index()), access=access)
@@ -173,7 +173,7 @@ class Catalogs:
         return new_catalog(self._reader.key(name), name, id, now)
 
     def realm_row(self) -> Row | None:
-        """The row of the realm's tree, which whoever first needs it brings with it. Whoever loses the race uses the
+        """Returns the row of the realm's tree; the first caller creates it, and those that lose the race use the
         winner's."""
         key = self._reader.key(REALM_TREE)
         row = self._world.refs.read(key)
@@ -193,19 +193,6 @@ def _entity(view: View, name: str) -> Catalog:
 
 def _missing(name: str) -> NotFound:
     return NotFound("catalog", name, field="catalog", remedy="create it first, or check the name")
-
-
-def _fitting(catalog: Catalog) -> Catalog:
-    size = len(encode(catalog))
-    if size > MAX_BYTES:
-        raise TooLarge(
-            f"catalog '{catalog.name}' would take {size} bytes",
-            field="properties",
-            remedy="shorten its comment or properties",
-            limit=MAX_BYTES,
-            size=size,
-        )
-    return catalog
 
 
 def _taken(name: str) -> AlreadyExists:

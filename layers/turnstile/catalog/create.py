@@ -1,8 +1,8 @@
-"""Create, phase 1 of 3: a fresh uuid and a location for a table that does not exist yet.
+"""Creates coordinated Delta tables, in three steps:
 
-    1  staging table      this module: one row, nothing else; the name is not reserved
+    1  staging table      ``Staging``: a fresh uuid and a location. One row, nothing else; the name is not reserved
     2  version 0          the client writes ``_delta_log/00000000000000000000.json`` below the location
-    3  registration       ``register``: judges version 0 and makes the table
+    3  registration       ``Registrar``: validates version 0 and creates the table, in one transaction (I9)
 
 A client that crashes before 3 leaves a staging row and perhaps files: gc collects both after a while.
 """
@@ -25,7 +25,7 @@ from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
-from turnstile.delta.core.metadata import DeltaMetadata, first_snapshot
+from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
@@ -36,9 +36,11 @@ from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
 
 REQUIRED_FEATURES: Final = ("catalogManaged", "inCommitTimestamp")
-"""Table features that version 0 must list; what ``core.content.check_protocol`` checks."""
+"""Table features that version 0 must list; ``delta.core`` checks them."""
 
 UUID_PROPERTY: Final = "io.unitycatalog.tableId"
+
+_ANOTHER: Final = "create a staging table of your own, and register that"
 
 
 class StagingTable(msgspec.Struct, frozen=True):
@@ -69,11 +71,11 @@ class Staging:
         creator: str = "",
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
-        """A fresh staging table. Two requests when warm. A repetition makes another one; the first is collected later.
+        """Returns a fresh staging table. Two requests when warm. A repeated request gets another one; gc collects the first.
 
         Args:
             creator: who may register it; empty for admins only.
-            check: is told uuid and location before anything is written; what it raises leaves nothing to be collected.
+            check: called with uuid and location before anything is written; if it raises, nothing is left behind.
 
         Raises:
             InvalidRequest: not a name.
@@ -104,37 +106,29 @@ class Staging:
         )
         if isinstance(answer, Rejected) and (answer.row or {}).get("location") != location:
             raise TurnstileError(f"uuid {table_id} was given out twice")
-        return StagingTable(
-            table_id,
-            location,
-            REQUIRED_FEATURES,
-            {"delta.enableInCommitTimestamps": "true", UUID_PROPERTY: table_id},
-        )
-
-
-# -- version zero -----------------------------------------------------------------------------------------------------
-# Version 0 of a new table: read from storage and judged before the table exists.
+        properties = {"delta.enableInCommitTimestamps": "true", UUID_PROPERTY: table_id}
+        return StagingTable(table_id, location, REQUIRED_FEATURES, properties)
 
 
 class VersionZero(msgspec.Struct, frozen=True):
-    """What registration needs of it; ``row_hwm`` the row-id high-water mark, None without row tracking."""
+    """Version 0 of a new table; ``row_hwm`` is its row-id high-water mark, None without row tracking."""
 
     content: Content
     row_hwm: int | None
 
 
 def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> VersionZero:
-    """Read ``_delta_log/00000000000000000000.json`` below ``location``.
+    """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there is a table.
 
     Raises:
         NotFound: the file is not there.
         InvalidCommit: it breaks the catalog-managed contract; the message names the member.
     """
     path = published_path(0)
-    found = world.storages.open(location).read(path, limit=limits.staged_bytes)
-    if found is None:
+    file = world.storages.open(location).read(path, limit=limits.staged_bytes)
+    if file is None:
         raise NotFound("commit", path, field="table_id", remedy="write version 0 before registering the table")
-    raw, stat = found
+    raw, stat = file
     content = read_content(raw, whole=len(raw) == stat.size, first_version=True)
     now = world.clock.now_ms()
     if content.ict > now + limits.clock_skew_ms:
@@ -144,10 +138,10 @@ def read_version_zero(world: World, limits: Limits, location: str, table_id: str
             remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
             server=now,
         )
-    stored = (content.metadata or {}).get("configuration", {}).get(UUID_PROPERTY)
-    if stored is not None and str(stored).lower() != table_id:
+    uuid = (content.metadata or {}).get("configuration", {}).get(UUID_PROPERTY)
+    if uuid is not None and str(uuid).lower() != table_id:
         raise InvalidCommit(
-            f"metaData.configuration has {UUID_PROPERTY} {stored!r}, not this table's id {table_id}",
+            f"metaData.configuration has {UUID_PROPERTY} {uuid!r}, not this table's id {table_id}",
             field=f"metaData.configuration.{UUID_PROPERTY}",
             remedy="leave the property out, or set it to table_id",
         )
@@ -163,22 +157,7 @@ def _row_hwm(content: Content) -> int | None:
     return -1 if content.hwm is None else content.hwm
 
 
-# -- register ---------------------------------------------------------------------------------------------------------
-# Create, phase 3 of 3: a staged table becomes a table, in one transaction over four rows (I9).
-#
-#     1  catalog, staging, HEAD     one batch; a HEAD that is there already: this registration was done before (I3)
-#     2  version 0                  read and judged
-#     3  objs                       metadata snapshot; entity and catalog commit
-#     4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
-#
-# A crash before 4 leaves the staging table as it was, to be registered again or collected. An answer lost at 4 is found
-# out by the committer; one lost on its way to the client by 1 of the repetition.
-
-
-_ANOTHER: Final = "create a staging table of your own, and register that"
-
-
-class Registered(msgspec.Struct, frozen=True):
+class Registration(msgspec.Struct, frozen=True):
     """The table, and whether an earlier request had registered it."""
 
     table_id: str
@@ -186,13 +165,22 @@ class Registered(msgspec.Struct, frozen=True):
 
 
 class Registrar:
-    """Registers staged tables."""
+    """Registers staging tables.
+
+        1  catalog, staging, HEAD     one batch; if there is a HEAD already, the table was registered before (I3)
+        2  version 0                  read and validated
+        3  objs                       table metadata; entity and catalog commit
+        4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
+
+    A crash before 4 leaves the staging table as it was, to be registered again or collected. If the answer of 4 is lost, the
+    committer finds out; if the response to the client is lost, 1 of the repeated request does.
+    """
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, snapshots: MetadataStore, limits: Limits
+        self, world: World, reader: CatalogReader, committer: Committer, metadata: MetadataStore, limits: Limits
     ) -> None:
         self._world, self._reader, self._committer = world, reader, committer
-        self._snapshots, self._limits = snapshots, limits
+        self._metadata, self._limits = metadata, limits
 
     def register(
         self,
@@ -203,13 +191,13 @@ class Registrar:
         *,
         comment: str | None = None,
         principal: Principal = OPERATOR,
-        describe: Callable[[Content], DeltaMetadata] = first_snapshot,
-    ) -> Registered:
-        """Make the staged table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
+        describe: Callable[[Content], DeltaMetadata] = first_metadata,
+    ) -> Registration:
+        """Makes the staging table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
 
         Args:
-            principal: who asks, and owns the table then; has to be the creator of the staging table, or an admin.
-            describe: makes the table's snapshot from the content of version 0, or raises what refuses it.
+            principal: becomes the table's owner; has to be the creator of the staging table, or an admin.
+            describe: returns the table metadata for the content of version 0, or raises what refuses it.
 
         Raises:
             InvalidRequest: not a name, not a uuid.
@@ -217,7 +205,7 @@ class Registrar:
             InvalidCommit: version 0 breaks the contract.
             AlreadyExists: the name is taken; the staging table can still be registered under another.
             StateConflict: ``StagingTableUsed``: it is a table of another name already.
-            PermissionDenied: somebody else's staging table (I12).
+            PermissionDenied: the staging table of another principal (I12).
             TooLarge: the comment.
             OutcomeUnknown: send the same request again.
         """
@@ -226,75 +214,71 @@ class Registrar:
         check_comment(comment)
         table_id = check_uuid(table_id)
         path, space = (*namespace, name), self._world.space
-        keys = [self._reader.key(catalog), space.staging(table_id), space.table(table_id)]
-        rows = self._world.refs.read_many(keys)
-        tree = self._reader.at(catalog, rows.get(keys[0]), path)
-        if keys[2] in rows:
-            found = tree.find(path)
-            if found is None or found.table_id != table_id:
-                raise _used(table_id, rows[keys[2]], principal)
-            return Registered(table_id, replayed=True)
-        staged = _staged(rows.get(keys[1]), tree.catalog, table_id, principal)
+        catalog_key, staging_key, head_key = self._reader.key(catalog), space.staging(table_id), space.table(table_id)
+        rows = self._world.refs.read_many([catalog_key, staging_key, head_key])
+        tree = self._reader.at(catalog, rows.get(catalog_key), path)
+        if head_key in rows:
+            entry = tree.find(path)
+            if entry is None or entry.table_id != table_id:
+                raise _used(table_id, rows[head_key], principal)
+            return Registration(table_id, replayed=True)
+        staging = _open_staging(rows.get(staging_key), tree.catalog, table_id, principal)
         require_free(View(tree, self._reader.store), path, "name")
-        zero = read_version_zero(self._world, self._limits, staged["location"], table_id)
-        snapshot = describe(zero.content)
-        metadata = self._snapshots.put(tree.catalog, table_id, snapshot, self._world.clock.now_ms())
-        made = self._made(name, staged, comment, Access(owner_for(principal)))
-        taken: list[Row] = []
+        zero = read_version_zero(self._world, self._limits, staging["location"], table_id)
+        metadata = self._metadata.put(tree.catalog, table_id, describe(zero.content), self._world.clock.now_ms())
+        table = Table(
+            name=name,
+            table_id=table_id,
+            location=staging["location"],
+            created=self._world.clock.now_ms(),
+            comment=comment,
+            access=Access(owner_for(principal)),
+        )
+        registered: list[Row] = []  # the HEAD, if another request registers the staging table meanwhile
 
         def change(view: View) -> Edit | None:
-            found = view.tree.find(path)
-            if found is not None and found.table_id == table_id:
+            entry = view.tree.find(path)
+            if entry is not None and entry.table_id == table_id:
                 return None
-            if taken:
-                raise _used(table_id, taken[-1], principal)
+            if registered:
+                raise _used(table_id, registered[-1], principal)
             view.tree.parent(namespace)
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(namespace), name)
             head = new_head_row(
-                key=keys[2],
+                key=head_key,
                 table_id=table_id,
                 catalog=view.tree.catalog,
                 name=full,
-                location=made.location,
+                location=table.location,
                 metadata=metadata,
                 version=0,
                 ict=zero.content.ict,
                 row_hwm=zero.row_hwm,
-                created=made.created,
+                created=table.created,
                 managed=True,
             )
-            owner = owner_row(space, made.location, table_id, view.tree.catalog, made.created)
-            writes = (Insert(head, (new_row("I2"),)), use_staging(keys[1]), owner)
-            return Edit(f"create table {full}", put={path: made}, writes=writes)
+            owner = owner_row(space, table.location, table_id, view.tree.catalog, table.created)
+            writes = (Insert(head, (new_row("I2"),)), use_staging(staging_key), owner)
+            return Edit(f"create table {full}", put={path: table}, writes=writes)
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             head = failed.get(0)
-            if head is not None:  # registered meanwhile: the next tree says whether under this name
-                taken.append(head)
+            if head is not None:  # the next tree says whether it was registered under this name
+                registered.append(head)
             elif 1 in failed:
                 raise _no_staging(table_id)
             elif 2 in failed:
                 raise StateConflict(
-                    "LocationOwned", f"location {made.location} has another owner", field="table_id", remedy=_ANOTHER
+                    "LocationOwned", f"location {table.location} has another owner", field="table_id", remedy=_ANOTHER
                 )
 
-        self._committer.commit(catalog, change, row=rows[keys[0]], on_rejected=on_rejected)
-        return Registered(table_id, replayed=bool(taken))
-
-    def _made(self, name: str, staged: Row, comment: str | None, access: Access) -> Table:
-        return Table(
-            name=name,
-            table_id=staged["table_id"],
-            location=staged["location"],
-            created=self._world.clock.now_ms(),
-            comment=comment,
-            access=access,
-        )
+        self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=on_rejected)
+        return Registration(table_id, replayed=bool(registered))
 
 
-def _staged(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
-    """The open staging row, if ``principal`` may use it in ``catalog``."""
+def _open_staging(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
+    """Returns the staging row if it is open and ``principal`` may use it in ``catalog``."""
     if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
         raise _no_staging(table_id)
     check_creator(row, principal)
@@ -302,10 +286,10 @@ def _staged(row: Row | None, catalog: str, table_id: str, principal: Principal) 
 
 
 def check_creator(staging: Row, principal: Principal) -> None:
-    """A staging table is its creator's alone, until it is a table.
+    """Requires that a staging table is used by its creator, or by an admin; one without a creator is for admins.
 
     Raises:
-        PermissionDenied: somebody else's; one without a creator is for admins (I12).
+        PermissionDenied: it is another principal's (I12).
     """
     if not principal.admin and staging["creator"] != principal.name:
         raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
@@ -316,13 +300,13 @@ def _no_staging(table_id: str) -> NotFound:
 
 
 def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
-    """The refusal; which table it became is told to admins only, others may have no right to know."""
-    about = {"name": head["name"], "state": head["state"]} if principal.admin else {}
-    said = f"the table '{head['name']}' ({head['state']})" if about else "a table"
+    """The refusal. Only admins learn which table it became: others may have no right to know."""
+    details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
+    table = f"the table '{head['name']}' ({head['state']})" if details else "a table"
     return StateConflict(
         "StagingTableUsed",
-        f"{table_id} is {said} already",
+        f"{table_id} is {table} already",
         field="table_id",
         remedy="create another staging table",
-        **about,
+        **details,
     )

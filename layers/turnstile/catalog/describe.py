@@ -1,8 +1,9 @@
-"""Why a table's HEAD refused a catalog operation."""
+"""Changes of a table's metadata that the catalog keeps beside the log, and the refusal of tables that are not active."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from turnstile.delta.core.head import READ_ONLY, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -12,9 +13,14 @@ from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict,
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, World
 
+_ATTEMPTS: Final = 4
+
+Redescribe = Callable[[str, DeltaMetadata], DeltaMetadata]
+"""Returns the new metadata for the present one and its id; raises what refuses it. No side effects."""
+
 
 def not_active(name: str, row: Row | None) -> TurnstileError:
-    """The error for a HEAD that is not in ordinary use.
+    """Returns the error for a HEAD that is not in ordinary use.
 
     Args:
         name: full name of the table, for the message.
@@ -37,46 +43,36 @@ def not_active(name: str, row: Row | None) -> TurnstileError:
     )
 
 
-# -- describing -------------------------------------------------------------------------------------------------------
-# Changing what the catalog keeps beside a table's log, without a commit: one conditional write on the HEAD.
-
-
-_ATTEMPTS = 4
-
-Redescribe = Callable[[str, DeltaMetadata], DeltaMetadata]
-"""Makes the new snapshot from the present one and its id; raises what refuses it. No side effects."""
-
-
 class Describer:
-    """Swaps a table's metadata snapshot for another one of the same version."""
+    """Replaces a table's metadata by another one of the same version, without a commit."""
 
-    def __init__(self, world: World, snapshots: MetadataStore) -> None:
-        self._world, self._snapshots = world, snapshots
+    def __init__(self, world: World, metadata: MetadataStore) -> None:
+        self._world, self._metadata = world, metadata
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:
-        """The HEAD after ``change``; no write when it changes nothing.
+        """Returns the HEAD after ``change``: one conditional write, none if nothing changes.
 
         Raises:
             NotFound: the table was dropped.
-            StateConflict: ``TableNotActive``, or ``ConcurrentChange`` when others were faster every time.
+            StateConflict: ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time.
             OutcomeUnknown: an answer was lost, and what was sent again was refused.
             TurnstileError: what ``change`` raises.
         """
         world = self._world
         for _ in range(_ATTEMPTS):
-            before = self._snapshots.get(head.catalog, head.metadata)
+            before = self._metadata.get(head.catalog, head.metadata)
             after = change(head.metadata, before)
             if after == before:
                 return head
             now = world.clock.now_ms()
-            id = self._snapshots.put(head.catalog, head.table_id, after, now)
+            id = self._metadata.put(head.catalog, head.table_id, after, now)
             answer = world.refs.write(describe_head(head, id, now))
             if answer.row is None:
                 raise NotFound("table", head.name, field="table", remedy="list the namespace; it was dropped meanwhile")
             head = TableHead.from_row(answer.row)
             if isinstance(answer, Accepted):
                 return head
-            if answer.uncertain:  # the write before this one landed, or may have been replaced, or lands yet (I3)
+            if answer.uncertain:  # the write sent before may have landed and been replaced, or may land yet (I3)
                 if head.metadata == id:
                     return head
                 raise OutcomeUnknown(

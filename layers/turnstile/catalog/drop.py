@@ -1,9 +1,9 @@
-"""Drop: the name leads nowhere and the HEAD says dropped, in one transaction (I9). Nothing is deleted here.
+"""Drops tables and namespaces: a name leads nowhere and the HEAD is dropped, in one transaction (I9). Nothing is deleted.
 
 The name can be used again at once, by another table with another uuid. gc purges the files of a managed table after a
-grace period, as long as the location still belongs to the dropped uuid; those of an imported table it leaves alone.
-An imported table's log stays in use elsewhere, so everything ratified is published before it goes (I11). A clone has no
-files; it lets go of those of its source.
+grace period, if the location still belongs to the dropped uuid; those of an imported table it leaves alone. The log of an
+imported table stays in use elsewhere, so everything ratified is published before the drop (I11). A clone has no files; its
+drop releases those of its source.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ from turnstile.store.core.errors import NotFound, StateConflict
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, World
 
+TABLES_PER_CHANGE: Final = TRANSACT_MAX - 10
+"""Tables that are dropped in one transaction."""
+
+_Item = tuple[Path, IndexEntry]
+
 
 class Dropper:
     """Drops tables, those without a HEAD included."""
@@ -35,66 +40,65 @@ class Dropper:
         self._externals = Externals(world, reader, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
-        """Drop a table. Three requests when warm; an imported one is published and read first.
+        """Drops a table. Three requests when warm; an imported one is published and read first.
 
         Raises:
             NotFound: no such catalog, namespace or table.
-            StateConflict: ``TableNotActive``: leaving or recovering, or imported and it cannot be published.
+            StateConflict: ``TableNotActive``: leaving or recovering, or imported and it cannot be published;
+                ``ConcurrentChange``: the name leads to another table meanwhile.
         """
         full = dotted(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
-        now_there = View(self._reader.at(catalog, row), self._reader.store)
-        first = now_there.tree.table(namespace, name)
-        table = now_there.entity(first.obj)
+        present = View(self._reader.at(catalog, row), self._reader.store)
+        table_id = present.tree.table(namespace, name).table_id
+        table = present.entity(present.tree.table(namespace, name).obj)
         assert isinstance(table, Table)
         if table.external is not None:
-            self._externals.drop(catalog, namespace, name, first.table_id)
+            self._externals.drop(catalog, namespace, name, table_id)
             return
-        plain = table.managed or table.clone is not None
-        head = None if plain else published_head(self._world, self._publisher, first.table_id, full)
-        state = {"head": head}
+        imported = not table.managed and table.clone is None
+        head = published_head(self._world, self._publisher, table_id, full) if imported else None
         released = let_go_of(self._world.space, [table])
 
         def change(view: View) -> Edit:
-            entry = view.tree.table(namespace, name)
-            if entry.table_id != first.table_id:
+            if view.tree.table(namespace, name).table_id != table_id:
                 raise StateConflict(
                     "ConcurrentChange",
                     f"'{full}' became another table meanwhile",
                     remedy="send the request again if that one is meant too",
                     retry_after_ms=0,
                 )
-            now, known = self._world.clock.now_ms(), state["head"]
-            key = self._world.space.table(entry.table_id)
-            write = drop_head(key, now) if known is None else drop_published_head(known, now)
+            key, now = self._world.space.table(table_id), self._world.clock.now_ms()
+            write = drop_head(key, now) if head is None else drop_published_head(head, now)
             return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write, *released))
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
+            nonlocal head
             if 0 not in failed:
                 return
-            found = failed[0]
-            if state["head"] is None or found is None or found["state"] not in ("active", "stuck"):
-                raise not_active(full, found)
-            state["head"] = published_head(self._world, self._publisher, first.table_id, full)
+            refused = failed[0]
+            if head is None or refused is None or refused["state"] not in ("active", "stuck"):
+                raise not_active(full, refused)
+            head = published_head(self._world, self._publisher, table_id, full)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
-    """The HEAD after everything ratified was published.
+    """Publishes everything ratified, and returns the HEAD after that.
 
     Raises:
         NotFound: no such HEAD.
         StateConflict: ``TableNotActive``: it cannot be published now.
     """
-    done = publisher.publish(table_id)
-    if done.problem is not None:
+    published = publisher.publish(table_id)
+    if published.problem is not None:
         raise StateConflict(
             "TableNotActive",
-            f"table '{full}' cannot be published: {done.problem.message}",
+            f"table '{full}' cannot be published: {published.problem.message}",
             field="table",
-            remedy=done.problem.remedy or "publish it first",
-            state=done.state,
+            remedy=published.problem.remedy or "publish it first",
+            state=published.state,
         )
     row = world.refs.read(world.space.table(table_id))
     if row is None:
@@ -102,120 +106,114 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
     return TableHead.from_row(row)
 
 
-# -- drop namespace ---------------------------------------------------------------------------------------------------
-# Dropping a namespace: empty, or with everything below it.
-#
-# A namespace with up to ``AT_ONCE`` managed tables goes in one change. A larger one is emptied first, so many tables a
-# change, because one transaction holds at most a hundred rows; imported tables go one by one, since each is published
-# before. A crash or a refusal in between leaves a smaller namespace, and dropping it again goes on.
-
-
-_Named = tuple[Path, IndexEntry]
-
-AT_ONCE: Final = TRANSACT_MAX - 10
-"""Tables dropped in one transaction, which holds at most 100 rows."""
-
-
 class NamespaceDropper:
-    """Drops namespaces.
+    """Drops namespaces, empty or with everything below them.
+
+    A namespace with up to ``TABLES_PER_CHANGE`` managed tables is dropped in one change. A larger one is emptied first, by
+    that many tables a change; imported tables are dropped one by one, since each is published before. After a crash or a
+    refusal in between the namespace is smaller, and another drop continues.
 
     Args:
-        dropper: drops the imported tables below them.
+        dropper: drops the imported tables.
     """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, dropper: Dropper) -> None:
         self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
 
     def drop(self, catalog: str, path: Path, *, cascade: bool = False) -> None:
-        """Drop a namespace; with ``cascade`` also what is below it.
+        """Drops a namespace; with ``cascade`` also what is below it.
 
         Raises:
             NotFound: no such catalog or namespace.
-            StateConflict: ``NamespaceNotEmpty``: something is below it and ``cascade`` is not set;
-                ``TableNotActive``: a table below it cannot be dropped now.
+            StateConflict: ``NamespaceNotEmpty``: something is below it and ``cascade`` is not set, or it has Iceberg tables
+                or views; ``TableNotActive``: a table below it cannot be dropped now.
         """
         while not self._step(catalog, path, cascade=cascade):
             pass
 
     def _step(self, catalog: str, path: Path, *, cascade: bool) -> bool:
-        """One change; whether the namespace is gone with it."""
+        """Makes one change; returns whether it dropped the namespace."""
         row = self._world.refs.read(self._reader.key(catalog))
         if cascade:
             view = View(self._reader.at(catalog, row), self._reader.store)
-            below = _below(view, path)
-            _refuse_iceberg(below)
-            for imported, _ in _tables(view, below)[1]:
+            for imported, _ in _tables(view, _droppable(view, path))[1]:
                 self._dropper.drop(catalog, imported[:-1], imported[-1])
                 row = None
-        going: list[_Named] = []
-        done = [False]
+        tables: list[_Item] = []  # dropped by the edit, in the order of its writes
+        last = False
 
         def change(view: View) -> Edit | None:
-            below = _below(view, path)
-            if below and not cascade:
-                raise StateConflict(
-                    "NamespaceNotEmpty",
-                    f"namespace '{dotted(view.tree.catalog, *path)}' is not empty",
-                    field="namespace",
-                    remedy="drop what is in it first, or ask for cascade",
-                )
-            _refuse_iceberg(below)
+            nonlocal tables, last
+            below = _droppable(view, path, cascade=cascade)
             managed, imported = _tables(view, below)
-            going[:], released = self._at_once(view, managed)
-            done[0] = not imported and len(going) == len(managed)
-            if imported and not going:
+            tables, released = self._first(view, managed)
+            last = not imported and len(tables) == len(managed)
+            if imported and not tables:
                 return None
-            gone = [name for name, _ in (below if done[0] else going)]
+            gone = [name for name, _ in (below if last else tables)]
             now = self._world.clock.now_ms()
             return Edit(
-                f"drop namespace {dotted(*path)}" + ("" if done[0] else f": {len(going)} tables first"),
-                remove=(*gone, path) if done[0] else tuple(gone),
-                writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in going), *released),
-                more=not done[0],
+                f"drop namespace {dotted(*path)}" + ("" if last else f": {len(tables)} tables first"),
+                remove=(*gone, path) if last else tuple(gone),
+                writes=(*(drop_head(self._world.space.table(entry.table_id), now) for _, entry in tables), *released),
+                more=not last,
             )
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
-            for position, found in failed.items():
-                if position < len(going):
-                    raise not_active(dotted(catalog, *going[position][0]), found)
+            for position, refused in failed.items():
+                if position < len(tables):
+                    raise not_active(dotted(catalog, *tables[position][0]), refused)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
-        return done[0]
+        return last
 
-    def _at_once(self, view: View, managed: list[_Named]) -> tuple[list[_Named], list[Write]]:
-        """As many of the tables as one change drops: a HEAD each. And the writes that the clones among them need: the row of
-        the owner of the location where one lies."""
-        going = managed[:AT_ONCE]
+    def _first(self, view: View, managed: list[_Item]) -> tuple[list[_Item], list[Write]]:
+        """Returns the tables that one change drops, and the writes that release the locations which clones among them
+        need."""
+        first = managed[:TABLES_PER_CHANGE]
         while True:
-            found = view.entities([entry.obj for _, entry in going])
-            released = let_go_of(self._world.space, found.values())
-            if len(going) + len(released) <= MAX_ROWS:
-                return going, released
-            going = going[: len(going) // 2]
+            entities = view.entities([entry.obj for _, entry in first])
+            released = let_go_of(self._world.space, entities.values())
+            if len(first) + len(released) <= MAX_ROWS:
+                return first, released
+            first = first[: len(first) // 2]
 
 
-def _below(view: View, path: Path) -> list[_Named]:
-    """Everything below a namespace; raises NotFound."""
+def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
+    """Returns everything below a namespace.
+
+    Raises:
+        NotFound: no such namespace.
+        StateConflict: ``NamespaceNotEmpty``: without ``cascade``; or something of Iceberg is there. Its tables and views own
+            locations, and whether their files go with them is a choice of their own API.
+    """
     view.tree.namespace(path)
-    return [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
-
-
-def _refuse_iceberg(below: list[_Named]) -> None:
-    """Iceberg's tables and views own locations, and whether their files go with them nobody has said: they are dropped
-    one by one through their own API."""
-    found = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
-    if found is not None:
+    below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
+    if below and not cascade:
         raise StateConflict(
             "NamespaceNotEmpty",
-            f"'{dotted(*found)}' is an Iceberg table or view",
+            f"namespace '{dotted(view.tree.catalog, *path)}' is not empty",
+            field="namespace",
+            remedy="drop what is in it first, or ask for cascade",
+        )
+    iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
+    if iceberg is not None:
+        raise StateConflict(
+            "NamespaceNotEmpty",
+            f"'{dotted(*iceberg)}' is an Iceberg table or view",
             field="namespace",
             remedy="drop it through the Iceberg API first",
         )
+    return below
 
 
-def _tables(view: View, below: list[_Named]) -> tuple[list[_Named], list[_Named]]:
-    """The managed tables and clones, and the imported tables among ``below``."""
-    tables = [(name, entry) for name, entry in below if entry.kind == TABLE]
-    found = view.entities([entry.obj for _, entry in tables])
-    managed = {obj for obj, one in found.items() if isinstance(one, Table) and (one.managed or one.clone is not None)}
-    return [one for one in tables if one[1].obj in managed], [one for one in tables if one[1].obj not in managed]
+def _tables(view: View, below: list[_Item]) -> tuple[list[_Item], list[_Item]]:
+    """Returns the managed tables and clones, and the imported tables among ``below``."""
+    items = [(name, entry) for name, entry in below if entry.kind == TABLE]
+    entities = view.entities([entry.obj for _, entry in items])
+    managed, imported = list[_Item](), list[_Item]()
+    for item in items:
+        table = entities[item[1].obj]
+        assert isinstance(table, Table)
+        (managed if table.managed or table.clone is not None else imported).append(item)
+    return managed, imported

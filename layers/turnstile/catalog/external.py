@@ -1,8 +1,8 @@
-"""External tables: registered by location, not coordinated. They are an entity and the ownership of a location, with
-one row that leads from the uuid to the location.
+"""External tables: registered by location, not coordinated here. Each is an entity, the ownership of its location, and a row
+that leads from the uuid to the location.
 
-Nobody checks what lies there: the table may be written later, by another engine, in a format only it knows. What must
-hold is that no other table owns the place (I10), so that no drop here ever purges it.
+What lies at the location is not checked: the table may be written later, by another engine, in a format that only it knows.
+But no other table may own the location (I10), so that no drop here ever purges it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import msgspec
 
 from turnstile.access.core.grants import Access
 from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.core.entities import External, Table, encode
+from turnstile.catalog.core.entities import External, Table, require_size
 from turnstile.catalog.core.location_rows import claim, conflict, keys_above, release
 from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, TooLarge, UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.locations import is_root, normalise
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Clause, Equals, Erase, Insert, Row, new_row
@@ -33,7 +33,7 @@ class Externals:
     """Registers, updates and drops external tables.
 
     Args:
-        claim_root: makes sure that the lake root has its owner, before others are let in beside it.
+        claim_root: claims the lake root, before a location beside it is claimed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Externals:
         comment: str | None = None,
         owner: str = "",
     ) -> Table:
-        """A new external table of ``owner`` at ``location``.
+        """Registers an external table of ``owner`` at ``location``.
 
         Raises:
             InvalidRequest: not a name, not a location, or a whole bucket.
@@ -75,7 +75,7 @@ class Externals:
             )
         self._claim_root()
         now = world.clock.now_ms()
-        made = Table(
+        table = Table(
             name=name,
             table_id=world.ids.uuid(),
             location=location,
@@ -86,37 +86,35 @@ class Externals:
             external=about,
             access=Access(owner),
         )
-        _check_size(made)
+        _check_size(table)
         path, keys = (*namespace, name), keys_above(world.space, location)
 
         def change(view: View) -> Edit:
             view.tree.parent(namespace)
             require_free(view, path, "name")
             rows = world.refs.read_many(keys)
-            found = conflict(world.space, location, rows)
-            if found is not None:
-                raise found
-            writes = claim(
-                world.space, location, rows, table_id=made.table_id, catalog=view.tree.catalog, now=made.created
-            )
+            error = conflict(world.space, location, rows)
+            if error is not None:
+                raise error
+            writes = claim(world.space, location, rows, table_id=table.table_id, catalog=view.tree.catalog, now=now)
             row: Row = {
-                "key": world.space.external(made.table_id),
+                "key": world.space.external(table.table_id),
                 "kind": "external",
-                "table_id": made.table_id,
+                "table_id": table.table_id,
                 "catalog": view.tree.catalog,
                 "location": location,
                 "created": now,
             }
             writes.append(Insert(row, (new_row("I9"),)))
-            return Edit(f"register table {dotted(*path)}", put={path: made}, writes=tuple(writes))
+            return Edit(f"register table {dotted(*path)}", put={path: table}, writes=tuple(writes))
 
         self._committer.commit(catalog, change)
-        return made
+        return table
 
     def update(
         self, catalog: str, namespace: Path, name: str, table_id: str, change: Callable[[str, Table], Table]
     ) -> tuple[Table, str]:
-        """The table after ``change``, which is given its etag and the table, with the etag of the result. One write.
+        """Changes a table; ``change`` is called with its etag and the table. Returns the table and its new etag. One write.
 
         Raises:
             NotFound: the name does not lead to ``table_id`` any more.
@@ -135,12 +133,13 @@ class Externals:
 
         tree = self._committer.commit(catalog, edit)
         entry = tree.table(namespace, name)
-        found = self._reader.store.entity(tree.catalog, entry.obj)
-        assert isinstance(found, Table)
-        return found, entry.obj
+        table = self._reader.store.entity(tree.catalog, entry.obj)
+        assert isinstance(table, Table)
+        return table, entry.obj
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
-        """The name leads nowhere and the location is free again; the files are nobody's business here."""
+        """Drops a table: its location is free again, its files stay. Raises NotFound if the name does not lead to
+        ``table_id``."""
         world, path = self._world, (*namespace, name)
 
         def change(view: View) -> Edit:
@@ -150,46 +149,33 @@ class Externals:
                 raise NotFound("table", dotted(catalog, *path), field="table")
             rows = world.refs.read_many(keys_above(world.space, table.location))
             writes = release(world.space, table.location, table_id, rows)
-            here = Clause("own", "I10", "the row is this table's", Equals(("table_id",), table_id))
-            writes.append(Erase(world.space.external(table_id), (here,)))
+            own = Clause("own", "I10", "the row is this table's", Equals(("table_id",), table_id))
+            writes.append(Erase(world.space.external(table_id), (own,)))
             return Edit(f"drop table {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
         self._committer.commit(catalog, change)
 
 
 def of_external(table: Table) -> External:
-    """What is registered. Raises UnsupportedTable for a coordinated table."""
+    """Returns the description of a registered table. Raises UnsupportedTable for a coordinated one."""
     if table.external is None:
         raise UnsupportedTable(f"table '{table.name}' is not external", field="table")
     return table.external
 
 
 def _check_size(table: Table) -> None:
-    """Whether one obj holds the table.
-
-    Raises:
-        TooLarge: it does not.
-        InvalidRequest: a number of it does not fit 64 bits.
-    """
+    """Raises TooLarge if one obj does not hold the table, and InvalidRequest if a number in it does not fit 64 bits."""
     try:
-        size = len(encode(table))
+        require_size(table, MAX_BYTES, field="columns", remedy="shorten its columns, comment or properties")
     except OverflowError as error:
         raise InvalidRequest(
             f"table '{table.name}' holds a number that does not fit 64 bits",
             field="columns",
             remedy="send it as a string",
         ) from error
-    if size > MAX_BYTES:
-        raise TooLarge(
-            f"table '{table.name}' would take {size} bytes",
-            field="columns",
-            remedy="shorten its columns, comment or properties",
-            limit=MAX_BYTES,
-            size=size,
-        )
 
 
 def touched(about: External, now: int, **changes: object) -> External:
-    """``about`` with ``changes``; ``updated`` only moves when something did."""
+    """Returns ``about`` with ``changes``; ``updated`` changes only if something else does."""
     new = msgspec.structs.replace(about, **changes)
     return about if new == about else msgspec.structs.replace(new, updated=now)

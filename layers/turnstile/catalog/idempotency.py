@@ -17,7 +17,7 @@ from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_ro
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import Pause, no_pause
-from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, World
 
@@ -39,7 +39,7 @@ class Repeated(TurnstileError):
 class KeyReused(TurnstileError):
     """The key was sent with another request before."""
 
-    type = "KeyReused"
+    type = ErrorType.KEY_REUSED
 
     def __init__(self) -> None:
         super().__init__(

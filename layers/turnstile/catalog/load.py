@@ -1,17 +1,16 @@
-"""Load a table by its name: metadata, tail and latest in one consistent view (design 2.3, 2.4).
+"""Loads tables by name: metadata, tail and latest version in one consistent view (design 2.3, 2.4).
 
-    warm    one batch: the catalog's HEAD, and the table HEAD that the cached index names. The mapping counts only if
-            the catalog's HEAD is still the one the index came from.
-    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata snapshot side by side, and the
-            rights along the name with them.
+    warm    one batch: the catalog's HEAD, and the table HEAD that the cached tree names. The mapping counts only if the
+            catalog's HEAD is still the one that the tree came from.
+    cold    three rounds: catalog HEAD; its commit obj; table HEAD and newest metadata in parallel, and with them the rights
+            along the name.
 
-One more round where the newest snapshot belongs to a proposal that lost. Absence is never cached (I6, I9). Nothing is
-answered before whoever asks was judged by the tree that the name was found in (I12).
+One more round where the newest metadata belongs to a proposal that lost. Absence is never cached (I6, I9). Nothing is
+answered before the request is authorized on the tree that the name was found in (I12).
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -34,10 +33,10 @@ from turnstile.store.ports import World
 
 
 class TableState(msgspec.Struct, frozen=True):
-    """A table as of one HEAD; ``listing`` holds that HEAD and its tail."""
+    """A table as of one HEAD; ``listing`` has that HEAD and its tail."""
 
     head: TableHead
-    snapshot: DeltaMetadata
+    metadata: DeltaMetadata
     listing: Listing
 
 
@@ -50,35 +49,43 @@ class RegisteredTable(msgspec.Struct, frozen=True):
 
 
 class Loader:
-    """Loads tables by name. One per sandbox, sharing its caches with the other services.
+    """Loads tables by name. One per sandbox, and one for each request that is authorized; they share caches and threads.
 
     Args:
         reader: names to tables.
-        snapshots: metadata by etag.
-        commits: tails, materialised.
+        metadata: table metadata by etag.
+        commits: reads tails.
+        guard: authorizes the request; None: no request, or an operator's.
+        threads: for reads in parallel.
     """
 
-    def __init__(self, world: World, reader: CatalogReader, snapshots: MetadataStore, commits: Commits) -> None:
-        self._refs, self._objs, self._space = world.refs, world.objs, world.space
-        self.reader, self._snapshots, self._commits = reader, snapshots, commits
-        self._beside = ThreadPoolExecutor(2, thread_name_prefix="load")
-        self.guard: Guard | None = None
+    def __init__(
+        self,
+        world: World,
+        reader: CatalogReader,
+        metadata: MetadataStore,
+        commits: Commits,
+        *,
+        guard: Guard | None = None,
+        threads: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self._world, self.reader, self._metadata, self._commits = world, reader, metadata, commits
+        self._guard, self._threads = guard, threads or ThreadPoolExecutor(2, thread_name_prefix="load")
 
-    def guarded(self, guard: Guard) -> Loader:
-        """The same loader for one request, which ``guard`` judges."""
-        mine = copy.copy(self)
-        mine.guard, mine.reader = guard, self.reader.authorized_by(guard)
-        return mine
+    def authorized_by(self, guard: Guard) -> Loader:
+        """Returns a loader for one request."""
+        reader = self.reader.authorized_by(guard)
+        return Loader(self._world, reader, self._metadata, self._commits, guard=guard, threads=self._threads)
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
-        """The table that the name leads to now.
+        """Returns the table that the name leads to now.
 
         Args:
-            content: return inline content instead of making files, to those who may read the table.
+            content: return inline content instead of writing files, if the request may read the table.
 
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
-            PermissionDenied: the request's guard says so, whether or not there is such a table (I12).
+            PermissionDenied: by the guard, whether or not there is such a table (I12).
             StateConflict: the HEAD is being recovered.
             UnsupportedTable: the table is external.
             StorageFault: an inline commit's file could not be written; try again.
@@ -90,55 +97,55 @@ class Loader:
                 field="table",
                 remedy="read it by its location; to commit to it here, drop it first (its files stay), then import it",
             )
-        return self.loaded(found, content=content and (self.guard is None or self.guard.may(read_table)))
+        return self.loaded(found, content=content and (self._guard is None or self._guard.may(read_table)))
 
     def loaded(self, head: TableHead, *, content: bool = False) -> TableState:
-        """The table as of a HEAD that was just read or written. Raises as ``load``."""
-        snapshot = self._snapshots.get(head.catalog, head.metadata)
-        return TableState(head, snapshot, self._commits.of(head, 0, MAX_VERSION, content=content))
+        """Returns the table as of a HEAD that was just read or written. Raises as ``load``."""
+        metadata = self._metadata.get(head.catalog, head.metadata)
+        return TableState(head, metadata, self._commits.of(head, 0, MAX_VERSION, content=content))
 
     def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | RegisteredTable:
-        """What the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
+        """Returns what the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
         path = tuple(namespace)
-        found, row = self._rows(catalog, path, table)
+        resolved, row = self._resolve(catalog, path, table)
         if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now
-            found = self.reader.resolve(catalog, path, table)
-            row = self._refs.read(self._space.table(found.table_id))
+            resolved = self.reader.resolve(catalog, path, table)
+            row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is None:
-            entity = self.reader.store.entity(found.catalog, found.entity)
+            entity = self.reader.store.entity(resolved.catalog, resolved.entity)
             if isinstance(entity, Table) and entity.external is not None:
-                return RegisteredTable(found.catalog, entity, found.entity)
+                return RegisteredTable(resolved.catalog, entity, resolved.entity)
         if row is None or row["state"] == "dropped":
             raise NotFound("table", table, field="table", remedy="list the namespace; names may have changed")
         return TableHead.from_row(row)
 
-    def _rows(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[ResolvedTable, Row | None]:
-        """What the name leads to, and the row of its HEAD."""
-        guess = self.reader.guess(catalog, namespace, table)
+    def _resolve(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[ResolvedTable, Row | None]:
+        """Returns where the name leads, and the row of the HEAD."""
+        world, guess = self._world, self.reader.guess(catalog, namespace, table)
         keys = [self.reader.key(catalog)]
         if guess is not None:
-            keys.append(self._space.table(guess.table_id))
-        rows = self._refs.read_many(keys)
+            keys.append(world.space.table(guess.table_id))
+        rows = world.refs.read_many(keys)
         tree = self.reader.unauthorized_at(catalog, rows.get(keys[0]), (*namespace, table))
         try:
-            found = self.reader.find(tree, namespace, table)
+            resolved = self.reader.find(tree, namespace, table)
         except NotFound:
-            self._judge(tree)  # what is missing is not for everybody to know
+            self._authorize(tree)  # not everybody may know what is missing
             raise
-        if guess is not None and guess.table_id == found.table_id:
-            self._judge(tree)
-            return found, rows.get(keys[1])
-        judged = self._beside.submit(self._judge, tree)
-        newest = self._beside.submit(
-            self._objs.newest, self._space.objs(found.catalog), METADATA.id(f"{found.table_id}/")
+        if guess is not None and guess.table_id == resolved.table_id:
+            self._authorize(tree)
+            return resolved, rows.get(keys[1])
+        authorized = self._threads.submit(self._authorize, tree)
+        newest = self._threads.submit(
+            world.objs.newest, world.space.objs(resolved.catalog), METADATA.id(f"{resolved.table_id}/")
         )
-        row = self._refs.read(self._space.table(found.table_id))
-        judged.result()
+        row = world.refs.read(world.space.table(resolved.table_id))
+        authorized.result()
         obj = newest.result()
         if obj is not None:
-            self._snapshots.adopt(found.catalog, obj)
-        return found, row
+            self._metadata.adopt(resolved.catalog, obj)
+        return resolved, row
 
-    def _judge(self, tree: Tree) -> None:
-        if self.guard is not None:
-            self.guard.authorize(tree)
+    def _authorize(self, tree: Tree) -> None:
+        if self._guard is not None:
+            self._guard.authorize(tree)

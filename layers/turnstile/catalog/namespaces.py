@@ -1,28 +1,29 @@
-"""Namespaces: create (with what is missing above), get, update. Dropping is in ``drop``, listing in ``listing``."""
+"""Creates, reads and updates namespaces. ``drop``, ``rename`` and ``listing`` have the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from turnstile.access.core.grants import Access
 from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.core.entities import Entity, Namespace, encode
+from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import AlreadyExists, InvalidRequest, TooLarge
+from turnstile.store.core.errors import AlreadyExists, InvalidRequest
 from turnstile.store.ports import World
 
 MAX_BYTES: Final = 32_768
-"""Bytes of a namespace with its comment and properties."""
+"""Bytes that a namespace or a catalog may take with its comment and properties."""
 
+E = TypeVar("E", Namespace, Catalog)
 
 Alter = Callable[[Namespace], Namespace]
-"""What a change makes of a namespace. No side effects; raises what refuses it."""
+"""Returns a namespace after a change; raises what refuses it. No side effects."""
 
 
 class NamedNamespace(msgspec.Struct, frozen=True):
@@ -47,8 +48,7 @@ class Namespaces:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> NamedNamespace:
-        """A new namespace; levels above it that do not exist are created with it, in the same change, for the same
-        ``owner``.
+        """Creates a namespace. Levels above it that do not exist are created in the same change, for the same ``owner``.
 
         Raises:
             NotFound: no such catalog.
@@ -63,11 +63,10 @@ class Namespaces:
             put: dict[Path, Entity] = {}
             for depth, (name, id) in enumerate(zip(path, ids, strict=True), start=1):
                 here = path[:depth]
-                found = view.tree.find(here)
                 if depth == len(path):
                     require_free(view, here, "name")
-                    put[here] = fitting(Namespace(name, id, now, comment, dict(properties or {}), access=access))
-                elif found is None:
+                    put[here] = check_size(Namespace(name, id, now, comment, dict(properties or {}), access=access))
+                elif view.tree.find(here) is None:
                     put[here] = Namespace(name, id, now, access=access)
                 else:
                     view.tree.parent(here, "name")
@@ -77,11 +76,11 @@ class Namespaces:
         return self._named(View(tree, self._reader.store), path)
 
     def get(self, catalog: str, path: Path) -> NamedNamespace:
-        """The namespace. Raises NotFound."""
+        """Returns the namespace. Raises NotFound."""
         return self.of(self._reader.current(catalog), path)
 
     def of(self, tree: Tree, path: Path) -> NamedNamespace:
-        """The namespace as a tree has it, perhaps one of the past. Raises NotFound."""
+        """Returns the namespace as a tree has it, perhaps one of the past. Raises NotFound."""
         return self._named(View(tree, self._reader.store), path)
 
     def update(
@@ -94,8 +93,8 @@ class Namespaces:
         merge: Mapping[str, Merge] | None = None,
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> NamedNamespace:
-        """The namespace after ``set`` and ``unset`` of properties and then ``merge``; a comment of None removes the comment,
-        UNSET keeps it. Updates of different properties at the same time both count, and so do merges of the same one.
+        """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET keeps it. Returns the
+        namespace. Concurrent updates of different properties are all applied, and so are merges of the same one.
 
         Raises:
             NotFound: no such catalog or namespace.
@@ -110,14 +109,14 @@ class Namespaces:
 
         def alter(old: Namespace) -> Namespace:
             kept = {name: value for name, value in old.properties.items() if name not in unset}
-            said = old.comment if comment is msgspec.UNSET else comment
             properties = apply_merges({**kept, **(set or {})}, merge or {})
-            return fitting(msgspec.structs.replace(old, properties=properties, comment=said))
+            text = old.comment if comment is msgspec.UNSET else comment
+            return check_size(msgspec.structs.replace(old, properties=properties, comment=text))
 
         return self.alter(catalog, path, alter)
 
     def alter(self, catalog: str, path: Path, alter: Alter) -> NamedNamespace:
-        """The namespace after ``alter``, which keeps its name. Raises NotFound."""
+        """Changes a namespace but not its name, and returns it. Raises NotFound."""
 
         def change(view: View) -> Edit | None:
             old = view.entity(view.tree.namespace(path).obj)
@@ -136,25 +135,17 @@ class Namespaces:
         return NamedNamespace(view.written(path), entity)
 
 
-def fitting(namespace: Namespace) -> Namespace:
-    """``namespace``; raises TooLarge when it has more than ``MAX_BYTES``."""
-    size = len(encode(namespace))
-    if size > MAX_BYTES:
-        raise TooLarge(
-            f"namespace '{namespace.name}' would take {size} bytes",
-            field="properties",
-            remedy="shorten its comment or properties",
-            limit=MAX_BYTES,
-            size=size,
-        )
-    return namespace
+def check_size(entity: E) -> E:
+    """Returns ``entity``. Raises TooLarge if it has more than ``MAX_BYTES``."""
+    require_size(entity, MAX_BYTES, field="properties", remedy="shorten its comment or properties")
+    return entity
 
 
 def require_free(view: View, path: Path, field: str) -> None:
-    """Raises AlreadyExists when ``path`` leads to anything (I9: a name leads to at most one thing)."""
-    found = view.tree.find(path)
-    if found is not None:
+    """Raises AlreadyExists if ``path`` leads to anything (I9: a name leads to at most one thing)."""
+    entry = view.tree.find(path)
+    if entry is not None:
         name = dotted(view.tree.catalog, *path)
         raise AlreadyExists(
-            f"{found.kind} '{name}' exists", field=field, remedy="use it, or choose another name", kind=found.kind
+            f"{entry.kind} '{name}' exists", field=field, remedy="use it, or choose another name", kind=entry.kind
         )

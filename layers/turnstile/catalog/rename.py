@@ -1,6 +1,9 @@
-"""Rename: the catalog's HEAD and the name in the table's HEAD, in one transaction (I9).
+"""Renames tables and namespaces, also into another namespace of the same catalog: the catalog's HEAD and the full names in
+the HEADs of Delta tables change in one transaction (I9).
 
-Uuid, location and commits stay what they are. A cached mapping of the old name dies with the catalog HEAD it came from.
+Uuids, locations and commits stay what they are. Files stay where they are too: a location says where a table was created, not
+what it is called. A cached mapping of the old name dies with the catalog HEAD that it came from. Nothing can move from one
+catalog to another: objs, and what HEADs and locations say of their catalog, belong to one.
 """
 
 from __future__ import annotations
@@ -20,14 +23,20 @@ from turnstile.catalog.namespaces import Alter, NamedNamespace, require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.core.state_writes import rename_head
+from turnstile.store.batches import batched
 from turnstile.store.core.errors import InvalidRequest, TooLarge, UnsupportedTable
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World
 
+MAX_TABLES: Final = TRANSACT_MAX - 10
+"""Delta tables with a HEAD that can move with a namespace: all of them change in one transaction."""
+
+_Entries = Mapping[str, IndexEntry]
+
 
 class Renamer:
-    """Renames tables, also into another namespace of the same catalog."""
+    """Renames tables."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
         self._world, self._reader, self._committer = world, reader, committer
@@ -42,7 +51,7 @@ class Renamer:
         *,
         external: bool = True,
     ) -> Path:
-        """Give the table ``name`` another name and return it in full. Three requests when warm.
+        """Gives the table ``name`` another name and returns it in full. Three requests when warm.
 
         Args:
             external: whether a table that is registered only may be renamed, too.
@@ -75,13 +84,12 @@ class Renamer:
             if not same:
                 require_free(view, wanted, "name")
             full = dotted(view.tree.catalog, *view.written(target), new_name)
+            head = rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms())
             return Edit(
                 f"rename table {dotted(*source)} to {dotted(*wanted)}",
                 put={wanted: msgspec.structs.replace(old, name=new_name)},
                 remove=() if same else (source,),
-                writes=()
-                if old.external is not None
-                else (rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms()),),
+                writes=(head,) if old.external is None else (),
             )
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
@@ -92,28 +100,9 @@ class Renamer:
         return (*View(tree, self._reader.store).written(target), new_name)
 
 
-# -- move -------------------------------------------------------------------------------------------------------------
-# Renaming a namespace, or moving it below another one, with everything in it: one swap of the catalog's HEAD (I9).
-#
-#     namespace                  a new entity, since it says its name; uuid, rights and properties stay
-#     everything below it        the same entities under other names: index entries move, no obj is written
-#     HEADs of Delta tables      their full names, in the same transaction; so only so many of them at once
-#     tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and views
-#
-# What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer tree:
-# nothing is left behind under the old name. Files stay where they are; a location says where a table was made, not what it
-# is called.
-
-
-AT_ONCE: Final = TRANSACT_MAX - 10
-"""Delta tables with a HEAD that move with a namespace: one transaction holds at most 100 rows."""
-
-_Entries = Mapping[str, IndexEntry]
-
-
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """From one full name to another; ``recased`` when they differ in case at most, so that no key changes."""
+    """From one full name to another; ``recased`` if they differ at most in case, so that no key changes."""
 
     source: Path
     target: Path
@@ -123,13 +112,21 @@ class _Move:
         return key_of(self.source) == key_of(self.target)
 
     def key(self, key: str) -> str:
-        """The key that ``key``, below the source, has afterwards."""
+        """Returns the new key of ``key``, which is below the source."""
         return key_of(self.target) + key[len(key_of(self.source)) :]
 
 
 class NamespaceMover:
-    """Renames and moves namespaces within a catalog. From one catalog to another nothing can move: objs, and what HEADs
-    and locations say of their catalog, belong to one."""
+    """Renames namespaces and moves them below others, with everything in them:
+
+        namespace                  a new entity, since it has its name; uuid, rights and properties stay
+        everything below it        the same entities under other names: index entries move, no obj is written
+        HEADs of Delta tables      their full names, in the same transaction; so at most ``MAX_TABLES``
+        tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and views
+
+    What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer tree:
+    nothing is left behind under the old name.
+    """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
         self._world, self._reader, self._committer = world, reader, committer
@@ -137,8 +134,8 @@ class NamespaceMover:
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
     ) -> NamedNamespace:
-        """Give the namespace ``path`` another name, and return it. Three requests when warm, and one for each hundred
-        Delta tables and nested namespaces in it that this sandbox has not seen.
+        """Gives the namespace ``path`` another name, and returns it. Three requests when warm, and one for every hundred
+        Delta tables and nested namespaces in it that are not cached.
 
         Args:
             parent: the namespace to move it to, the empty path for the catalog's top; None: it stays where it is.
@@ -149,7 +146,7 @@ class NamespaceMover:
             NotFound: no such catalog or namespace, or none to move to.
             AlreadyExists: the new name is taken (a change of case only is allowed).
             StateConflict: ``TableNotActive``: a table in it is leaving, stuck or recovering.
-            TooLarge: more than ``AT_ONCE`` Delta tables that are coordinated here.
+            TooLarge: more than ``MAX_TABLES`` Delta tables that are coordinated here.
         """
         check_path(path)
         check_identifier(new_name, "name")
@@ -164,25 +161,24 @@ class NamespaceMover:
             new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
             if move.recased and new == old:
                 return None
-            full = dotted(view.tree.catalog, *view.written(parent), new_name)  # or says which level is missing
+            full = dotted(view.tree.catalog, *view.written(parent), new_name)  # raises NotFound for a missing level
             if not move.recased:
                 require_free(view, move.target, "name")
             inside = dict(view.tree.subtree(path))
             _require_levels(inside, move)
-            heads = {} if move.recased and new.name == old.name else _heads(view, inside, full, path)
+            names = {} if move.recased and new.name == old.name else _full_names(view, inside, full, path)
             return Edit(
                 f"rename namespace {dotted(*path)} to {dotted(*move.target)}",
                 put={move.target: msgspec.structs.replace(new, updated=now)},
                 entries={} if move.recased else {move.key(key): entry for key, entry in inside.items()},
                 remove=() if move.recased else (path, *map(path_of, inside)),
-                writes=tuple(rename_head(self._world.space.table(id), name, now) for id, name in heads.items()),
+                writes=tuple(rename_head(self._world.space.table(id), name, now) for id, name in names.items()),
             )
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
-            for found in failed.values():
-                if found is not None and found["state"] != DROPPED:
-                    raise not_active(found["name"], found)
-            # What was dropped, the next tree does not have.
+            for head in failed.values():  # a table that was dropped is not in the next tree
+                if head is not None and head["state"] != DROPPED:
+                    raise not_active(head["name"], head)
 
         view = View(self._committer.commit(catalog, change, on_rejected=on_rejected), self._reader.store)
         moved = view.entity(view.tree.namespace(move.target).obj)
@@ -191,7 +187,7 @@ class NamespaceMover:
 
 
 def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
-    """Raises InvalidRequest when ``parent`` is the namespace ``path`` or lies below it."""
+    """Raises InvalidRequest if ``parent`` is the namespace ``path`` or lies below it."""
     source, target = key_of(path), key_of(parent)
     if target == source or is_below(target, source):
         raise InvalidRequest(
@@ -202,7 +198,7 @@ def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
 
 
 def _require_levels(inside: _Entries, move: _Move) -> None:
-    """Raises InvalidRequest when a namespace below would be nested too deeply."""
+    """Raises InvalidRequest if a namespace below would be nested too deeply."""
     below = [path_of(key) for key, entry in inside.items() if entry.kind == NAMESPACE]
     depth = max((len(path) for path in below), default=0) - len(move.source) + len(move.target)
     if depth > MAX_LEVELS:
@@ -213,38 +209,39 @@ def _require_levels(inside: _Entries, move: _Move) -> None:
         )
 
 
-def _heads(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
-    """The full names that Delta tables with a HEAD will have, by uuid, when the namespace ``path`` is called ``full``.
+def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
+    """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path`` is called ``full``.
 
     Raises:
-        TooLarge: they do not fit one transaction.
+        TooLarge: their HEADs do not fit into one transaction.
     """
     tables = _coordinated(view, inside, path)
-    above = {key_of(path_of(key)[:end]) for key in tables for end in range(len(path) + 1, len(path_of(key)))}
-    spelled = view.entities([inside[key].obj for key in above])
-    found: dict[str, str] = {}
-    for key, table in tables.items():
-        levels = [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
-        found[table.table_id] = dotted(full, *(spelled[obj].name for obj in levels), table.name)
-    return found
+    levels = {
+        key: [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
+        for key in tables
+    }
+    namespaces = view.entities(list({obj for objs in levels.values() for obj in objs}))
+    return {
+        table.table_id: dotted(full, *(namespaces[obj].name for obj in levels[key]), table.name)
+        for key, table in tables.items()
+    }
 
 
 def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
-    """The tables that have a HEAD, by key; of too many no more are read than it takes to know."""
+    """Returns the tables that have a HEAD, by key. Stops reading once there are too many."""
+    tables: dict[str, Table] = {}
     entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
-    found: dict[str, Table] = {}
-    for at in range(0, len(entries), BATCH_GET_MAX):
-        some = entries[at : at + BATCH_GET_MAX]
-        entities = view.entities([obj for _, obj in some])
-        for key, obj in some:
+    for batch in batched(entries, BATCH_GET_MAX):
+        entities = view.entities([obj for _, obj in batch])
+        for key, obj in batch:
             table = entities[obj]
             if isinstance(table, Table) and table.external is None:
-                found[key] = table
-        if len(found) > AT_ONCE:
+                tables[key] = table
+        if len(tables) > MAX_TABLES:
             raise TooLarge(
-                f"more than {AT_ONCE} Delta tables in namespace '{dotted(view.tree.catalog, *path)}' would move",
+                f"more than {MAX_TABLES} Delta tables in namespace '{dotted(view.tree.catalog, *path)}' would move",
                 field="namespace",
                 remedy="create the new namespace, and rename the tables into it one by one",
-                limit=AT_ONCE,
+                limit=MAX_TABLES,
             )
-    return found
+    return tables

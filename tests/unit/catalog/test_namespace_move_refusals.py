@@ -9,7 +9,7 @@ import pytest
 from tests.support.catalog import EVENTS, create, fresh, head_of, put, refused, sales, set_state
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.paths import MAX_LEVELS
-from turnstile.catalog.rename import AT_ONCE
+from turnstile.catalog.rename import MAX_TABLES
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge, TurnstileError
 
@@ -71,14 +71,14 @@ def test_as_many_tables_move_as_one_transaction_holds() -> None:
     """I8, I9: not in steps: in between, a table's name would be the old one or the new one, depending on the table."""
     services = fresh()
     services.namespaces.create("main", ("n",))
-    ids = [create(services, f"t{n}", "n") for n in range(AT_ONCE)]
+    ids = [create(services, f"t{n}", "n") for n in range(MAX_TABLES)]
     services.externals.register("main", ("n",), "e", location="s3://b/x", format="csv", about=External())
     put(services, {("n", "events"): EVENTS})
     services.namespace_mover.rename("main", ("n",), "m")
-    assert {head_of(services.world, id).name for id in ids} == {f"main.m.t{n}" for n in range(AT_ONCE)}
+    assert {head_of(services.world, id).name for id in ids} == {f"main.m.t{n}" for n in range(MAX_TABLES)}
     create(services, "more", "m")
     error = refused(TooLarge, services, lambda: services.namespace_mover.rename("main", ("m",), "n"))
     assert (error.details["limit"], error.remedy) == (
-        AT_ONCE,
+        MAX_TABLES,
         "create the new namespace, and rename the tables into it one by one",
     )

@@ -8,7 +8,7 @@ from tests.support.catalog import LAKE, complete, create, fakes, fresh, head_of,
 from tests.support.fakes.world import fake_world
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.paths import MAX_LEVELS
-from turnstile.catalog.drop import AT_ONCE
+from turnstile.catalog.drop import TABLES_PER_CHANGE
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, StateConflict, TooLarge
 from turnstile.store.core.writes import Change, Set
@@ -148,7 +148,7 @@ def test_a_cascade_drops_everything_below_in_one_change_and_nothing_beside() -> 
 def test_a_large_namespace_is_emptied_in_steps_that_fit_a_transaction() -> None:
     services = fresh()
     services.namespaces.create("main", ("a",))
-    for n in range(AT_ONCE + 20):
+    for n in range(TABLES_PER_CHANGE + 20):
         create(services, f"t{n:03d}", "a")
     seq = services.reader.current("main").commit.seq
     services.namespace_dropper.drop("main", ("a",), cascade=True)

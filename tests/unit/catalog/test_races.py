@@ -12,7 +12,7 @@ from tests.support.fakes.world import fake_world
 from tests.support.threads import at_once
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.core.tree import decode_commit
-from turnstile.catalog.create import Registered
+from turnstile.catalog.create import Registration
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 
 THREADS = 8
@@ -51,8 +51,8 @@ def test_one_staging_table_registered_at_once_by_all_becomes_one_table_for_all()
     widen(services)
     id = staged(services, "t")
     answers = at_once([partial(sandbox(services).registrar.register, *MAIN, "t", id) for _ in range(THREADS)])
-    assert [answer.replayed for answer in answers if isinstance(answer, Registered)].count(False) == 1
-    assert all(isinstance(answer, Registered) for answer in answers)
+    assert [answer.replayed for answer in answers if isinstance(answer, Registration)].count(False) == 1
+    assert all(isinstance(answer, Registration) for answer in answers)
     complete(fakes(services))
 
 

@@ -12,6 +12,7 @@ import msgspec
 from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.history.core import NamedSnapshot
+from turnstile.store.core.errors import TooLarge
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
@@ -172,6 +173,19 @@ def decode(payload: bytes) -> Entity:
 def kind_of(entity: Entity) -> str:
     """Returns the kind under which the index lists it, which is also the type tag of its obj."""
     return str(entity.__struct_config__.tag)
+
+
+def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None:
+    """Raises TooLarge if the entity's obj would have more than ``limit`` bytes."""
+    size = len(encode(entity))
+    if size > limit:
+        raise TooLarge(
+            f"{kind_of(entity)} '{entity.name}' would take {size} bytes",
+            field=field,
+            remedy=remedy,
+            limit=limit,
+            size=size,
+        )
 
 
 def id_of(entity: Entity) -> str:
