@@ -5,7 +5,7 @@ commits, once to give the loaded table its snapshot and, for a write, once more 
 answered from the load when they belong to the same statement: what the load saw was true at a moment after the
 statement began, and reading the latest version means no more (I6). How that is recognised:
 
-* *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is told apart by the statement's
+* *Snapshot of the loaded table*: both happen in one run of Spark's analyzer, which is recognised by the statement's
   tracker (an object that the JVM thread holds meanwhile), as long as that has not recorded the end of the analysis.
 * *Start of an INSERT*: the running execution is a V2 write command into this table. Spark executes such a command right
   after analysing it, on the same thread, and analysing it loads its target: the thread's last load of the target is
@@ -89,7 +89,7 @@ class Freshness:
         return {target: tickets[target]} if target in tickets else None
 
     def take(self, table_id: str, grant: Grant | None) -> Tail | None:
-        """The tail that answers this request, or None when the server must be asked."""
+        """The tail that answers this request, or None when a request is needed."""
         ticket = grant.get(table_id) if grant else None
         if ticket is None or ticket.generation != self._generations[table_id]:
             return None

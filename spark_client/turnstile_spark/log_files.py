@@ -2,7 +2,7 @@
 
 Files are written through Hadoop, so that ``file:``, ``s3a:`` and any other scheme work with the credentials and
 settings that Spark itself uses. Delta gets a ``FileStatus`` made of what the server reported: one name, one size and
-one modification time for a version, whoever asks (log segments are compared by them).
+one modification time for a version for every reader (log segments are compared by them).
 """
 
 from __future__ import annotations
