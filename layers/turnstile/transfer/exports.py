@@ -6,10 +6,10 @@
     4  release     version latest + 1, put-if-absent: no catalog decides any more. In-commit timestamps stay
     5  tombstone   name gone, HEAD dropped, location without an owner, in one transaction
 
-A crash after any step is healed by running the export again: the HEAD says leaving, the release commit carries a txn id
-that follows from the table's uuid. A table that cannot be published takes commits again and says so; so whoever published
-it looks whether it still is leaving. One that is, and is published, can only be exported: from then on nothing hurries. Files are never
-touched; also those of a managed table are nobody's afterwards, so nothing purges them (I10).
+A crash after any step is healed by running the export again: the HEAD says leaving, and the release commit carries a txn
+id that follows from the table's uuid. A table that cannot be published takes commits again; so after publishing, the HEAD
+is checked to be leaving still. A table that is leaving and published can only be exported: from then on there is no race.
+Files are never touched. Those of a managed table have no owner afterwards, so they are never purged (I10).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
-from turnstile.catalog.reader import Found
+from turnstile.catalog.reader import ResolvedTable
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
@@ -42,7 +42,7 @@ from turnstile.transfer.reports import ExportReport, export_report, problem
 EXPORTING: Final = "export"
 
 _NOTES: Final = (
-    "the files stay where they are and are nobody's afterwards: they are never purged",
+    "the files stay where they are and have no owner afterwards: they are never purged",
     "the catalog's name, grants and history of the table end; its versions and in-commit timestamps stay",
 )
 
@@ -61,8 +61,10 @@ class Exporter:
             UnsupportedTable: the table is external: nothing of it is coordinated here.
         """
         head = self._head(self._services.reader.resolve(catalog, namespace, name))
-        problems = [problem(error) for error in (self._unfit(head) or self._cloned(head),) if error is not None]
-        after = released(self._snapshot(head).protocol)
+        problems = [
+            problem(error) for error in (self._not_exportable(head) or self._cloned(head),) if error is not None
+        ]
+        after = released(self._metadata(head).protocol)
         return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
 
     def run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
@@ -71,8 +73,8 @@ class Exporter:
         Raises:
             NotFound: no such catalog, namespace or table.
             UnsupportedTable: the table is external.
-            StateConflict: ``TableNotActive``: stuck, recovering, it cannot be published, or another export of it could not
-                and let it stay; ``TableHasClones``.
+            StateConflict: ``TableNotActive``: it is stuck or recovering, it cannot be published, or another export could
+                not publish it and made it active again; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.
         """
         before = self._leave(self._head(self._services.reader.resolve(catalog, namespace, name)))
@@ -84,78 +86,77 @@ class Exporter:
         _require_final(head)
         protocol_after = self._release(head)
         self._tombstone(catalog, (*namespace, name), head)
-        gone = msgspec.structs.replace(before, state=DROPPED)
-        return export_report(gone, dry_run=False, protocol_after=protocol_after, problems=[], notes=list(_NOTES))
+        dropped = msgspec.structs.replace(before, state=DROPPED)
+        return export_report(dropped, dry_run=False, protocol_after=protocol_after, problems=[], notes=list(_NOTES))
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
-    def _head(self, found: Found) -> TableHead:
-        row = self._world.refs.read(self._world.space.table(found.table_id))
+    def _head(self, resolved: ResolvedTable) -> TableHead:
+        row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is not None:
             return TableHead.from_row(row)
-        table = self._services.reader.store.entity(found.catalog, found.entity)
+        table = self._services.reader.store.entity(resolved.catalog, resolved.entity)
         if isinstance(table, Table) and table.external is not None:
             raise UnsupportedTable(
                 f"table '{table.name}' is external: its commits are not coordinated here",
                 field="table",
                 remedy="there is nothing to export: drop it through Unity Catalog's API, its files stay",
             )
-        raise NotFound("table", found.table_id, field="table", remedy="check the name")
+        raise NotFound("table", resolved.table_id, field="table", remedy="check the name")
 
-    def _snapshot(self, head: TableHead) -> DeltaMetadata:
-        return self._services.snapshots.get(head.catalog, head.metadata)
+    def _metadata(self, head: TableHead) -> DeltaMetadata:
+        return self._services.metadata.get(head.catalog, head.metadata)
 
-    def _unfit(self, head: TableHead) -> TurnstileError | None:
-        """Why a table in this state cannot leave; one that is leaving already is an export to be finished."""
+    def _not_exportable(self, head: TableHead) -> TurnstileError | None:
+        """Why a table in this state cannot leave. A table that is leaving already has an export to be finished."""
         if head.state == ACTIVE or (head.state == LEAVING and head.reason == EXPORTING):
             return None
         return not_active(head.name, {"state": head.state, "reason": head.reason})
 
-    def _freed(self, head: TableHead) -> list[Write]:
-        """The writes that give the location up; raises StateConflict while clones need what lies there."""
+    def _release_location(self, head: TableHead) -> list[Write]:
+        """The writes that give the location up; raises StateConflict while clones need its files."""
         space = self._world.space
-        return release(
-            space, head.location, head.table_id, self._world.refs.read_many(keys_above(space, head.location))
-        )
+        rows = self._world.refs.read_many(keys_above(space, head.location))
+        return release(space, head.location, head.table_id, rows)
 
     def _cloned(self, head: TableHead) -> TurnstileError | None:
         try:
-            self._freed(head)
+            self._release_location(head)
         except StateConflict as error:
             return error
         return None
 
     def _leave(self, head: TableHead) -> TableHead:
         """Step 2; the HEAD afterwards."""
-        unfit = self._unfit(head)
-        if unfit is not None:
-            raise unfit
+        error = self._not_exportable(head)
+        if error is not None:
+            raise error
         if head.state == LEAVING:
             return head
-        self._freed(head)
-        answer = self._world.refs.write(leave_head(head, EXPORTING, self._world.clock.now_ms()))
-        if answer.row is None:
+        self._release_location(head)
+        response = self._world.refs.write(leave_head(head, EXPORTING, self._world.clock.now_ms()))
+        if response.row is None:
             raise NotFound("table", head.name, field="table")
-        after = TableHead.from_row(answer.row)
-        if isinstance(answer, Rejected):
-            unfit = self._unfit(after)
-            if unfit is not None:
-                raise unfit
+        after = TableHead.from_row(response.row)
+        if isinstance(response, Rejected):
+            error = self._not_exportable(after)
+            if error is not None:
+                raise error
         return after
 
     def _release(self, head: TableHead) -> dict[str, Any]:
         """Step 4; the protocol afterwards.
 
         Raises:
-            StateConflict: somebody wrote that version past the catalog.
+            StateConflict: that version was written past the catalog.
         """
-        snapshot, version = self._snapshot(head), head.latest + 1
+        metadata, version = self._metadata(head), head.latest + 1
         storage = self._world.storages.open(head.location)
         ict = max(self._world.clock.now_ms(), head.last_ict + 1)
-        content = commits.release(head.latest, snapshot.protocol, snapshot.metadata, head.table_id, ict)
+        content = commits.release(head.latest, metadata.protocol, metadata.metadata, head.table_id, ict)
         if not storage.put_if_absent(published_path(version), content):
-            found = read_commit(storage, version)
-            if found.info.get("txnId") != commits.export_txn(head.table_id):
+            commit = read_commit(storage, version)
+            if commit.info.get("txnId") != commits.export_txn(head.table_id):
                 raise StateConflict(
                     "TableNotActive",
                     f"version {version} of '{head.name}' was written past the catalog",
@@ -163,12 +164,12 @@ class Exporter:
                     remedy=f"move {published_path(version)} away, keep what it added in mind, and export again",
                     state=head.state,
                 )
-            return found.protocol or {}
-        return released(snapshot.protocol)
+            return commit.protocol or {}
+        return released(metadata.protocol)
 
     def _tombstone(self, catalog: str, path: Path, head: TableHead) -> None:
-        """Step 5. A location row that changed meanwhile (its markers are shared with neighbours) is read again."""
-        freed = {"now": self._freed(head)}
+        """Step 5. Location rows that changed meanwhile (neighbours share their markers) are read again."""
+        location_writes = self._release_location(head)
 
         def change(view: View) -> Edit:
             entry = view.tree.table(path[:-1], path[-1])
@@ -176,30 +177,33 @@ class Exporter:
                 raise NotFound("table", dotted(view.tree.catalog, *path), field="table", remedy="it was replaced")
             now = self._world.clock.now_ms()
             full = dotted(view.tree.catalog, *path)
-            return Edit(f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *freed["now"]))
+            return Edit(
+                f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *location_writes)
+            )
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
+            nonlocal location_writes
             if 0 in failed:
                 raise not_active(head.name, failed[0])
-            freed["now"] = self._freed(head)
+            location_writes = self._release_location(head)
 
         self._services.committer.commit(catalog, change, on_rejected=on_rejected)
 
 
 def _require_final(head: TableHead) -> None:
-    """That nothing is ratified after ``head`` any more: the table is leaving and published. No write leads from there to
-    any other state but dropped, by an export, so the release may be written however much later (I2, I4).
+    """Check that nothing is ratified after ``head`` any more: the table is leaving and published. From there the only next
+    state is dropped, by an export, so the release may be written however much later (I2, I4).
 
     Raises:
         NotFound: it was dropped meanwhile, or exported.
-        StateConflict: ``TableNotActive``: another export could not publish it and let it stay.
+        StateConflict: ``TableNotActive``: another export could not publish it and made it active again.
     """
     if head.state == LEAVING and head.reason == EXPORTING and head.floor == head.latest:
         return
     if head.state == ACTIVE:
         raise StateConflict(
             "TableNotActive",
-            f"table '{head.name}' is active again: another export of it could not publish it and let it stay",
+            f"table '{head.name}' is active again: another export could not publish it and gave it back",
             field="table",
             remedy="run the export again",
             state=head.state,

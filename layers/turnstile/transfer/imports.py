@@ -1,4 +1,15 @@
-"""Who imports what: the claim on a location, with the uuid that its table will have (``core.import_claims``)."""
+"""Import of a filesystem-based Delta table (design 2.4).
+
+    1  survey       name, location, log are read; nothing is changed. A dry run ends here with its report
+    2  claim        the location's owner row, with the uuid that the table will have, marked as an import's
+    3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. If a filesystem writer takes N
+                    first, N+1 is tried
+    4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
+
+The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that belongs to that uuid.
+The HEAD is made only from what N says; so every step may be repeated, and a crash after any of them is healed by running
+the import again. A claim without an upgrade blocks only others who want the same location.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +19,11 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.change import Edit, View
+from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
-from turnstile.catalog.core.paths import Path, dotted
-from turnstile.catalog.namespaces import check_path, require_free
+from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.delta.log import LogState, listed, read_state
@@ -23,85 +34,12 @@ from turnstile.store.core.writes import Insert, Row, Write, new_row
 from turnstile.store.ports import Accepted, AllAccepted, World
 from turnstile.transfer.commits import first_timestamp, import_txn, upgrade
 from turnstile.transfer.reports import ImportReport, import_report
-from turnstile.transfer.survey import Survey, Surveyor, check_importable, row_hwm, snapshot_of
+from turnstile.transfer.survey import Survey, Surveyor, check_importable, metadata_of, row_hwm
 
 ATTEMPTS: Final = 64
 
 
-class Claims:
-    """Makes, takes up and gives back claims, for one import. Each claim that is made or taken up is a run of its own: then
-    one that was given back by a write which arrives late is not the one that stands."""
-
-    def __init__(self, world: World) -> None:
-        self._world, self._run = world, ""
-
-    def make(self, catalog: str, found: Survey) -> str | None:
-        """The uuid that the import is about; None when the rows were changed meanwhile: look again. One write."""
-        world, space = self._world, self._world.space
-        self._run = world.ids.uuid()
-        if found.begun:
-            taken = world.refs.write(take_up(space, found.location, found.owner, found.run, self._run))
-            return found.owner if isinstance(taken, Accepted) else None
-        table_id = world.ids.uuid()
-        answer = world.refs.transact(self._writes(catalog, found, table_id), table_id)
-        return table_id if isinstance(answer, AllAccepted) else None
-
-    def _writes(self, catalog: str, found: Survey, table_id: str) -> list[Write]:
-        space, dropped, now = self._world.space, found.head, self._world.clock.now_ms()
-        if dropped is not None:
-            return list(take_over(space, found.location, dropped, table_id, self._run))
-        return claim(
-            space, found.location, found.rows, table_id=table_id, catalog=catalog, now=now, importing=self._run
-        )
-
-    def stands(self, location: str, table_id: str) -> bool:
-        """Whether the import still is to be finished, by whichever run. One read.
-
-        Asked between reading the log at version v and writing v + 1, it makes the write safe however late it comes: the
-        table was not there when v was read, so whoever finishes the import after that takes v + 1 first (I2).
-        """
-        row = self._world.refs.read(self._world.space.location(location))
-        owner = Location.from_row(row) if row is not None else None
-        return owner is not None and owner.table_id == table_id and bool(owner.importing)
-
-    def give_back(self, found: Survey, table_id: str) -> bool:
-        """Free the location, if this run claimed it, nobody took the import up, and the log does not name ``table_id``."""
-        if found.owner or self._named(found, table_id):
-            return False
-        world, space = self._world, self._world.space
-        for _ in range(ATTEMPTS):
-            rows = world.refs.read_many(keys_above(space, found.location))
-            own = rows.get(space.location(found.location))
-            if own is None or Location.from_row(own).importing != self._run:
-                return False
-            writes = give_back(space, found.location, table_id, self._run, rows)
-            if isinstance(world.refs.transact(writes, world.ids.uuid()), AllAccepted):
-                return True
-        return False
-
-    def _named(self, found: Survey, table_id: str) -> bool:
-        """Whether a commit since the survey is the upgrade that makes ``table_id``."""
-        storage, txn = self._world.storages.open(found.location), import_txn(table_id).encode()
-        since = found.state.version if found.state is not None else -1
-        later = [storage.read(published_path(version)) for version in listed(storage).commits if version > since]
-        return any(one is not None and txn in one[0] for one in later)
-
-
-# -- importing --------------------------------------------------------------------------------------------------------
-# Import of a filesystem-based Delta table (design 2.4).
-#
-#     1  survey       nothing is changed: name, location, log. A dry run ends here with its report
-#     2  claim        the location's owner row, with the uuid that the table will have, marked as an import's
-#     3  decide       the upgrade commit N, put-if-absent: from N on the catalog decides. A filesystem writer that takes N
-#                     first wins it; then N+1 is tried
-#     4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
-#
-# The claim gives the import its identity: whoever runs it again finds the uuid there, and in N the txn id that belongs to
-# that uuid. Only what N says becomes the HEAD; so every step may be repeated, and a crash after any of them is healed by
-# running the import again. A claim without an upgrade holds nobody up but others who want the same place.
-
-
-class Imported(msgspec.Struct, frozen=True):
+class ImportResult(msgspec.Struct, frozen=True):
     """The table, the version of its upgrade commit, and whether an earlier run had finished."""
 
     table_id: str
@@ -125,45 +63,43 @@ class Importer:
         path = (*check_path(namespace), check_identifier(name, "name"))
         return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
 
-    def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> Imported:
+    def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> ImportResult:
         """Import the table at ``location`` as ``name``, for ``owner``.
 
         Raises:
             InvalidRequest: not a name, not a location.
             NotFound: no such catalog or namespace.
             AlreadyExists: the name is taken.
-            TooLarge: metadata that no answer could tell.
+            TooLarge: metadata that does not fit into a response.
             UnsupportedTable: no Delta table, its log cannot be read, or another catalog decides its commits.
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
         """
         path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
         for _ in range(ATTEMPTS):
-            found = self._surveyor.survey(catalog, path, location)
-            if found.done and found.head is not None:
-                return Imported(found.owner, found.head.latest, replayed=True)
-            if found.problems:
-                raise found.problems[0]
-            if not found.begun:
+            survey = self._surveyor.survey(catalog, path, location)
+            if survey.done and survey.head is not None:
+                return ImportResult(survey.owner, survey.head.latest, replayed=True)
+            if survey.problems:
+                raise survey.problems[0]
+            if not survey.begun:
                 self._services.zones.ensure(self._services.lake_root)
-            table_id = claims.make(catalog, found)
+            table_id = claims.make(catalog, survey)
             if table_id is None:
-                continue  # somebody claimed something nearby meanwhile, or took this import up: look again
+                continue  # a location nearby was claimed meanwhile, or another run took this import up: survey again
             try:
-                state = self._decide(claims, found.location, table_id)
+                state = self._decide(claims, survey.location, table_id)
             except (UnsupportedTable, TooLarge):
-                if claims.give_back(found, table_id):
+                if claims.give_back(survey, table_id):
                     raise
-                continue  # it may be another run of this import that was faster
+                continue  # another run of this import may have been faster
             if state is not None:
-                return self._create(catalog, path, found.location, table_id, state, access=Access(owner))
+                return self._create(catalog, path, survey.location, table_id, state, access=Access(owner))
         raise _contended(location)
 
-    # -- 3 decide -----------------------------------------------------------------------------------------------------
-
     def _decide(self, claims: Claims, location: str, table_id: str) -> LogState | None:
-        """The log as of the upgrade commit of ``table_id``, which is there afterwards; None when another run finished the
-        import, or its claim is gone: look again.
+        """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run finished the import, or
+        its claim is gone: survey again.
 
         Raises:
             UnsupportedTable: the table cannot be imported, or another catalog was faster.
@@ -177,28 +113,27 @@ class Importer:
             if not claims.stands(location, table_id):
                 return None
             content = upgrade(state, table_id, first_timestamp(state, self._world.clock.now_ms()))
-            storage.put_if_absent(published_path(state.version + 1), content)  # whose it is, the next round reads
+            storage.put_if_absent(published_path(state.version + 1), content)  # the next round reads whose it is
         raise _contended(location)
-
-    # -- 4 create -----------------------------------------------------------------------------------------------------
 
     def _create(
         self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
-    ) -> Imported:
+    ) -> ImportResult:
+        """Step 4."""
         world, services = self._world, self._services
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
-        metadata = services.snapshots.put(name, table_id, snapshot_of(state), world.clock.now_ms())
-        made = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
+        metadata = services.metadata.put(name, table_id, metadata_of(state), world.clock.now_ms())
+        table = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
         key = world.space.table(table_id)
-        taken: list[Row] = []
+        existing: list[Row] = []
 
         def change(view: View) -> Edit | None:
-            found = view.tree.find(path)
-            if found is not None and found.table_id == table_id:
+            entry = view.tree.find(path)
+            if entry is not None and entry.table_id == table_id:
                 return None
-            if taken:
-                raise _elsewhere(location, taken[-1])
+            if existing:
+                raise _elsewhere(location, existing[-1])
             view.tree.parent(path[:-1])
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
@@ -212,21 +147,80 @@ class Importer:
                 version=state.version,
                 ict=state.ict or 0,
                 row_hwm=row_hwm(state),
-                created=made.created,
+                created=table.created,
                 managed=False,
             )
             writes = (Insert(head, (new_row("I2"),)), finish(world.space, location, table_id))
-            return Edit(f"import table {full}", put={path: made}, writes=writes)
+            return Edit(f"import table {full}", put={path: table}, writes=writes)
 
-        def judge(failed: Mapping[int, Row | None]) -> None:
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
             head = failed.get(0)
             if head is not None:  # created meanwhile: the next tree says whether under this name
-                taken.append(head)
+                existing.append(head)
             elif 1 in failed:
                 raise _contended(location)
 
-        services.committer.commit(catalog, change, row=row, judge=judge)
-        return Imported(table_id, state.version, replayed=bool(taken))
+        services.committer.commit(catalog, change, row=row, on_rejected=on_rejected)
+        return ImportResult(table_id, state.version, replayed=bool(existing))
+
+
+class Claims:
+    """The claim of one import on its location. Each time it is made or taken up it belongs to a new run, whose id is in
+    the row: so a write of an earlier run that arrives late cannot give back the claim that stands."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._run = world, ""
+
+    def make(self, catalog: str, survey: Survey) -> str | None:
+        """Claim the location, or take the claim up that stands. Returns the uuid that the table will have; None when the
+        rows were changed meanwhile: survey again. One write."""
+        world, space = self._world, self._world.space
+        self._run = world.ids.uuid()
+        if survey.begun:
+            response = world.refs.write(take_up(space, survey.location, survey.owner, survey.run, self._run))
+            return survey.owner if isinstance(response, Accepted) else None
+        table_id = world.ids.uuid()
+        responses = world.refs.transact(self._writes(catalog, survey, table_id), table_id)
+        return table_id if isinstance(responses, AllAccepted) else None
+
+    def _writes(self, catalog: str, survey: Survey, table_id: str) -> list[Write]:
+        space, location, now = self._world.space, survey.location, self._world.clock.now_ms()
+        if survey.head is not None:  # of a table that was dropped
+            return list(take_over(space, location, survey.head, table_id, self._run))
+        return claim(space, location, survey.rows, table_id=table_id, catalog=catalog, now=now, importing=self._run)
+
+    def stands(self, location: str, table_id: str) -> bool:
+        """Whether the import still is to be finished, by any run. One read.
+
+        Called between reading the log at version v and writing v + 1, it makes the write safe however late it arrives:
+        the table did not exist when v was read, so a run that finishes the import after that takes v + 1 first (I2).
+        """
+        row = self._world.refs.read(self._world.space.location(location))
+        owner = Location.from_row(row) if row is not None else None
+        return owner is not None and owner.table_id == table_id and bool(owner.importing)
+
+    def give_back(self, survey: Survey, table_id: str) -> bool:
+        """Free the location, if this run claimed it, no other run took the import up, and the log does not name
+        ``table_id``. Returns whether it did."""
+        if survey.owner or self._upgraded(survey, table_id):
+            return False
+        world, space = self._world, self._world.space
+        for _ in range(ATTEMPTS):
+            rows = world.refs.read_many(keys_above(space, survey.location))
+            owner_row = rows.get(space.location(survey.location))
+            if owner_row is None or Location.from_row(owner_row).importing != self._run:
+                return False
+            writes = give_back(space, survey.location, table_id, self._run, rows)
+            if isinstance(world.refs.transact(writes, world.ids.uuid()), AllAccepted):
+                return True
+        return False
+
+    def _upgraded(self, survey: Survey, table_id: str) -> bool:
+        """Whether a commit since the survey is the upgrade that makes ``table_id``."""
+        storage, txn = self._world.storages.open(survey.location), import_txn(table_id).encode()
+        since = survey.state.version if survey.state is not None else -1
+        files = [storage.read(published_path(version)) for version in listed(storage).commits if version > since]
+        return any(file is not None and txn in file[0] for file in files)
 
 
 def _elsewhere(location: str, head: Row) -> StateConflict:

@@ -1,4 +1,4 @@
-"""What a transfer would do, or did; JSON-friendly."""
+"""Reports of transfers; JSON-friendly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from turnstile.transfer.survey import Survey
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a transfer is not possible; ``type`` is the error it would raise."""
+    """Why a transfer is not possible; ``type`` is that of the error that it would raise."""
 
     type: str
     message: str
@@ -24,11 +24,11 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """A dry run of an import.
+    """The dry run of an import.
 
-    ``version`` latest version of the log, ``upgrade_version`` the one that would bring it under the catalog (both None
-    where the log cannot be read); ``read_from`` what protocol and metadata were read from; ``features_added`` writer
-    features that the protocol names afterwards and does not mean now; ``properties_set`` table properties that change.
+    ``version`` is the latest version of the log, ``upgrade_version`` the one that would bring it under the catalog (both
+    None where the log cannot be read); ``read_from`` is the source of protocol and metadata; ``features_added`` are writer
+    features that the protocol names afterwards and does not imply now; ``properties_set`` table properties that change.
     """
 
     dry_run: bool
@@ -47,10 +47,10 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """A dry run of an export, or what it did.
+    """The dry run of an export, or what it did.
 
-    ``unpublished`` ratified versions that are (were) still to be published; ``release_version`` the one after which the
-    file system decides.
+    ``unpublished`` is the number of ratified versions that are (were) still to be published; ``release_version`` the
+    version after which the file system decides.
     """
 
     dry_run: bool
@@ -72,30 +72,30 @@ def problem(error: TurnstileError) -> Problem:
     return Problem(error.type, error.message, error.remedy, error.field)
 
 
-def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportReport:
+def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportReport:
     """The report of a survey."""
-    state = found.state
+    state = survey.state
     notes: list[str] = []
     after, version, more, changed = None, None, [], {}
-    if found.done:
+    if survey.done:
         notes.append("the table was imported under this name already; nothing would be done")
-    elif state is not None and found.begun and state.info.get("txnId") == import_txn(found.owner):
+    elif state is not None and survey.begun and state.info.get("txnId") == import_txn(survey.owner):
         notes.append("an earlier import wrote the upgrade commit and did not finish; it would be finished")
         version = state.version
-    elif state is not None and not any(one.type == ErrorType.UNSUPPORTED_TABLE for one in found.problems):
+    elif state is not None and not any(error.type == ErrorType.UNSUPPORTED_TABLE for error in survey.problems):
         after, version = upgraded(state.protocol), state.version + 1
         more = added(state.protocol, after)
-        now_set = state.metadata.get("configuration") or {}
-        then = properties_after(state, "<table_id>", first_timestamp(state, now))
-        changed = {name: value for name, value in then.items() if now_set.get(name) != value}
+        properties = state.metadata.get("configuration") or {}
+        properties_then = properties_after(state, "<table_id>", first_timestamp(state, now))
+        changed = {name: value for name, value in properties_then.items() if properties.get(name) != value}
         notes.append("clients that do not know the catalogManaged feature cannot open the table by its path afterwards")
         if is_managed(state.protocol):
             notes.append("the table was imported before and dropped; it would come back under a new id")
     return ImportReport(
         dry_run=True,
-        possible=not found.problems,
+        possible=not survey.problems,
         name=dotted(catalog, *path),
-        location=found.location,
+        location=survey.location,
         version=None if state is None else state.version,
         upgrade_version=version,
         read_from=None if state is None else state.source,
@@ -103,7 +103,7 @@ def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportRe
         protocol_after=after,
         features_added=more,
         properties_set=changed,
-        problems=[problem(error) for error in found.problems],
+        problems=[problem(error) for error in survey.problems],
         notes=notes,
     )
 
@@ -111,7 +111,7 @@ def import_report(catalog: str, path: Path, found: Survey, now: int) -> ImportRe
 def export_report(
     head: TableHead, *, dry_run: bool, protocol_after: dict[str, Any] | None, problems: list[Problem], notes: list[str]
 ) -> ExportReport:
-    """The report of an export of the table with HEAD ``head``."""
+    """The report of an export of the table of ``head``."""
     return ExportReport(
         dry_run=dry_run,
         possible=not problems,

@@ -217,7 +217,7 @@ def test_i2_i4_i9_i10_a_table_on_the_border_is_always_somebodys_who_can_go_on_wi
 
 def test_an_import_that_takes_what_is_registered_is_found_by_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake is planted: they see what they are to see."""
-    monkeypatch.setattr(survey, "registered", lambda *_: None)
+    monkeypatch.setattr(survey, "owning_table", lambda *_: None)
     with pytest.raises((AssertionError, TurnstileError)):
         for seed in range(SEEDS):
             played(seed)
