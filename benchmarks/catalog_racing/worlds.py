@@ -19,8 +19,7 @@ import msgspec
 
 from benchmarks.catalog_racing.metering import Delay, Meter, MeteredObjs, MeteredRefs, at_once
 from tests.support.store.backends import Backend
-from turnstile.adapters.opening import FileStorages
-from turnstile.adapters.system import RandomIds, SystemClock
+from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.commit import Edit
 from turnstile.catalog.core.entities import Entity, Namespace

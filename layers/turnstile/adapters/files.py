@@ -1,4 +1,4 @@
-"""Relative paths below a table, checked once for every storage."""
+"""Log storage on a local file system, with the guarantees of S3; and the check of relative paths that every storage uses."""
 
 from __future__ import annotations
 
@@ -41,17 +41,12 @@ def check_prefix(prefix: str) -> str:
     return prefix
 
 
-# -- storage file -----------------------------------------------------------------------------------------------------
-# Log storage on a local file system: for development and tests, with the guarantees of the real thing.
-
-
-# Paths are text from end to end here, as in the port; Path objects would come and go at every call.
+# Paths are text here, as in the port; Path objects would be made and dropped at every call.
 # ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123
-
 
 _TEMPORARY: Final = ".turnstile-"
 _TRIES: Final = 20
-_ABANDONED_SECONDS: Final = 3600
+_ABANDONED_S: Final = 3600
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
@@ -61,8 +56,8 @@ class FileStorage:
 
     Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
-    listed; a checksum leaves together with its file, and the folders together with the table's last one. A managed
-    table (``<root>/<catalog>/<namespace>/<uuid>``) takes along the two folders above it if nothing else is in them.
+    listed. A checksum is deleted with its file, and the folders with the table's last file; of a managed table
+    (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them.
 
     Args:
         root: absolute directory; need not exist.
@@ -110,37 +105,29 @@ class FileStorage:
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         folder, _, start = check_prefix(prefix).rpartition("/")
-        found = []
-        for entry in _entries(os.path.join(self._root, folder)):
-            path = f"{folder}/{entry.name}" if folder else entry.name
+        files = []
+        for path, entry in _entries(self._root, folder):
             if entry.name.startswith(start) and path > after and entry.is_file():
-                found.append((path, entry))
-        for path, entry in sorted(found, key=lambda pair: pair[0]):
-            with suppress(FileNotFoundError):  # deleted since it was listed
-                yield _stat(path, entry.stat())
+                files.append((path, entry))
+        yield from _stats(files)
 
     def list_all(self) -> Iterator[Stat]:
-        found = []
-        folders = [""]
+        files, folders = [], [""]
         while folders:
-            folder = folders.pop()
-            for entry in _entries(os.path.join(self._root, folder)):
-                path = f"{folder}/{entry.name}" if folder else entry.name
+            for path, entry in _entries(self._root, folders.pop()):
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(path)
                 elif entry.is_file():
-                    found.append((path, entry))
-        for path, entry in sorted(found, key=lambda pair: pair[0]):
-            with suppress(FileNotFoundError):
-                yield _stat(path, entry.stat())
+                    files.append((path, entry))
+        yield from _stats(files)
 
     def delete(self, path: str) -> None:
         target = self._full(path)
         folder, name = os.path.split(target)
         try:
-            for victim in (target, os.path.join(folder, f".{name}.crc")):
+            for file in (target, os.path.join(folder, f".{name}.crc")):
                 with suppress(*_GONE):
-                    os.unlink(victim)
+                    os.unlink(file)
         except OSError as error:
             raise _fault("delete", path, error) from error
         if not _holds_files(self._root):
@@ -164,39 +151,39 @@ def _write_durably(folder: str, temporary: str, content: bytes) -> None:
 
 def _create(folder: str, temporary: str) -> BinaryIO:
     for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # the last file of the table was deleted just now, and its folders with it
+        with suppress(FileNotFoundError):  # the table's last file was deleted just now, with its folders
             os.makedirs(folder, exist_ok=True)
             return open(temporary, "xb")
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
 
 
 def _holds_files(folder: str) -> bool:
-    """Whether there is any file to be listed; ends at the first one, which a living table has near its root."""
-    below = []
+    """Whether there is any file that is not hidden. Ends at the first one, which a table in use has near its root."""
+    folders = []
     with suppress(*_GONE), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith("."):
                 continue
             if not entry.is_dir(follow_symlinks=False):
                 return True
-            below.append(entry.path)
-    return any(_holds_files(one) for one in below)
+            folders.append(entry.path)
+    return any(_holds_files(path) for path in folders)
 
 
 def _remove_tree(root: str) -> None:
-    """The folders of a table without files, and what writers left in them that crashed long ago; files of others
-    stay, and so does a file that somebody is just writing, with its folder."""
+    """Remove the folders of a table without files, with what writers that crashed long ago left in them. Other files
+    stay, and so does a file that is being written, with its folder."""
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:
             with suppress(OSError):
-                if _is_litter(os.path.join(folder, name), name):
+                if _is_left_over(os.path.join(folder, name), name):
                     os.unlink(os.path.join(folder, name))
         with suppress(OSError):
             os.rmdir(folder)
 
 
 def _remove_parents(root: str) -> None:
-    """The folders of a managed table's namespace and catalog, if they are empty now; never those above."""
+    """Remove the folders of a managed table's namespace and catalog, if they are empty; never those above."""
     if os.path.exists(root) or not _UUID.fullmatch(os.path.basename(root)):
         return
     namespace = os.path.dirname(root)
@@ -205,14 +192,14 @@ def _remove_parents(root: str) -> None:
         os.rmdir(os.path.dirname(namespace))
 
 
-def _is_litter(path: str, name: str) -> bool:
+def _is_left_over(path: str, name: str) -> bool:
     if name.startswith(_TEMPORARY):
-        return time.time() - os.stat(path).st_mtime > _ABANDONED_SECONDS
+        return time.time() - os.stat(path).st_mtime > _ABANDONED_S
     return name.startswith(".") and name.endswith(".crc")
 
 
 def _sync(folder: str) -> None:
-    """Make a new name durable: a crash of the machine must not take back what was answered (I5)."""
+    """Make a new name durable: a crash of the machine must not undo what was acknowledged (I5)."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -220,14 +207,24 @@ def _sync(folder: str) -> None:
         os.close(descriptor)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """Paths below ``root`` and entries of a folder, without hidden ones."""
+    full = os.path.join(root, folder)
     try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if not entry.name.startswith(".")]
+        with os.scandir(full) as entries:
+            shown = [entry for entry in entries if not entry.name.startswith(".")]
     except _GONE:
         return []
     except OSError as error:
-        raise _fault("list", folder, error) from error
+        raise _fault("list", full, error) from error
+    return [(f"{folder}/{entry.name}" if folder else entry.name, entry) for entry in shown]
+
+
+def _stats(files: list[tuple[str, os.DirEntry[str]]]) -> Iterator[Stat]:
+    """Stats of ``files`` in the order of their paths."""
+    for path, entry in sorted(files, key=lambda file: file[0]):
+        with suppress(FileNotFoundError):  # deleted since it was listed
+            yield _stat(path, entry.stat())
 
 
 def _stat(path: str, info: os.stat_result) -> Stat:

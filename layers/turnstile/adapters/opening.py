@@ -1,23 +1,22 @@
-"""AWS clients, built once per process.
+"""Opens a world: every port of one realm, built once per process.
 
-Time limits grow outwards: these clients < function < gateway < HTTP client. The clients' own retries are off, because
-``calls.py`` and ``storage_s3.py`` retry themselves, count every request, and know which faults may have had effect.
+Refs and objs are on DynamoDB (``adapters/dynamo``); storage is chosen by the scheme of a location. Another store is
+another folder here that implements ``Refs`` and ``ObjRows`` (``store/ports.py``, ``store/stored_objs.py``), passes
+``tests/contract``, and gets a function beside ``open_world``. Nothing of AWS is imported before it is needed.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import secrets
+import threading
+import time
+import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import botocore.session
-from botocore.config import Config
-
-from turnstile.adapters.dynamo.objs import DynamoObjs
-from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.files import FileStorage
-from turnstile.adapters.system import RandomIds, SystemClock
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.keys import Space
 from turnstile.store.ports import LogStorage, World
@@ -26,72 +25,135 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
 
-CONNECT_SECONDS = 1.0
-DYNAMODB_READ_SECONDS = 3.0
-S3_READ_SECONDS = 3.0
-CONNECTIONS = 32
+CONNECT_S: Final = 1.0
+READ_S: Final = 3.0
+CONNECTIONS: Final = 32
 
-_DEFAULT_REGION = "us-east-1"  # emulators serve any; on AWS the function's environment names it
+_DEFAULT_REGION: Final = "us-east-1"  # emulators serve any; on AWS the function's environment names it
+_RANDOM_BITS: Final = 80
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_S3_SCHEMES: Final = ("s3", "s3a", "s3n")
 
 
-def _create(service: str, endpoint_url: str | None, config: Config) -> Any:
+def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:
+    """Returns the ports on DynamoDB, S3 and the local file system. Nothing is sent.
+
+    Clients are cached per process; S3's is built when a table on S3 is opened first.
+
+    Args:
+        refs_table: name of the mutable table.
+        objs_table: name of the write-once table.
+        realm: tenant; every key starts with it.
+        endpoint_url: where an emulator listens; None is AWS, or what AWS_ENDPOINT_URL says.
+    """
+    from turnstile.adapters.dynamo.objs import DynamoObjs
+    from turnstile.adapters.dynamo.refs import DynamoRefs
+
+    clock, client = SystemClock(), dynamodb(endpoint_url)
+    return World(
+        refs=DynamoRefs(client, refs_table, realm=realm),
+        objs=DynamoObjs(client, objs_table, clock=clock),
+        storages=FileStorages(endpoint_url),
+        clock=clock,
+        ids=RandomIds(),
+        space=Space(realm),
+    )
+
+
+# -- clock and ids ----------------------------------------------------------------------------------------------------
+
+
+class SystemClock:
+    """``turnstile.store.ports.Clock`` on the wall clock. Correctness does not depend on it (design, I7): the HEAD orders
+    versions, and a proposal from too far in the future is refused."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+
+class RandomIds:
+    """``turnstile.store.ports.Ids`` from the operating system's random numbers."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def uuid(self) -> str:
+        """A random uuid (version 4)."""
+        return str(uuid.uuid4())
+
+    def obj_id(self) -> str:
+        """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid without its tag bits.
+
+        Ids of one process strictly increase, also within a millisecond, so ``Objs.newest`` is the latest one made.
+        """
+        fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+        with self._lock:
+            self._last = max(fresh, self._last + 1)
+            return f"{self._last:032x}"
+
+
+# -- AWS clients ------------------------------------------------------------------------------------------------------
+# Time limits grow outwards: these clients < function < gateway < HTTP client. The clients' own retries are off, because
+# ``dynamo/calls.py`` and ``s3.py`` retry themselves, count every request, and know which faults may have had effect.
+
+
+def _client(service: str, endpoint_url: str | None, *, attempts: int = 1, **config: Any) -> Any:
+    import botocore.session
+    from botocore.config import Config
+
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or _DEFAULT_REGION
-    return session.create_client(service, region, endpoint_url=endpoint_url, config=config)
+    limits = Config(
+        connect_timeout=CONNECT_S,
+        read_timeout=READ_S,
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        **config,
+    )
+    return session.create_client(service, region, endpoint_url=endpoint_url, config=limits)
 
 
 @cache
 def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
     """The DynamoDB client for ``endpoint_url`` (None: AWS, or AWS_ENDPOINT_URL)."""
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=DYNAMODB_READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": 1},
+    client = _client(
+        "dynamodb",
+        endpoint_url,
         max_pool_connections=CONNECTIONS,
         parameter_validation=False,  # the models serialise; validation would walk every row again
         tcp_keepalive=True,
     )
-    return cast("DynamoDBClient", _create("dynamodb", endpoint_url, config))
+    return cast("DynamoDBClient", client)
 
 
 @cache
 def s3(endpoint_url: str | None) -> S3Client:
     """The S3 client; emulators are addressed by path, since bucket host names do not resolve there."""
     emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=S3_READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": 1},
+    client = _client(
+        "s3",
+        endpoint_url,
         max_pool_connections=CONNECTIONS,
         s3={"addressing_style": "path" if emulator else "auto"},
         tcp_keepalive=True,
     )
-    return cast("S3Client", _create("s3", endpoint_url, config))
+    return cast("S3Client", client)
 
 
 @cache
 def sts(endpoint_url: str | None) -> Any:
-    """The STS client, which asks the region's own endpoint."""
-    config = Config(
-        connect_timeout=CONNECT_SECONDS,
-        read_timeout=S3_READ_SECONDS,
-        retries={"mode": "standard", "total_max_attempts": 2},
-    )
-    return _create("sts", endpoint_url, config)
+    """The STS client, which calls the region's own endpoint."""
+    return _client("sts", endpoint_url, attempts=2)
 
 
-# -- storages ---------------------------------------------------------------------------------------------------------
-# Which storage serves a table's location.
-
-
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-_S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+# -- storage by location ----------------------------------------------------------------------------------------------
 
 
 class FileStorages:
     """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same).
 
-    Paths are taken as they are: percent signs are not decoded, as Hadoop's ``Path`` does not.
+    Paths are taken as they are: percent signs are not decoded, as in Hadoop's ``Path``.
 
     Args:
         endpoint_url: of the S3 service; None is AWS, or what AWS_ENDPOINT_URL says.
@@ -111,7 +173,6 @@ class FileStorages:
         if scheme == "file":
             return FileStorage(_local_path(location, rest))
         if scheme in _S3_SCHEMES:
-            from turnstile.adapters.opening import s3
             from turnstile.adapters.s3 import S3Storage
 
             bucket, prefix = _bucket_and_prefix(location, rest)
@@ -139,29 +200,3 @@ def _bucket_and_prefix(location: str, rest: str) -> tuple[str, str]:
     if not rest.startswith("//") or not bucket or any(segment in (".", "..") for segment in prefix.split("/")):
         raise InvalidRequest(f"{location!r} is not s3://bucket/prefix", field="location")
     return bucket, prefix
-
-
-# -- opening ----------------------------------------------------------------------------------------------------------
-# One world per sandbox: clients are built once and shared by everything that runs in it.
-
-
-def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:
-    """Ports on DynamoDB, S3 and the local file system.
-
-    Nothing is sent here. Clients are cached per process; S3's is built when a table on S3 is opened first.
-
-    Args:
-        refs_table: name of the mutable table.
-        objs_table: name of the write-once table.
-        realm: tenant; every key starts with it.
-        endpoint_url: where an emulator listens; None is AWS, or what AWS_ENDPOINT_URL says.
-    """
-    clock, client = SystemClock(), dynamodb(endpoint_url)
-    return World(
-        refs=DynamoRefs(client, refs_table, realm=realm),
-        objs=DynamoObjs(client, objs_table, clock=clock),
-        storages=FileStorages(endpoint_url),
-        clock=clock,
-        ids=RandomIds(),
-        space=Space(realm),
-    )

@@ -1,4 +1,7 @@
-"""Retries of S3 calls. Every call made through here is idempotent, so a lost answer is simply asked for again."""
+"""Log storage on S3 and on stores that enforce ``If-None-Match: *`` for PutObject.
+
+Every call is idempotent, so it is simply repeated after a lost answer.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE: Final = Patience(deadline_s=3.0, first_s=0.05, longest_s=1.0)
-_AGAIN: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
+_TRANSIENT: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
+_ABSENT: Final = ("NoSuchKey", "404", "NotFound")
 
 
 def code_of(error: ClientError) -> str:
@@ -31,13 +35,13 @@ def code_of(error: ClientError) -> str:
 
 
 def status_of(error: ClientError) -> int:
-    """HTTP status of the answer (0: none)."""
+    """HTTP status of the response (0: none)."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def _transient(error: Exception) -> bool:
     if isinstance(error, ClientError):
-        return status_of(error) in (409, 429) or status_of(error) >= 500 or code_of(error) in _AGAIN
+        return status_of(error) in (409, 429) or status_of(error) >= 500 or code_of(error) in _TRANSIENT
     return isinstance(error, _LOST)
 
 
@@ -51,7 +55,7 @@ def patiently(
     """Returns what ``attempt()`` returns, trying again within ``PATIENCE``.
 
     Raises:
-        StorageFault: time is up, or S3 answered something that waiting does not mend.
+        StorageFault: time is up, or the error is not one that goes away.
     """
     retries = Retries(PATIENCE, now=now, sleep=sleep, jitter=random.random)
     while True:
@@ -62,20 +66,13 @@ def patiently(
                 raise StorageFault(f"could not {what}: {error}", remedy="try again later") from error
 
 
-# -- storage s3 -------------------------------------------------------------------------------------------------------
-# Log storage on S3 (and whatever enforces ``If-None-Match: *`` on PutObject).
-
-
-_ABSENT = ("NoSuchKey", "404", "NotFound")
-
-
 class S3Storage:
     """``turnstile.store.ports.LogStorage`` below one prefix of a bucket.
 
     Args:
         client: without retries of its own.
         prefix: without slashes at either end; may be empty.
-        page: files in one answer of a listing, at most 1000.
+        page: files in one response to a listing, at most 1000.
     """
 
     def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
@@ -88,17 +85,17 @@ class S3Storage:
 
         def attempt() -> tuple[bytes, Stat] | None:
             try:
-                answer = self._client.get_object(Bucket=self._bucket, Key=key, **ranged)
+                response = self._client.get_object(Bucket=self._bucket, Key=key, **ranged)
             except ClientError as error:
                 if code_of(error) in _ABSENT:
                     return None
-                if ranged and code_of(error) == "InvalidRange":  # what S3 says to any range of an empty file
-                    found = self._stat(path)
-                    return None if found is None else (b"", found)
+                if ranged and code_of(error) == "InvalidRange":  # S3's answer to any range of an empty file
+                    stat = self._stat(path)
+                    return None if stat is None else (b"", stat)
                 raise
-            total = answer.get("ContentRange", "").rpartition("/")[2]  # "bytes 0-9/1234"
-            size = int(total) if total else answer["ContentLength"]
-            return answer["Body"].read()[:limit], Stat(path, size, _ms(answer["LastModified"]))
+            total = response.get("ContentRange", "").rpartition("/")[2]  # "bytes 0-9/1234"
+            size = int(total) if total else response["ContentLength"]
+            return response["Body"].read()[:limit], Stat(path, size, _ms(response["LastModified"]))
 
         return patiently(f"read {path}", attempt)
 
@@ -132,34 +129,34 @@ class S3Storage:
 
     def _stat(self, path: str) -> Stat | None:
         try:
-            answer = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
+            response = self._client.head_object(Bucket=self._bucket, Key=self._key(path))
         except ClientError as error:
             if code_of(error) in _ABSENT:
                 return None
             raise
-        return Stat(path, answer["ContentLength"], _ms(answer["LastModified"]))
+        return Stat(path, response["ContentLength"], _ms(response["LastModified"]))
 
     def _list(self, prefix: str, *, after: str = "", **more: Any) -> Iterator[Stat]:
-        asked = {"Bucket": self._bucket, "Prefix": self._root + prefix, "MaxKeys": self._page, **more}
+        request = {"Bucket": self._bucket, "Prefix": self._root + prefix, "MaxKeys": self._page, **more}
         if after:
-            asked["StartAfter"] = self._root + after
+            request["StartAfter"] = self._root + after
         while True:
-            page = patiently(f"list {prefix}", lambda: self._client.list_objects_v2(**asked))
-            for found in page.get("Contents", ()):
-                path = found["Key"][len(self._root) :]
+            page = patiently(f"list {prefix}", lambda: self._client.list_objects_v2(**request))
+            for file in page.get("Contents", ()):
+                path = file["Key"][len(self._root) :]
                 if path and not path.endswith("/"):  # consoles make such empty objects to show folders
-                    yield Stat(path, found["Size"], _ms(found["LastModified"]))
+                    yield Stat(path, file["Size"], _ms(file["LastModified"]))
             if not page.get("IsTruncated"):
                 return
             if not page.get("NextContinuationToken"):
                 raise StorageFault(f"the listing of {prefix} was cut off")
-            asked["ContinuationToken"] = page["NextContinuationToken"]
+            request["ContinuationToken"] = page["NextContinuationToken"]
 
     def _key(self, path: str) -> str:
         return self._root + check_path(path)
 
 
-def _ms(moment: datetime) -> int:
-    """Whole seconds, whatever a listing says: a file's time must be the same from every operation, and GET and HEAD
-    answer with an HTTP date."""
-    return int(moment.timestamp()) * 1000
+def _ms(time: datetime) -> int:
+    """Whole seconds, also of a listing: GET and HEAD answer with an HTTP date, and a file's time must be the same from
+    every operation."""
+    return int(time.timestamp()) * 1000

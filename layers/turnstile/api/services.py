@@ -169,11 +169,11 @@ class Services:
     @property
     def loader(self) -> Loader:
         """Tables by name, for the request being answered."""
-        return self.open_loader.guarded(guard())
+        return self.open_loader.authorized_by(guard())
 
     def loader_of(self, target: Target) -> Loader:
         """Returns the loader for an answer "as load" to a request that needs something else: it needs a load of ``target``."""
-        return self.open_loader.guarded(self.guard_of(Need(see_table, target)))
+        return self.open_loader.authorized_by(self.guard_of(Need(see_table, target)))
 
     @property
     def catalog(self) -> CatalogServices:

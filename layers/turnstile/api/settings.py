@@ -36,16 +36,16 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Vending(msgspec.Struct, frozen=True):
-    """What clients get keys from: a role to narrow, or static ones; neither where they bring their own. ``lake_key`` is
+    """What clients get credentials from: a role to narrow, or static ones; neither where they bring their own. ``lake_key`` is
     the KMS key of the lake, which sessions of the role include."""
 
     role: str = ""
     lake_key: str = ""
-    keys: StaticCredentials | None = None
+    static: StaticCredentials | None = None
 
     def open(self, world: World) -> CredentialVendor:
-        """The vendor of keys."""
-        return open_credential_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, keys=self.keys)
+        """Returns the vendor of credentials."""
+        return open_credential_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, static=self.static)
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -133,12 +133,12 @@ def lake_root() -> str:
 
 def vending() -> Vending:
     """Returns what clients get credentials from. Static ones are for S3-compatible stores without STS."""
-    id, keys = env.text("TURNSTILE_S3_ACCESS_KEY_ID", ""), None
+    id, static = env.text("TURNSTILE_S3_ACCESS_KEY_ID", ""), None
     if id:
         secret, token = env.text("TURNSTILE_S3_SECRET_ACCESS_KEY"), env.text("TURNSTILE_S3_SESSION_TOKEN", "")
-        keys = StaticCredentials(id=id, secret=secret, token=token)
+        static = StaticCredentials(id=id, secret=secret, token=token)
     role, lake_key = env.text("TURNSTILE_VENDING_ROLE", ""), env.text("TURNSTILE_LAKE_KEY", "")
-    return Vending(role=role, lake_key=lake_key, keys=keys)
+    return Vending(role=role, lake_key=lake_key, static=static)
 
 
 def grace() -> Grace:

@@ -1,4 +1,4 @@
-"""What the services need of the world. Small on purpose: a new backend implements these and passes ``tests/contract``."""
+"""What the services need of the outside. A new backend implements these and passes ``tests/contract``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A clause did not hold; ``row`` is the row that the clauses were judged on (None: no row).
+    """A clause did not hold; ``row`` is the row that the clauses were evaluated on (None: no row).
 
-    ``uncertain``: the same write was sent before this, and its answer lost. This one was not applied; that one may have
-    been, which the row tells, or may be yet, should its clauses hold again by then (I3).
+    ``uncertain``: the same write was sent before this one, and its response was lost. This one was not applied. The earlier
+    one may have been, which the row shows, or may be applied yet, if its clauses hold again by then (I3).
     """
 
     row: Row | None
@@ -41,8 +41,8 @@ class AllAccepted(msgspec.Struct, frozen=True):
 
 class SomeRejected(msgspec.Struct, frozen=True):
     """The transaction was not applied. ``failed`` maps the position of each write whose clauses did not hold to the
-    row they were judged on (None: no row). ``uncertain`` as of ``Rejected``: an idempotence token keeps the same
-    transaction from being applied twice, and does not keep a late copy of a refused one from being applied once."""
+    row they were evaluated on (None: no row). ``uncertain`` as of ``Rejected``: the token keeps the same transaction from
+    being applied twice, but not a late copy of a refused one from being applied once."""
 
     failed: Mapping[int, Row | None]
     uncertain: bool = False
@@ -55,20 +55,20 @@ class Refs(Protocol):
         """The row, strongly consistent."""
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        """Rows, a request for each hundred, each strongly consistent; missing keys are left out."""
+        """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
 
     def write(self, write: Write) -> Accepted | Rejected:
-        """Apply one conditional write in one request.
+        """Applies one conditional write in one request.
 
         Throttles and transactions in progress on the row are retried inside with full jitter until the deadline.
 
         Raises:
             Throttled: nothing was applied and the deadline passed.
-            OutcomeUnknown: the answer was lost; the write may have happened or may yet happen.
+            OutcomeUnknown: the response was lost; the write may have been applied, or may be yet.
         """
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """Apply up to 100 writes, all or none. ``token`` makes a repetition within ten minutes harmless.
+        """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within ten minutes harmless.
 
         Raises: as ``write``.
         """
@@ -98,12 +98,12 @@ class Objs(Protocol):
     """The write-once table of immutable objs; cacheable for ever without invalidation.
 
     Types are those of ``core.obj_types``. A payload of up to 350,000 bytes is one row and one request; a larger one is
-    stored in parts and read back whole (``adapters.parts``), for a few requests more. An obj is there entirely or not
+    stored in parts and read back whole (``store.stored_objs``), for a few requests more. An obj is there entirely or not
     at all.
     """
 
     def put(self, obj: Obj) -> None:
-        """Write once. Writing the same id again with the same payload is a no-op; with another payload a ValueError.
+        """Writes once. Writing the same id again with the same payload is a no-op; with another payload a ValueError.
 
         Raises:
             TooLarge: more than 4 MiB; nothing was written.
@@ -111,14 +111,14 @@ class Objs(Protocol):
         """
 
     def put_many(self, objs: Iterable[Obj]) -> None:
-        """Write many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
+        """Writes many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
         ``put``."""
 
     def get(self, space: str, id: str) -> Obj | None:
         """The obj. Absence is remembered only where it lasts (``core.obj_types``)."""
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        """Objs by id, a request for each hundred; missing ones are left out."""
+        """Objs by id, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
 
     def newest(self, space: str, prefix: str) -> Obj | None:
         """The obj with the greatest id that starts with ``prefix``."""
@@ -127,11 +127,11 @@ class Objs(Protocol):
         """All objs whose id starts with ``prefix``, in id order."""
 
     def delete(self, space: str, id: str) -> None:
-        """Remove an obj, or a part that is lost; only gc does."""
+        """Removes an obj, or a part that is lost; only gc does."""
 
     def lost_parts(self, space: str, before_us: int) -> Iterator[Obj]:
         """Parts that no obj names, written before ``before_us``: of writers and removals that died half-way,
-        and of writers that were refused. Sound for a ``before_us`` that is longer ago than a write can take."""
+        and of writers that were refused. Safe for a ``before_us`` that is longer ago than a write can take."""
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -155,7 +155,7 @@ class LogStorage(Protocol):
         """Create the file with exactly ``content``, atomically; False when it exists already (whatever it holds).
 
         Raises:
-            StorageFault: it cannot be told whether the file was created; call again to find out.
+            StorageFault: whether the file was created is unknown; call again to find out.
         """
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
@@ -192,15 +192,15 @@ class VendedCredentials(msgspec.Struct, frozen=True):
     config: Mapping[str, str]
 
 
-class Vendor(Protocol):
-    """Gives clients keys for a location. One implementation a cloud; ``adapters.vending`` has those of S3 and files."""
+class CredentialVendor(Protocol):
+    """Vends storage credentials to clients, for one location at a time (``adapters/credentials.py``)."""
 
     def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
-        """Keys for a normalised location; none where none are needed.
+        """Credentials for a normalised location; none where none are needed.
 
         Raises:
-            StorageFault: the issuer of keys could not be asked; try again.
-            PermissionDenied: this deployment gives out no keys for such locations.
+            StorageFault: the issuer did not give any; try again.
+            PermissionDenied: this deployment vends no credentials for such locations.
         """
 
 
@@ -221,14 +221,10 @@ class Ids(Protocol):
         """A fresh, time-ordered id for an obj."""
 
 
-# -- world ------------------------------------------------------------------------------------------------------------
-# Everything a service needs of the outside, in one value: built once per sandbox by ``adapters.open_world``, or from
-# fakes by tests.
-
-
 @dataclass(frozen=True, slots=True)
 class World:
-    """Ports and the tenant's key space."""
+    """The ports and the tenant's key space: all that services need of the outside. Built once per sandbox by
+    ``adapters.open_world``, or from fakes by tests."""
 
     refs: Refs
     objs: Objs

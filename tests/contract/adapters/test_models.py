@@ -11,7 +11,7 @@ import pytest
 import turnstile
 from tests.support.store.rows import change, head_row
 from turnstile.adapters.dynamo.models import KINDS, from_item, model_of, to_item
-from turnstile.adapters.dynamo.refs import request
+from turnstile.adapters.dynamo.refs import write_request
 from turnstile.catalog.core.request_rows import request_row
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.keys import Space
@@ -65,7 +65,7 @@ def test_i3_what_a_request_was_refused_with_is_kept_as_it_was_told() -> None:
 )
 def test_i2_what_no_model_declares_is_refused_before_anything_is_sent(write: object) -> None:
     with pytest.raises((ValueError, TypeError)):
-        request("refs", write)  # type: ignore[arg-type]
+        write_request("refs", write)  # type: ignore[arg-type]
 
 
 def test_i6_an_attribute_that_a_newer_release_wrote_does_not_break_an_older_reader() -> None:
@@ -76,7 +76,7 @@ def test_i6_an_attribute_that_a_newer_release_wrote_does_not_break_an_older_read
 def test_i3_the_same_write_is_rendered_the_same_to_the_byte_whatever_the_order_of_a_set() -> None:
     """A transaction is only recognised under its token when it is the same request."""
     names = [f"txn-{number}" for number in range(50)]
-    one = request("refs", change(KEY, Include(("ids",), frozenset(names))))
-    two = request("refs", change(KEY, Include(("ids",), frozenset(reversed(names)))))
+    one = write_request("refs", change(KEY, Include(("ids",), frozenset(names))))
+    two = write_request("refs", change(KEY, Include(("ids",), frozenset(reversed(names)))))
     assert one == two
     assert one["ExpressionAttributeValues"][":0"] == {"SS": sorted(names)}

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes.storage import FakeClock
 from tests.support.store.backends import Backend
 from turnstile.access.core.grants import Access, GrantChange, Principal, Privilege
-from turnstile.adapters.system import RandomIds
+from turnstile.adapters.opening import RandomIds
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.core.rows import Lease
 from turnstile.coordination.ids import SnowflakeIds

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fakes.world import fake_world
 from turnstile.adapters import opening as clients
 from turnstile.adapters.credentials import session_policy
-from turnstile.api.http import settings as shared_settings
+from turnstile.api import settings as shared_settings
 
 KEY = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 ROLE = "arn:aws:iam::123456789012:role/lake"

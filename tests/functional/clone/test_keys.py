@@ -7,7 +7,7 @@ from tests.support.iceberg.client import MAIN, SALES
 from tests.support.iceberg.realm import ANN, Realm, guarded, realm
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import Privilege as P
-from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
+from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor, VendorByLocation
 from turnstile.catalog.services import build
 
 __all__ = ["realm"]
@@ -18,7 +18,7 @@ LAKE = "s3://lake/warehouse"
 
 def cloned(realm: Realm) -> tuple[str, str]:
     """The locations of ``sales.s3`` and of its clone ``hr.copy``, whose owner ann is, with keys to be had for both."""
-    vendor = FileVendor(StaticVendor(Keys("id", "secret"), realm.world.clock))
+    vendor = VendorByLocation(StaticCredentialVendor(StaticCredentials("id", "secret"), realm.world.clock))
     guarded().use_world(realm.world, lake_root=LAKE, vendor=vendor)
     realm.services = build(realm.world, lake_root=LAKE)
     source = realm.must("POST", f"{SALES}/tables", {"name": "s3", "schema": {"type": "struct", "fields": []}}).json

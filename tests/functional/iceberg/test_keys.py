@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, Iceberg
-from turnstile.adapters.credentials import Keys, StaticVendor
-from turnstile.store.ports import VendedCredentials, Vendor
+from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor
+from turnstile.store.ports import CredentialVendor, VendedCredentials
 
 DELEGATED = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 SECRETS = {"s3.access-key-id": "k", "s3.secret-access-key": "s"}
@@ -22,7 +22,7 @@ class Sessions:
         return (VendedCredentials(location, operation, 1_770_003_600_000, {**SECRETS, "s3.session-token": "t"}),)
 
 
-def opened(vendor: Vendor) -> Iceberg:
+def opened(vendor: CredentialVendor) -> Iceberg:
     client = Iceberg(vendor)
     client.create()
     return client
@@ -68,7 +68,7 @@ def test_a_table_that_is_only_staged_has_nowhere_to_fetch_other_keys(client: Ice
 
 
 def test_keys_without_a_session_do_not_end(client: Iceberg) -> None:
-    fixed = opened(StaticVendor(Keys("k", "s"), client.world.clock))
+    fixed = opened(StaticCredentialVendor(StaticCredentials("k", "s"), client.world.clock))
     assert given(fixed) == (SECRETS, [SECRETS])
 
 

@@ -12,7 +12,13 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from tests.support.fakes.storage import FakeClock, FakeIds
 from tests.support.unity import V1, Unity
-from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor, StsVendor, session_policy
+from turnstile.adapters.credentials import (
+    StaticCredentials,
+    StaticCredentialVendor,
+    StsCredentialVendor,
+    VendorByLocation,
+    session_policy,
+)
 from turnstile.store.core.errors import InvalidRequest, PermissionDenied, StorageFault
 
 PLACE = "s3://lake/main/sales/t1"
@@ -90,18 +96,20 @@ def test_locations_of_450_bytes_get_keys_and_what_sts_would_not_take_is_refused_
     operation: Literal["READ", "READ_WRITE"],
 ) -> None:
     sts = Sts()
-    vendor = StsVendor(sts, ROLE, FakeClock(), FakeIds())
+    vendor = StsCredentialVendor(sts, ROLE, FakeClock(), FakeIds())
     assert vendor.vend("s3://" + "b" * 63 + "/" + "a" * 381, operation)
     with pytest.raises(InvalidRequest) as refused:
         vendor.vend("s3://lake/" + "a" * 600, operation)
     assert (refused.value.field, sts.asked) == ("location", 1) and "shorter" in str(refused.value.remedy)
     with pytest.raises(InvalidRequest, match="too long"):
-        StsVendor(Sts(packs=100), ROLE, FakeClock(), FakeIds()).vend(PLACE, operation)
+        StsCredentialVendor(Sts(packs=100), ROLE, FakeClock(), FakeIds()).vend(PLACE, operation)
 
 
 def test_a_place_that_gets_no_keys_leaves_no_staging_table_behind() -> None:
     """I10: nothing is to be collected after a refusal, however often it is sent."""
-    unity = Unity(FileVendor(StsVendor(Sts(), ROLE, FakeClock(), FakeIds())), lake_root="s3://lake/root")
+    unity = Unity(
+        VendorByLocation(StsCredentialVendor(Sts(), ROLE, FakeClock(), FakeIds())), lake_root="s3://lake/root"
+    )
     parts = ["x" * 100 + str(level) for level in range(6)]
     for level in range(1, 7):
         made = unity.cold.post("/v1/catalogs/main/namespaces", {"name": ".".join(parts[:level])})
@@ -122,7 +130,7 @@ def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
         until = dt.datetime.fromtimestamp(clock.now_ms() / 1000 + 3600, dt.UTC)
         return {"Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": until}}
 
-    vendor = FileVendor(StsVendor(assume, ROLE, clock, FakeIds()))
+    vendor = VendorByLocation(StsCredentialVendor(assume, ROLE, clock, FakeIds()))
     (first,) = vendor.vend(PLACE, "READ")
     assert first.config["s3.session-token"] == "t" and first.expires_ms == clock.now_ms() + 3_600_000
     assert vendor.vend(PLACE, "READ") == (first,) and len(asked) == 1
@@ -140,8 +148,8 @@ def test_a_session_is_used_again_until_the_last_quarter_of_its_life() -> None:
     ("error", "said"),
     [
         (ClientError({"Error": {"Code": "AccessDenied"}}, "AssumeRole"), "cannot be assumed (AccessDenied)"),
-        (ClientError({"Error": {"Code": "Throttling"}}, "AssumeRole"), "could not be asked (Throttling)"),
-        (EndpointConnectionError(endpoint_url="https://sts"), "could not be asked"),
+        (ClientError({"Error": {"Code": "Throttling"}}, "AssumeRole"), "STS vended no credentials (Throttling)"),
+        (EndpointConnectionError(endpoint_url="https://sts"), "STS vended no credentials"),
     ],
 )
 def test_a_role_that_cannot_be_assumed_is_told_from_an_issuer_that_does_not_answer(error: Exception, said: str) -> None:
@@ -149,7 +157,7 @@ def test_a_role_that_cannot_be_assumed_is_told_from_an_issuer_that_does_not_answ
         raise error
 
     with pytest.raises(StorageFault) as refused:
-        StsVendor(assume, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
+        StsCredentialVendor(assume, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
     assert refused.value.message.endswith(said)
     assert ("docs/deploy.md" in str(refused.value.remedy)) == ("assumed" in said)
 
@@ -162,7 +170,7 @@ def test_a_session_is_of_the_partition_that_its_role_is_in() -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(StorageFault):
-        StsVendor(assume, "arn:aws-cn:iam::1:role/x", FakeClock(), FakeIds()).vend(PLACE, "READ")
+        StsCredentialVendor(assume, "arn:aws-cn:iam::1:role/x", FakeClock(), FakeIds()).vend(PLACE, "READ")
     table = "arn:aws-cn:s3:::lake/main/sales/t1"
     resources = [one["Resource"] for one in json.loads(asked[0]["Policy"])["Statement"]]
     assert resources == ["arn:aws-cn:s3:::lake", [table, f"{table}/*"]]
@@ -173,9 +181,9 @@ def test_without_an_issuer_there_are_no_keys() -> None:
         raise RuntimeError("down")
 
     with pytest.raises(StorageFault):
-        StsVendor(broken, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
+        StsCredentialVendor(broken, ROLE, FakeClock(), FakeIds()).vend(PLACE, "READ")
     with pytest.raises(PermissionDenied):
-        FileVendor().vend(PLACE, "READ")
-    assert FileVendor().vend("file:///x", "READ") == ()
-    (found,) = FileVendor(StaticVendor(Keys("a", "s"), FakeClock())).vend(PLACE, "READ")
+        VendorByLocation().vend(PLACE, "READ")
+    assert VendorByLocation().vend("file:///x", "READ") == ()
+    (found,) = VendorByLocation(StaticCredentialVendor(StaticCredentials("a", "s"), FakeClock())).vend(PLACE, "READ")
     assert "s3.session-token" not in found.config  # members that do not apply are left out, never null

@@ -15,6 +15,7 @@ import json
 from typing import Any, Self
 
 from tests.support.fakes import delta
+from tests.support.fakes.refs import clone
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Answer, Function, Http
 from tests.support.gateway import function_of
@@ -90,7 +91,7 @@ class Realm:
         """The same realm again, to be changed on its own; its sandboxes are the ones that are asked from now on."""
         made = copy.copy(self)
         made.world = dataclasses.replace(fake_world(), ids=copy.copy(self.world.ids))
-        made.world.refs.rows.update(copy.deepcopy(self.world.refs.rows))
+        made.world.refs.rows.update(clone(self.world.refs.rows))
         made.world.objs.rows.update(self.world.objs.rows)
         made.world.storages.files.update(self.world.storages.files)
         made.world.clock.now = self.world.clock.now
@@ -174,7 +175,8 @@ class Realm:
 
     def state(self) -> Any:
         """Everything that is stored but the content of a staged commit, to show that nothing changed."""
-        return copy.deepcopy((self.world.refs.rows, self.world.objs.rows, self.world.storages.files))
+        world = self.world  # writes replace rows, they do not change them
+        return dict(world.refs.rows), dict(world.objs.rows), dict(world.storages.files)
 
 
 Change = tuple[str, str, Any]

@@ -13,7 +13,7 @@ from tests.support.conformance import engine
 from tests.support.fakes.storage import FakeClock
 from tests.support.functions import Answer
 from tests.support.unity import B, Unity
-from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
+from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor, VendorByLocation
 from turnstile.delta.publish import Publisher
 
 FOLDER = Path(__file__).parent / "recording"
@@ -32,9 +32,9 @@ class Replay:
 
     def __init__(self, name: str) -> None:
         self.script: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-        keys = Keys("fakeAccessKey", "fakeSecretKey", "fakeSessionToken")
+        keys = StaticCredentials("fakeAccessKey", "fakeSecretKey", "fakeSessionToken")
         root = "s3://fakebucket/root" if name == "keys" else "file:///data/lake"
-        vendor = FileVendor(StaticVendor(keys, FakeClock()))
+        vendor = VendorByLocation(StaticCredentialVendor(keys, FakeClock()))
         self.unity = Unity(vendor, catalog=self.script["catalog"], schema="default", lake_root=root)
         self.known: dict[str, Any] = {}
         self.logs: dict[str, engine.Log] = {}

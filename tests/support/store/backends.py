@@ -18,11 +18,10 @@ from tests.support.fakes.storage import FakeClock, FakeStorages
 from turnstile.adapters import FileStorages
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
-from turnstile.adapters.opening import dynamodb, s3
+from turnstile.adapters.opening import SystemClock, dynamodb, s3
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs
-from turnstile.adapters.system import SystemClock
 from turnstile.store.ports import Objs, Refs, Storages
 
 FAKE: Final = "fake"

@@ -66,4 +66,4 @@ def test_static_keys_are_whole_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(settings.BadSetting, match="TURNSTILE_S3_SECRET_ACCESS_KEY"):
         shared_settings.vending()
     monkeypatch.setenv("TURNSTILE_S3_SECRET_ACCESS_KEY", "secret")
-    assert shared_settings.vending().keys == StaticCredentials("id", "secret")
+    assert shared_settings.vending().static == StaticCredentials("id", "secret")

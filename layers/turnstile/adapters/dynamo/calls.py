@@ -1,11 +1,18 @@
-"""What an error of DynamoDB says about the request that met it."""
+"""Sends requests to DynamoDB: each counted, each fault classified, retried with full jitter within a deadline.
+
+A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request is sent again. So is
+one whose answer was lost. That is safe: a conditional write that was applied refuses its own repetition and returns the
+row that holds its identity, and a transaction is repeated under the same token. A refusal after a lost answer says so
+(``uncertain``): the first request may still be in flight, and meet a row that takes it. When time is up a writer gets
+``Throttled`` only if *no* attempt can have had effect, else ``OutcomeUnknown``.
+"""
 
 from __future__ import annotations
 
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -23,12 +30,24 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
+from turnstile.adapters.dynamo.models import Item
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TooLarge, TurnstileError
+from turnstile.store.ports import BATCH_GET_MAX
 from turnstile.store.retry import Patience, Retries
+
+OnRequest = Callable[[str, float | None], None]
+"""Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""
+
+ITEM_LIMIT: Final = 400 * 1024
+"""Bytes of an item, names included. Source: DynamoDB service quotas."""
+
+PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
+
+# -- faults -----------------------------------------------------------------------------------------------------------
 
 
 class Fault(Enum):
-    """The classes that matter to a writer."""
+    """The classes of faults that matter to a writer."""
 
     REFUSED = "a condition did not hold; nothing was applied"
     BUSY = "certainly not applied; worth another try"
@@ -51,7 +70,7 @@ _BUSY: Final = {
 }
 _LOST_CODES: Final = {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
 _UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError)
-"""Raised while there is no connection yet, so before the first byte of the request, and by nothing else."""
+"""Raised only while there is no connection yet, so before the first byte of the request."""
 
 _LOST: Final = (
     ChecksumError,
@@ -60,15 +79,18 @@ _LOST: Final = (
     ProxyConnectionError,  # also when a proxy cuts an answer off: urllib3 forgets that it had been reached
     ResponseParserError,
     ResponseStreamingError,
-    SSLError,  # a handshake that failed, but an answer that cannot be decrypted as well
+    SSLError,  # of a handshake that failed, but also of an answer that cannot be decrypted
 )
 """Raised, at least at times, after the request was sent (``tests/contract/adapters/test_torn_answers.py``)."""
 
+_TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
+_MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
+
 
 def fault_of(error: Exception) -> Fault:
-    """Classify an error of botocore. Unsure is LOST: never call "not applied" what may have been (I3)."""
+    """Classify an error of botocore. In doubt it is LOST: never say "not applied" of what may have been (I3)."""
     if isinstance(error, ClientError):
-        return _answered(error)
+        return _fault_of_response(error)
     if isinstance(error, _UNSENT):
         return Fault.BUSY
     if isinstance(error, _LOST):
@@ -76,54 +98,27 @@ def fault_of(error: Exception) -> Fault:
     return Fault.BROKEN if isinstance(error, BotoCoreError) else Fault.LOST
 
 
-def _answered(error: ClientError) -> Fault:
+def _fault_of_response(error: ClientError) -> Fault:
     code = str(error.response.get("Error", {}).get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if code in REFUSALS:
         return Fault.REFUSED
     if code == "TransactionCanceledException":
-        return _cancelled(reasons(error))
+        return _fault_of_cancellation(error)
     if code in _BUSY or status == 429:
         return Fault.BUSY
     return Fault.LOST if code in _LOST_CODES or status >= 500 or status == 0 else Fault.BROKEN
 
 
-def reasons(error: ClientError) -> list[str]:
-    """Codes of a cancelled transaction, by position; ``None`` (the text) where nothing was wrong."""
-    found = error.response.get("CancellationReasons") or ()
-    return [str(reason.get("Code", "None")) for reason in found]
-
-
-def _cancelled(codes: list[str]) -> Fault:
+def _fault_of_cancellation(error: ClientError) -> Fault:
+    reasons = error.response.get("CancellationReasons") or ()
+    codes = [str(reason.get("Code", "None")) for reason in reasons]  # "None": nothing is wrong with that write
     if any(code in REFUSALS for code in codes):
-        return Fault.REFUSED  # judged on a committed row, whatever else was in the way
-    wrong = [code for code in codes if code != "None"]
-    return Fault.BUSY if all(code in _BUSY for code in wrong) else Fault.BROKEN
+        return Fault.REFUSED  # decided on a committed row, whatever else is wrong
+    return Fault.BUSY if all(code in _BUSY for code in codes if code != "None") else Fault.BROKEN
 
 
 # -- calls ------------------------------------------------------------------------------------------------------------
-# Sending requests: counted one by one, retried with full jitter inside a deadline, and never guessed about.
-#
-# A throttle or a clash with a transaction in progress is neither acceptance nor refusal: the request is sent again. So
-# is one whose answer was lost: conditional writes are their own guard (if the first one was applied, the second is
-# refused and the returned row holds its identity), and a transaction is sent again under the same token. A refusal after a
-# lost answer says so (``uncertain``): the first one may still be on its way, and meet a row that takes it. When time is
-# up a writer hears ``Throttled`` only if *no* attempt can have had effect, else ``OutcomeUnknown``.
-
-
-OnRequest = Callable[[str, float | None], None]
-"""Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""
-
-ITEM_LIMIT: Final = 400 * 1024
-"""Bytes of an item, names included. Source: DynamoDB service quotas."""
-
-
-_TOO_LARGE: Final = re.compile(r"item size .*exceed", re.IGNORECASE)  # of an item, of its update, of a transaction's
-
-_MISTAKES: Final = {"ValidationException", "IdempotentParameterMismatchException", "TransactionCanceledException"}
-
-
-PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
 
 
 class Refusal(Exception):
@@ -140,7 +135,7 @@ class Caller:
 
     Args:
         client: a botocore DynamoDB client without retries of its own.
-        on_request: see ``OnRequest``; capacity is asked for only when it is given.
+        on_request: see ``OnRequest``; capacity is requested only when it is given.
     """
 
     def __init__(
@@ -155,17 +150,38 @@ class Caller:
         self._client, self._patience, self._on_request = client, patience or PATIENCE, on_request
         self._sleep, self._now = sleep, now
 
-    def read(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer of a read.
+    def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Returns the response to a read.
 
         Raises:
             Throttled: the service asked to slow down until the deadline.
             StorageFault: no answer until the deadline.
         """
-        return self._call(operation, asked, writes=False)
+        return self._call(operation, request, writes=False)
 
-    def write(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer of a write.
+    def read_pages(self, operation: str, request: dict[str, Any]) -> Iterator[Item]:
+        """The items of all pages of a query or scan; a request for each page, when it is needed."""
+        while True:
+            page = self.read(operation, request)
+            yield from page.get("Items", ())
+            if not page.get("LastEvaluatedKey"):
+                return
+            request = request | {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
+    def read_batches(self, table: str, keys: Sequence[Item]) -> Iterator[Item]:
+        """The items of ``keys`` that exist, in any order; a request for each hundred, and more for what is left out."""
+        for start in range(0, len(keys), BATCH_GET_MAX):
+            batch: Any = {table: {"Keys": list(keys[start : start + BATCH_GET_MAX]), "ConsistentRead": True}}
+            retries = self.retries()
+            while batch:
+                response = self.read("batch_get_item", {"RequestItems": batch})
+                yield from response["Responses"].get(table, ())
+                batch = response.get("UnprocessedKeys")
+                if batch and not retries.pause():
+                    raise Throttled(f"some items of {table} were not read until the deadline")
+
+    def write(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Returns the response to a write.
 
         Raises:
             Refusal: a condition did not hold.
@@ -173,20 +189,20 @@ class Caller:
             OutcomeUnknown: at least one answer was lost and none came until the deadline.
             TooLarge: an item over the limit; nothing was applied.
         """
-        return self._call(operation, asked, writes=True)
+        return self._call(operation, request, writes=True)
 
     def retries(self) -> Retries:
         """The attempts of one operation, also for batches that come back unfinished."""
         return Retries(self._patience, now=self._now, sleep=self._sleep, jitter=random.random)
 
-    def _call(self, operation: str, asked: dict[str, Any], *, writes: bool) -> dict[str, Any]:
+    def _call(self, operation: str, request: dict[str, Any], *, writes: bool) -> dict[str, Any]:
         if self._on_request is not None:
-            asked = {**asked, "ReturnConsumedCapacity": "TOTAL"}
+            request = {**request, "ReturnConsumedCapacity": "TOTAL"}
         send = getattr(self._client, operation)
         retries, lost = self.retries(), False
         while True:
             try:
-                answer: dict[str, Any] = send(**asked)
+                response: dict[str, Any] = send(**request)
             except (BotoCoreError, ClientError, ResponseParserError) as error:
                 self._count(operation, None)
                 fault = fault_of(error)
@@ -198,8 +214,8 @@ class Caller:
                 if fault is Fault.BROKEN or not retries.pause():
                     raise _gave_up(operation, error, lost=lost, writes=writes) from error
             else:
-                self._count(operation, _capacity(answer))
-                return answer
+                self._count(operation, _capacity(response))
+                return response
 
     def _count(self, operation: str, capacity: float | None) -> None:
         if self._on_request is not None:
@@ -220,16 +236,16 @@ def _broken(operation: str, error: Exception) -> Exception:
     code = str(error.response.get("Error", {}).get("Code"))
     parts = [error.response.get("Error", {}).get("Message")]
     parts += [reason.get("Message") for reason in error.response.get("CancellationReasons") or ()]
-    said = f"{operation}: {code}: " + " ".join(part for part in parts if part)
-    if _TOO_LARGE.search(said):
-        return TooLarge(said, remedy="keep large content in table storage", limit=ITEM_LIMIT)
+    message = f"{operation}: {code}: " + " ".join(part for part in parts if part)
+    if _TOO_LARGE.search(message):
+        return TooLarge(message, remedy="keep large content in table storage", limit=ITEM_LIMIT)
     if code in _MISTAKES:
-        return ValueError(said)
-    return TurnstileError(said, remedy="check the function's permissions and table names")
+        return ValueError(message)
+    return TurnstileError(message, remedy="check the function's permissions and table names")
 
 
-def _capacity(answer: dict[str, Any]) -> float | None:
-    consumed = answer.get("ConsumedCapacity")
+def _capacity(response: dict[str, Any]) -> float | None:
+    consumed = response.get("ConsumedCapacity")
     if isinstance(consumed, list):
-        return float(sum(one["CapacityUnits"] for one in consumed))
+        return float(sum(table["CapacityUnits"] for table in consumed))
     return float(consumed["CapacityUnits"]) if consumed else None

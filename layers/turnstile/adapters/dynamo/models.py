@@ -1,8 +1,8 @@
-"""What the two tables hold, as PynamoDB models. Every attribute of every row is
-declared here, or by a struct that the model is made from (``store.core.rows``); writing another fails.
+"""The rows of the two tables as PynamoDB models, and rows as DynamoDB items.
 
-The models serialise and name things; they never talk to DynamoDB themselves, since PynamoDB's single writes cannot ask
-for the old item when a condition fails (``refs.py`` does).
+Every attribute of every row is declared here, or by a struct that the model is made from (``store.core.rows``); writing
+another attribute fails. The models only serialise: PynamoDB's own writes cannot return the old item when a condition
+fails, so ``refs.py`` sends them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Names(UnicodeSetAttribute):
 
 
 class Counts(Attribute[dict[str, int]]):
-    """A map of names to whole numbers."""
+    """A map of names to integers."""
 
     attr_type = MAP
 
@@ -49,7 +49,7 @@ class Counts(Attribute[dict[str, int]]):
 
 
 class RefRow(Model):
-    """What every row of ``refs`` has: ``<realm>/<kind>/<rest>`` and its kind."""
+    """The attributes of every row of ``refs``: its key ``<realm>/<kind>/<rest>`` and its kind."""
 
     key = UnicodeAttribute(hash_key=True)
     kind = UnicodeAttribute()
@@ -115,7 +115,7 @@ class StagingRow(RefRow):
 
 
 class ExternalRow(RefRow):
-    """Where an external table is, for those who know only its uuid."""
+    """Where an external table is, found by its uuid."""
 
     table_id = UnicodeAttribute()
     catalog = UnicodeAttribute()
@@ -139,8 +139,8 @@ class ClientRow(RefRow):
 
 
 class RequestRow(RefRow):
-    """What became of a request with a key: written with what it changed, or with its refusal. ``expires`` seconds, the
-    table's time-to-live attribute."""
+    """The outcome of a request with an idempotency key: written with what it changed, or with its refusal. ``expires`` in
+    seconds, the table's time-to-live attribute."""
 
     asked = UnicodeAttribute()
     status = NumberAttribute()
@@ -155,7 +155,7 @@ class RequestRow(RefRow):
 
 
 class NamedRefRow(RefRow):
-    """A reference of another system (``core/named_ref.py``)."""
+    """A reference of another system (``coordination/core/named_ref.py``)."""
 
     name = UnicodeAttribute()
     token = UnicodeAttribute()
@@ -169,7 +169,7 @@ class NamedRefRow(RefRow):
 
 
 class UpdateableRow(RefRow):
-    """An object that changes in place (``core/updateable.py``)."""
+    """An object that changes in place (``coordination/core/rows.py``)."""
 
     type = UnicodeAttribute()
     token = UnicodeAttribute()
@@ -179,7 +179,7 @@ class UpdateableRow(RefRow):
 
 
 class LeaseRow(RefRow):
-    """Who holds a name until when (``core/lease.py``)."""
+    """Who holds a name until when (``coordination/core/rows.py``)."""
 
     holder = UnicodeAttribute()
     until = NumberAttribute()
@@ -188,8 +188,8 @@ class LeaseRow(RefRow):
 
 
 class ObjRow(Model):
-    """An immutable obj, or a part of a large one. ``created`` microseconds; ``expires`` seconds, the table's
-    time-to-live attribute; ``parts`` how many hold the payload of a large one (``adapters/parts.py``)."""
+    """An immutable obj, or a part of a large one. ``created`` in microseconds; ``expires`` in seconds, the
+    table's time-to-live attribute; ``parts`` is how many hold the payload of a large one (``store/stored_objs.py``)."""
 
     space = UnicodeAttribute(hash_key=True)
     id = UnicodeAttribute(range_key=True)
@@ -217,12 +217,10 @@ KINDS: Final[dict[str, type[RefRow]]] = {
 }
 
 
-# -- rows -------------------------------------------------------------------------------------------------------------
-# Rows of plain Python values to items of DynamoDB and back, through the models.
-
+# -- items ------------------------------------------------------------------------------------------------------------
 
 Item = dict[str, Any]
-"""Attribute values as the service spells them: ``{"latest": {"N": "7"}}``."""
+"""Attribute values in DynamoDB's notation: ``{"latest": {"N": "7"}}``."""
 
 _BINARY: Final = BinaryAttribute(legacy_encoding=False)
 _NUMBER: Final = NumberAttribute()
@@ -230,7 +228,7 @@ _TEXT: Final = UnicodeAttribute()
 
 
 def model_of(key: str) -> type[RefRow]:
-    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``, ``core/keys.py``).
+    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``, ``store/core/keys.py``).
 
     Raises:
         ValueError: no row of that kind is declared.

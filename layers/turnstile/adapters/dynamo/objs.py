@@ -9,7 +9,7 @@ from turnstile.adapters.dynamo.calls import Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, ObjRow, from_item, to_item
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import Throttled
-from turnstile.store.ports import BATCH_GET_MAX, Clock, Obj
+from turnstile.store.ports import Clock, Obj
 from turnstile.store.retry import Patience
 from turnstile.store.stored_objs import LargeObj, Seconds, StoredObjs
 
@@ -51,7 +51,7 @@ class _Rows:
         self._caller, self._table = caller, table
 
     def insert(self, row: Obj, now: Seconds) -> Obj | None:
-        asked = {
+        request = {
             "TableName": self._table,
             "Item": _item(row),
             "ConditionExpression": "attribute_not_exists(#space) OR #expires <= :now",
@@ -60,7 +60,7 @@ class _Rows:
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
         try:
-            self._caller.write("put_item", asked)
+            self._caller.write("put_item", request)
         except Refusal as refusal:
             return _row(refusal.response["Item"])
         return None
@@ -68,28 +68,24 @@ class _Rows:
     def put_many(self, rows: Sequence[Obj]) -> None:
         for start in range(0, len(rows), _WRITE_BATCH):
             batch = rows[start : start + _WRITE_BATCH]
-            asked: Any = {self._table: [{"PutRequest": {"Item": _item(row)}} for row in batch]}
+            left: Any = {self._table: [{"PutRequest": {"Item": _item(row)}} for row in batch]}
             retries = self._caller.retries()
-            while asked:
-                asked = self._caller.write("batch_write_item", {"RequestItems": asked}).get("UnprocessedItems")
-                if asked and not retries.pause():
+            while left:
+                left = self._caller.write("batch_write_item", {"RequestItems": left}).get("UnprocessedItems")
+                if left and not retries.pause():
                     raise Throttled("some objs were not written until the deadline")
 
     def get(self, space: str, id: str) -> Obj | None:
-        asked = {"TableName": self._table, "Key": _key(space, id), "ConsistentRead": True}
-        item = self._caller.read("get_item", asked).get("Item")
+        request = {"TableName": self._table, "Key": _key(space, id), "ConsistentRead": True}
+        item = self._caller.read("get_item", request).get("Item")
         return _row(item) if item else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        found: dict[str, Obj] = {}
-        for start in range(0, len(ids), BATCH_GET_MAX):
-            for item in self._read_batch([_key(space, id) for id in ids[start : start + BATCH_GET_MAX]]):
-                row = _row(item)
-                found[row.id] = row
-        return found
+        items = self._caller.read_batches(self._table, [_key(space, id) for id in ids])
+        return {row.id: row for row in map(_row, items)}
 
     def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "TableName": self._table,
             "ConsistentRead": True,
             "KeyConditionExpression": "#space = :space",
@@ -97,36 +93,21 @@ class _Rows:
             "ExpressionAttributeValues": {":space": {"S": space}},
         }
         if newest_first:
-            asked |= {"ScanIndexForward": False, "Limit": 1}
+            request |= {"ScanIndexForward": False, "Limit": 1}
         if prefix:
-            asked["KeyConditionExpression"] += " AND begins_with(#id, :prefix)"
-            asked["ExpressionAttributeNames"]["#id"] = "id"
-            asked["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
-        while True:
-            page = self._caller.read("query", asked)
-            yield from (_row(item) for item in page.get("Items", ()))
-            if not page.get("LastEvaluatedKey"):
-                return
-            asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+            request["KeyConditionExpression"] += " AND begins_with(#id, :prefix)"
+            request["ExpressionAttributeNames"]["#id"] = "id"
+            request["ExpressionAttributeValues"][":prefix"] = {"S": prefix}
+        yield from map(_row, self._caller.read_pages("query", request))
 
     def delete(self, space: str, id: str) -> Obj | None:
-        asked = {"TableName": self._table, "Key": _key(space, id), "ReturnValues": "ALL_OLD"}
-        item = self._caller.write("delete_item", asked).get("Attributes")
+        request = {"TableName": self._table, "Key": _key(space, id), "ReturnValues": "ALL_OLD"}
+        item = self._caller.write("delete_item", request).get("Attributes")
         return _row(item) if item else None
-
-    def _read_batch(self, keys: Sequence[Item]) -> Iterator[Item]:
-        asked: Any = {self._table: {"Keys": list(keys), "ConsistentRead": True}}
-        retries = self._caller.retries()
-        while asked:
-            answer = self._caller.read("batch_get_item", {"RequestItems": asked})
-            yield from answer["Responses"].get(self._table, ())
-            asked = answer.get("UnprocessedKeys")
-            if asked and not retries.pause():
-                raise Throttled("some objs were not read until the deadline")
 
 
 def _item(row: Obj) -> Item:
-    known: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "space": row.space,
         "id": row.id,
         "type": row.type,
@@ -134,18 +115,18 @@ def _item(row: Obj) -> Item:
         "created": row.created_us,
     }
     if row.expires_s is not None:
-        known["expires"] = row.expires_s
+        attributes["expires"] = row.expires_s
     if isinstance(row, LargeObj):
-        known |= {"digest": row.digest, "size": row.size, "stamp": row.stamp, "parts": row.count}
-    return to_item(ObjRow, known)
+        attributes |= {"digest": row.digest, "size": row.size, "stamp": row.stamp, "parts": row.count}
+    return to_item(ObjRow, attributes)
 
 
 def _row(item: Item) -> Obj:
-    known = from_item(ObjRow, item)
-    known |= {"created_us": known.pop("created"), "expires_s": known.pop("expires", None)}
-    if "parts" in known:
-        return LargeObj(count=known.pop("parts"), **known)
-    return Obj(**known)
+    attributes = from_item(ObjRow, item)
+    attributes |= {"created_us": attributes.pop("created"), "expires_s": attributes.pop("expires", None)}
+    if "parts" in attributes:
+        return LargeObj(count=attributes.pop("parts"), **attributes)
+    return Obj(**attributes)
 
 
 def _key(space: str, id: str) -> Item:

@@ -1,4 +1,4 @@
-"""Plans as expressions. Nothing is decided here: one test or action becomes one condition or update clause."""
+"""The mutable table: conditional writes (``store.core.writes``) as DynamoDB expressions, sent from here alone."""
 
 from __future__ import annotations
 
@@ -17,121 +17,44 @@ from pynamodb.models import Model
 
 from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, model_of, ref_from_item, to_item
-from turnstile.store.core import writes as plan
-from turnstile.store.core.errors import Throttled
-from turnstile.store.core.writes import Change, Check, Erase, Insert, Row, Write
-from turnstile.store.ports import BATCH_GET_MAX, Accepted, AllAccepted, Rejected, SomeRejected
+from turnstile.store.core.writes import (
+    Absent,
+    Action,
+    Append,
+    AtLeast,
+    AtMost,
+    Below,
+    Change,
+    Check,
+    Drop,
+    Either,
+    Equals,
+    Erase,
+    Exclude,
+    Include,
+    Insert,
+    Lacks,
+    Path,
+    Present,
+    Row,
+    Set,
+    SetSum,
+    Test,
+    Write,
+)
+from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 from turnstile.store.retry import Patience
 
-
-def _path(model: type[Model], path: plan.Path) -> DocumentPath:
-    attribute_at(model, path)  # refuses what no model declares
-    segments: list[str] = []
-    for step in path:
-        if isinstance(step, int):
-            segments[-1] += f"[{step}]"
-        else:
-            segments.append(step)
-    return DocumentPath(segments)
-
-
-def _value(model: type[Model], path: plan.Path, value: Any) -> Value:
-    return Value(value, attribute=attribute_at(model, path))
-
-
-def condition(model: type[Model], test: plan.Test) -> Condition:
-    """The condition that holds exactly when ``test`` does. A comparison with an absent attribute is false."""
-    match test:
-        case plan.Equals(path, value):
-            return _path(model, path) == _value(model, path, value)
-        case plan.Below(path, value):
-            return _path(model, path) < _value(model, path, value)
-        case plan.AtMost(path, value):
-            return _path(model, path) <= _value(model, path, value)
-        case plan.AtLeast(path, value):
-            return _path(model, path) >= _value(model, path, value)
-        case plan.Absent(path):
-            return _path(model, path).does_not_exist()
-        case plan.Present(path):
-            return _path(model, path).exists()
-        case plan.Lacks(path, value):
-            stored = _path(model, path)
-            return Or(stored.does_not_exist(), ~stored.contains(Value({"S": value})))
-        case plan.Either(tests):
-            return reduce(Or, (condition(model, one) for one in tests))
-
-
-def action(model: type[Model], action: plan.Action) -> UpdateAction:
-    """The update clause that does what ``action`` says."""
-    path = _path(model, action.path)
-    match action:
-        case plan.Set(where, value):
-            return SetAction(path, _value(model, where, value))
-        case plan.SetSum(where, source, plus):
-            return SetAction(path, _path(model, source) + _value(model, where, plus))
-        case plan.Append(where, values):
-            return SetAction(path, path.append(_value(model, where, list(values))))
-        case plan.Include(where, values):
-            return AddAction(path, _value(model, where, values))
-        case plan.Exclude(where, values):
-            return DeleteAction(path, _value(model, where, values))
-        case plan.Drop():
-            return RemoveAction(path)
-
-
-def request(table: str, write: plan.Write) -> Item:
-    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction.
-
-    A Change carries, besides its own clauses, that the row exists: an update must never make half a row.
-    """
-    model = model_of(write.key)
-    names: dict[str, str] = {}
-    values: dict[str, Any] = {}
-    tests: list[plan.Test] = [clause.test for clause in write.clauses]
-    asked: Item = {"TableName": table}
-    match write:
-        case plan.Insert(row=row):
-            asked["Item"] = to_item(model, row)
-        case plan.Change(actions=actions):
-            asked["Key"] = _key(write.key)
-            tests.append(plan.Present(("key",)))
-            asked["UpdateExpression"] = _update(model, actions, names, values)
-        case _:
-            asked["Key"] = _key(write.key)
-    if tests:
-        asked["ConditionExpression"] = " AND ".join(condition(model, test).serialize(names, values) for test in tests)
-    if names:
-        asked["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
-    if values:
-        asked["ExpressionAttributeValues"] = values
-    return asked
-
-
-def _update(model: type[Model], actions: Sequence[plan.Action], names: dict[str, str], values: dict[str, Any]) -> str:
-    update = Update(*(action(model, one) for one in actions))
-    expression = update.serialize(names, values)
-    if expression is None:
-        raise ValueError("a change without actions: require clauses with a Check")
-    return expression
-
-
-def _key(key: str) -> Item:
-    return {"key": {"S": key}}
-
-
-# -- refs -------------------------------------------------------------------------------------------------------------
-# The mutable table: the one place that sends conditional writes.
-
-
-_TOKEN: Final = 36
+_TOKEN_CHARACTERS: Final = 36
 _ON_REFUSAL: Final = {"ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+_OPERATION: Final = {Change: "Update", Insert: "Put", Erase: "Delete", Check: "ConditionCheck"}
 
 
 class DynamoRefs:
     """``turnstile.store.ports.Refs`` on DynamoDB.
 
     Args:
-        client: a botocore DynamoDB client without retries of its own (``adapters/clients.py``).
+        client: a botocore DynamoDB client without retries of its own (``adapters/opening.py``).
         table: name of the table; hash key ``key``.
         realm: scans see only this tenant's rows (I12); point access is by full key anyway.
         on_request: called for every request that is sent, with its capacity.
@@ -150,48 +73,45 @@ class DynamoRefs:
         self._caller = Caller(client, patience=patience, on_request=on_request)
 
     def read(self, key: str) -> Row | None:
-        asked = {"TableName": self._table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
-        return ref_from_item(self._caller.read("get_item", asked).get("Item"))
+        request = {"TableName": self._table, "Key": _key(key), "ConsistentRead": True}
+        return ref_from_item(self._caller.read("get_item", request).get("Item"))
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        wanted = list(dict.fromkeys(keys))
-        found: dict[str, Row] = {}
-        for start in range(0, len(wanted), BATCH_GET_MAX):
-            for item in self._batch(wanted[start : start + BATCH_GET_MAX]):
-                key = item["key"]["S"]
-                found[key] = from_item(model_of(key), item)
-        return found
+        items = self._caller.read_batches(self._table, [_key(key) for key in dict.fromkeys(keys)])
+        return {row["key"]: row for item in items if (row := ref_from_item(item))}
 
     def write(self, write: Write) -> Accepted | Rejected:
-        if isinstance(write, Check):  # no request of its own does that
-            answer = self.transact([write], str(uuid.uuid4()))
-            return Accepted(None) if isinstance(answer, AllAccepted) else Rejected(answer.failed[0])
-        asked = request(self._table, write) | _ON_REFUSAL
+        if isinstance(write, Check):  # only a transaction can hold one
+            response = self.transact([write], str(uuid.uuid4()))
+            return Accepted(None) if isinstance(response, AllAccepted) else Rejected(response.failed[0])
+        request = write_request(self._table, write) | _ON_REFUSAL
         try:
             match write:
                 case Change():
-                    changed = self._caller.write("update_item", asked | {"ReturnValues": "ALL_NEW"})
+                    changed = self._caller.write("update_item", request | {"ReturnValues": "ALL_NEW"})
                     return Accepted(ref_from_item(changed["Attributes"]))
                 case Insert():
-                    self._caller.write("put_item", asked)
-                    return Accepted(ref_from_item(asked["Item"]))
+                    self._caller.write("put_item", request)
+                    return Accepted(ref_from_item(request["Item"]))
                 case Erase():
-                    self._caller.write("delete_item", asked)
+                    self._caller.write("delete_item", request)
                     return Accepted(None)
         except Refusal as refusal:
             return Rejected(ref_from_item(refusal.response.get("Item")), uncertain=refusal.uncertain)
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
-        """As the port says. Mistakes of the caller are ValueErrors: the token of other writes, two writes of a row
-        (not every emulator refuses them), more than 100."""
+        """See ``ports.Refs``. Raises ValueError for mistakes of the caller: the token of other writes, two writes of one
+        row (not every emulator refuses them), more than 100."""
         if len({write.key for write in writes}) < len(writes):
             raise ValueError("a transaction cannot include multiple operations on one row")
-        asked = {
-            "TransactItems": [{_OPERATION[type(write)]: request(self._table, write) | _ON_REFUSAL} for write in writes],
-            "ClientRequestToken": _fitting(token),
+        request = {
+            "TransactItems": [
+                {_OPERATION[type(write)]: write_request(self._table, write) | _ON_REFUSAL} for write in writes
+            ],
+            "ClientRequestToken": _client_token(token),
         }
         try:
-            self._caller.write("transact_write_items", asked)
+            self._caller.write("transact_write_items", request)
         except Refusal as refusal:
             return SomeRejected(
                 {
@@ -204,7 +124,7 @@ class DynamoRefs:
         return AllAccepted()
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "TableName": self._table,
             "ConsistentRead": not stale,
             "FilterExpression": "begins_with(#key, :start)",
@@ -212,29 +132,111 @@ class DynamoRefs:
             "ExpressionAttributeValues": {":start": {"S": f"{self._realm}/{kind}/"}},
         }
         if after:
-            asked["ExclusiveStartKey"] = {"key": {"S": after}}
-        while True:
-            page = self._caller.read("scan", asked)
-            for item in page.get("Items", ()):
-                yield from_item(model_of(item["key"]["S"]), item)
-            if not page.get("LastEvaluatedKey"):
-                return
-            asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
-
-    def _batch(self, keys: Sequence[str]) -> Iterator[Item]:
-        asked: Any = {self._table: {"Keys": [{"key": {"S": key}} for key in keys], "ConsistentRead": True}}
-        retries = self._caller.retries()
-        while asked:
-            answer = self._caller.read("batch_get_item", {"RequestItems": asked})
-            yield from answer["Responses"].get(self._table, ())
-            asked = answer.get("UnprocessedKeys")
-            if asked and not retries.pause():
-                raise Throttled("some rows were not read until the deadline")
+            request["ExclusiveStartKey"] = _key(after)
+        for item in self._caller.read_pages("scan", request):
+            yield from_item(model_of(item["key"]["S"]), item)
 
 
-_OPERATION: Final = {Change: "Update", Insert: "Put", Erase: "Delete", Check: "ConditionCheck"}
+def _key(key: str) -> Item:
+    return {"key": {"S": key}}
 
 
-def _fitting(token: str) -> str:
-    """Tokens of the service have at most 36 characters."""
-    return token if 0 < len(token) <= _TOKEN else hashlib.sha256(token.encode()).hexdigest()[:_TOKEN]
+def _client_token(token: str) -> str:
+    """``token``, or a digest of it where it is longer than the service allows."""
+    return (
+        token if 0 < len(token) <= _TOKEN_CHARACTERS else hashlib.sha256(token.encode()).hexdigest()[:_TOKEN_CHARACTERS]
+    )
+
+
+# -- expressions ------------------------------------------------------------------------------------------------------
+
+
+def write_request(table: str, write: Write) -> Item:
+    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction.
+
+    A Change also requires, besides its own clauses, that the row exists: an update must never make half a row.
+    """
+    model = model_of(write.key)
+    names: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    tests: list[Test] = [clause.test for clause in write.clauses]
+    request: Item = {"TableName": table}
+    match write:
+        case Insert(row=row):
+            request["Item"] = to_item(model, row)
+        case Change(actions=actions):
+            request["Key"] = _key(write.key)
+            tests.append(Present(("key",)))
+            request["UpdateExpression"] = _update(model, actions, names, values)
+        case _:
+            request["Key"] = _key(write.key)
+    if tests:
+        conditions = (_condition(model, test).serialize(names, values) for test in tests)
+        request["ConditionExpression"] = " AND ".join(conditions)
+    if names:
+        request["ExpressionAttributeNames"] = {placeholder: name for name, placeholder in names.items()}
+    if values:
+        request["ExpressionAttributeValues"] = values
+    return request
+
+
+def _update(model: type[Model], actions: Sequence[Action], names: dict[str, str], values: dict[str, Any]) -> str:
+    expression = Update(*(_update_clause(model, action) for action in actions)).serialize(names, values)
+    if expression is None:
+        raise ValueError("a change without actions: require clauses with a Check")
+    return expression
+
+
+def _condition(model: type[Model], test: Test) -> Condition:
+    """The condition that holds exactly when ``test`` does. A comparison with an absent attribute is false."""
+    match test:
+        case Equals(path, value):
+            return _path(model, path) == _value(model, path, value)
+        case Below(path, value):
+            return _path(model, path) < _value(model, path, value)
+        case AtMost(path, value):
+            return _path(model, path) <= _value(model, path, value)
+        case AtLeast(path, value):
+            return _path(model, path) >= _value(model, path, value)
+        case Absent(path):
+            return _path(model, path).does_not_exist()
+        case Present(path):
+            return _path(model, path).exists()
+        case Lacks(path, value):
+            stored = _path(model, path)
+            return Or(stored.does_not_exist(), ~stored.contains(Value({"S": value})))
+        case Either(tests):
+            return reduce(Or, (_condition(model, part) for part in tests))
+
+
+def _update_clause(model: type[Model], action: Action) -> UpdateAction:
+    """The clause of an update expression that does what ``action`` says."""
+    path = _path(model, action.path)
+    match action:
+        case Set(where, value):
+            return SetAction(path, _value(model, where, value))
+        case SetSum(where, source, plus):
+            return SetAction(path, _path(model, source) + _value(model, where, plus))
+        case Append(where, values):
+            return SetAction(path, path.append(_value(model, where, list(values))))
+        case Include(where, values):
+            return AddAction(path, _value(model, where, values))
+        case Exclude(where, values):
+            return DeleteAction(path, _value(model, where, values))
+        case Drop():
+            return RemoveAction(path)
+
+
+def _path(model: type[Model], path: Path) -> DocumentPath:
+    attribute_at(model, path)  # raises for what no model declares
+    segments: list[str] = []
+    for step in path:
+        if isinstance(step, int):
+            segments[-1] += f"[{step}]"
+        else:
+            segments.append(step)
+    return DocumentPath(segments)
+
+
+def _value(model: type[Model], path: Path, value: Any) -> Value:
+    return Value(value, attribute=attribute_at(model, path))

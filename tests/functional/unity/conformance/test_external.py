@@ -8,7 +8,7 @@ from tests.support.conformance.cases import covers
 from tests.support.conformance.drive import NOBODY
 from tests.support.fakes.storage import FakeClock
 from tests.support.unity import COLUMNS, SCHEMA, T1, V1, B, Unity, refused, refused_old
-from turnstile.adapters.credentials import FileVendor, Keys, StaticVendor
+from turnstile.adapters.credentials import StaticCredentials, StaticCredentialVendor, VendorByLocation
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_local_files_need_no_keys(unity: Unity) -> None:
     getTemporaryPathCredentials=200,
 )
 def test_keys_of_s3_in_both_apis() -> None:
-    unity = Unity(FileVendor(StaticVendor(Keys("id", "secret", "token"), FakeClock())))
+    unity = Unity(VendorByLocation(StaticCredentialVendor(StaticCredentials("id", "secret", "token"), FakeClock())))
     made = unity.external()
     (found,) = unity.get(f"{SCHEMA}/tables/e1/credentials", operation="READ_WRITE").json["storage-credentials"]
     assert found["config"] == {"s3.access-key-id": "id", "s3.secret-access-key": "secret", "s3.session-token": "token"}
