@@ -10,7 +10,7 @@ import pytest
 from tests.support.catalog import complete, create, fakes, fresh, head_of, names
 from tests.support.clones import check_shown, clone, cloner, commit, drop_iceberg, held, iceberg_table
 from tests.support.fakes import delta
-from turnstile.catalog.clone import copies as clone_plan
+from turnstile.catalog.clone import copies
 from turnstile.catalog.clone.cloner import CloneResult
 from turnstile.catalog.core.entities import CloneOf, External, Namespace, Table
 from turnstile.catalog.describe import Describer
@@ -349,17 +349,17 @@ def test_an_external_table_is_not_cloned_nor_what_is_around_it() -> None:
 def test_more_than_a_transaction_holds_is_refused_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     services = fresh()
     sales(services)
-    monkeypatch.setattr(clone_plan, "MAX_ROWS", 5)
+    monkeypatch.setattr(copies, "MAX_ROWS", 5)
     before = state(services)
     with pytest.raises(TooLarge) as error:
         clone(services, "sales", "copy")
     assert (error.value.details["size"], error.value.details["limit"]) == (6, 5)
     assert state(services) == before
     assert clone(services, "sales.eu", "copy").tables
-    monkeypatch.setattr(clone_plan, "MAX_NAMESPACES", 1)
+    monkeypatch.setattr(copies, "MAX_NAMESPACES", 1)
     with pytest.raises(TooLarge, match="namespaces"):
         clone(services, "", "copy2")
-    monkeypatch.setattr(clone_plan, "MAX_CLONES", 1)
+    monkeypatch.setattr(copies, "MAX_CLONES", 1)
     with pytest.raises(TooLarge, match=r"clones of 'main\.sales\.eu\.t3'"):
         clone(services, "sales.eu", "copy3")
 
