@@ -11,7 +11,7 @@ import pytest
 from tests.support.auth.deployment import OPERATOR, Deployment, Issuer, issuer
 from tests.support.auth.issuer import jwk
 from tests.support.fakes.refs import FakeRefs
-from tests.support.functions import Answer, event, Function
+from tests.support.functions import Answer, Function, event
 from turnstile.access.core.grants import Principal
 from turnstile.api.auth.verifier import VerifiedToken, to_context
 
@@ -165,7 +165,7 @@ def test_a_defect_of_the_authorizers_leaves_the_judgement_to_the_functions(monke
     def fail(_: str) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(here.authorizer.bearer, "verify", fail)
+    monkeypatch.setattr(here.authorizer.tokens, "verify", fail)
     assert here.through_gateway("commit", "GET", "/v1", OPERATOR).status == 200
     assert here.through_gateway("commit", "GET", "/v1", "wrong").status == 401
 

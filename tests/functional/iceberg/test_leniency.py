@@ -10,7 +10,7 @@ import pytest
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, VIEW, Iceberg, add_snapshot, refused, set_ref
 from tests.support.iceberg.readers import check
 from turnstile.api.http.request import MAX_BODY as OF_OTHERS
-from turnstile.iceberg.core.requests import MAX_BODY
+from turnstile.api.iceberg.requests import MAX_BODY
 
 COLUMN = {"id": 1, "name": "id", "type": "long", "required": True, "doc": None}
 

@@ -21,9 +21,7 @@ COUNTERS = ("last-updated-ms", "last-sequence-number", "last-column-id", "last-p
 """What never goes back."""
 
 
-@settings(
-    max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate]
-)  # a seed has no smaller one
+@settings(max_examples=examples(25), phases=[Phase.explicit, Phase.generate])  # a seed has no smaller one
 @given(st.integers(0, 2**32))
 def test_i9_every_metadata_file_that_a_commit_wrote_can_be_read(seed: int) -> None:
     writers = Writers(Random(seed))

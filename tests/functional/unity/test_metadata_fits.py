@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from tests.support.fakes import delta
 from tests.support.unity import SCHEMA, T1, B, Unity, metadata, refused, refused_old
-from turnstile.api.unity.answers import of_snapshot
 from turnstile.api.unity.columns import to_api, to_infos
+from turnstile.api.unity.responses import table_properties
 from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, shown
-from turnstile.store.core.answer_size import told
+from turnstile.store.page_budget import response_size
 
 INVALID: Final = "InvalidParameterValueException"
 V1_T1: Final = "/v1/catalogs/main/namespaces/sales/tables/t1"
@@ -176,11 +176,17 @@ def test_i6_no_answer_takes_more_of_metadata_than_it_was_judged_by(
         domains={"delta.clustering": json.dumps({"clusteringColumns": [names]})},
         beside=Beside(properties=beside, comment=COMMENT),
     )
-    properties, bound = of_snapshot(snapshot, 1, 1), shown(snapshot) + 500
-    older = told(to_infos(fields, snapshot.metadata["partitionColumns"])) + told(properties) + told(COMMENT)
+    properties, bound = table_properties(snapshot, 1, 1), shown(snapshot) + 500
+    older = (
+        response_size(to_infos(fields, snapshot.metadata["partitionColumns"]))
+        + response_size(properties)
+        + response_size(COMMENT)
+    )
     newer = (
-        told(to_api(snapshot.metadata["schemaString"])) + told(properties) + told(snapshot.metadata["partitionColumns"])
+        response_size(to_api(snapshot.metadata["schemaString"]))
+        + response_size(properties)
+        + response_size(snapshot.metadata["partitionColumns"])
     )
     assert older <= bound and newer <= bound
     own = [msgspec.Raw(msgspec.json.encode(fields)), snapshot.protocol, kept, COMMENT, snapshot.domains]
-    assert told(own) <= bound
+    assert response_size(own) <= bound

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.auth.issuer import ISSUER, Issuer, Ticks, jwk, token, verifier
@@ -70,7 +70,6 @@ def test_i12_a_key_that_the_issuer_withdraws_stops_counting_soon() -> None:
         found.find("rsa", "RS256")
 
 
-@settings(deadline=None)  # the first example makes an RSA key
 @given(st.lists(st.tuples(st.floats(0, 40), st.sampled_from(["rsa", "bad1", "bad2", None])), max_size=60))
 def test_i12_strangers_cannot_make_us_flood_the_issuer(steps: list[tuple[float, str | None]]) -> None:
     issuer, ticks = Issuer(jwk("rsa"), jwk("rsa-two")), Ticks()
@@ -84,7 +83,6 @@ def test_i12_strangers_cannot_make_us_flood_the_issuer(steps: list[tuple[float, 
         assert issuer.rounds <= 1 + (ticks.at - start) / PAUSE_S
 
 
-@settings(deadline=None)  # the first example makes an RSA key
 @given(st.lists(st.tuples(st.floats(0, 900), st.booleans(), st.sampled_from(["rsa", "bad"])), max_size=40))
 def test_i12_an_issuer_that_comes_and_goes_makes_no_wrong_answer(steps: list[tuple[float, bool, str]]) -> None:
     """A known key is accepted while it is not too old, an unknown one never; refused only by the issuer's word."""

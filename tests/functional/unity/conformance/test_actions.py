@@ -62,7 +62,7 @@ def test_two_actions_with_their_commit_are_applied(names: tuple[str, str]) -> No
 
 
 @covers(updateTable=200)
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15))
 @given(st.permutations(WITH_A_COMMIT), st.integers(0, len(WITH_A_COMMIT)), st.booleans())
 def test_the_order_of_actions_means_nothing(names: list[str], at: int, asserted: bool) -> None:
     unity = managed()

@@ -92,7 +92,7 @@ def accepted_is_readable(changed: dict[str, Any], said: list[dict[str, Any]], mo
 SCHEMA = {"type": "struct", "fields": [{"name": "a", "type": {"type": "array", "elementType": "long"}}]}
 
 
-@settings(max_examples=examples(120), deadline=None)
+@settings(max_examples=examples(120))
 @given(members, st.lists(domains, max_size=2), features)
 @example({"schemaString": json.dumps(SCHEMA)}, [], [])
 @example({"schemaString": '{"type":"struct","fields":[{}]}'}, [], [])

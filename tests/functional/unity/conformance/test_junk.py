@@ -67,7 +67,7 @@ def judged(answer: Any, path: str) -> None:
             assert set(answer.json) == {"error_code", "message", "details"}
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(
     st.lists(action(), max_size=5) | junk,
     st.sampled_from(["t1", "e1"]),
@@ -108,7 +108,7 @@ BODIES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(BODIES), st.data())
 def test_no_body_is_a_500(case: Any, data: Any) -> None:
     method, path, body = case
@@ -122,7 +122,7 @@ def test_no_body_is_a_500(case: Any, data: Any) -> None:
     assert unity.get(f"{B}/schemas", catalog_name="main").status == 200
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(["GET", "HEAD", "DELETE"]), names, names, names.filter(lambda name: name not in ("t1", "e1")))
 def test_no_path_is_a_500(method: str, catalog: str, schema: str, table: str) -> None:
     for path in (
@@ -135,7 +135,7 @@ def test_no_path_is_a_500(method: str, catalog: str, schema: str, table: str) ->
         judged(unity.call(method, path), path)
 
 
-@settings(max_examples=examples(100), deadline=None)
+@settings(max_examples=examples(100))
 @given(st.dictionaries(st.sampled_from(["catalog_name", "schema_name", "max_results", "page_token", "operation",
                                         "location", "catalog", "protocol-versions", "force"]),
                        st.sampled_from(["main", "sales", "0", "-1", "READ", "s3://a/b", "1.0", "true"])

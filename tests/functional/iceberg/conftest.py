@@ -1,0 +1,13 @@
+"""What the tests of the Iceberg API share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.iceberg.realm import Realm
+
+
+@pytest.fixture
+def realm() -> Realm:
+    """Users and tables; no user but the admin has any right."""
+    return Realm()
