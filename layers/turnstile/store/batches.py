@@ -1,4 +1,4 @@
-"""Long work is done some hundred items at a time: bounded memory, progress, and little to repeat after a crash."""
+"""Long work in batches: bounded memory, progress, and little to repeat after a crash. Used by every subject."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ T = TypeVar("T")
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
-    """``items``, ``size`` at a time and in their order; no more of them is taken than was asked for. (Python 3.11, which
-    is supported, lacks ``itertools.batched``.)"""
+    """Yields ``items`` in order, ``size`` at a time; takes no more of them than are yielded. (Python 3.11, which is
+    supported, lacks ``itertools.batched``.)"""
     rest = iter(items)
     while batch := tuple(islice(rest, size)):
         yield batch
 
 
-# -- rounds -----------------------------------------------------------------------------------------------------------
-# Going round all rows of a kind, so that runs which are cut off reach every row between them.
-
-
 def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stale: bool = False) -> Iterator[Row]:
-    """Rows of a kind in the store's order, behind the key ``after`` up to the key ``upto`` (empty: to the end).
+    """Yields the rows of a kind in the store's order, after the key ``after`` up to the key ``upto`` (empty: to the end), so
+    that runs which are cut off reach every row between them.
 
-    If the row of ``upto`` is gone they go to the end as well: better that some come twice than that one never comes.
+    If the row of ``upto`` is gone, they go to the end as well: some rows come twice then, but none is left out.
 
     Args:
         after, stale: as for ``Refs.scan``.

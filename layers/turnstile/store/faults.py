@@ -1,8 +1,8 @@
-"""Named fault points: where a test may stop, delay or kill a service, to show that a crash there heals.
+"""Named fault points: where a test may stop, delay or kill a service, to show that it recovers from a crash there.
 
-A test facility. Services call ``faults(point)`` between the steps whose order matters; in production that is a no-op.
-A function started with ``TURNSTILE_FAULT_POINT=<point>`` or ``<point>:<n>`` dies, without any clean-up, when it comes
-to that point (for the n-th time), as a process does whose machine is taken away.
+Services call ``faults(point)`` between the steps whose order matters; in production that is a no-op. A function started
+with ``TURNSTILE_FAULT_POINT=<point>`` or ``<point>:<n>`` dies, without any clean-up, when it comes to that point (for the
+n-th time), as if its machine failed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ POINTS: Final[dict[str, str]] = {
     "publish.stuck": "the HEAD was marked as stuck",
     "publish.unstuck": "the HEAD takes commits again",
     "recover.begun": "the HEAD says that it recovers, nothing is adopted",
-    "recover.described": "the metadata snapshot of a version is written, the HEAD does not know the version",
+    "recover.described": "the table metadata of a version is written, the HEAD does not know the version",
     "recover.adopted": "the HEAD has adopted a published version",
     "recover.ended": "the HEAD takes commits again after a recovery",
     "recover.stuck": "the HEAD is stuck at a published version that cannot be adopted",
@@ -44,17 +44,17 @@ def no_faults(point: str) -> None:
 
 
 def faults_from(environment: Mapping[str, str]) -> Faults:
-    """The faults that ``TURNSTILE_FAULT_POINT`` asks for; none when it is not set.
+    """Returns the faults that ``TURNSTILE_FAULT_POINT`` names; none when it is not set.
 
     Raises:
         ValueError: the variable names no known point.
     """
-    wanted = environment.get(VARIABLE, "")
-    if not wanted:
+    value = environment.get(VARIABLE, "")
+    if not value:
         return no_faults
-    name, _, count = wanted.partition(":")
+    name, _, count = value.partition(":")
     if name not in POINTS or (count and not count.isdigit()):
-        raise ValueError(f"{VARIABLE}={wanted!r}: name one of {', '.join(POINTS)}, optionally with ':<n>'")
+        raise ValueError(f"{VARIABLE}={value!r}: name one of {', '.join(POINTS)}, optionally with ':<n>'")
     return _DieAt(name, int(count or 1))
 
 

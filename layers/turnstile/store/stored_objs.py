@@ -1,13 +1,18 @@
-"""How an obj that is too large for one row is stored: as parts, and a row without payload that names them.
+"""The port ``Objs`` over rows: large objs in parts, a cache by the types' rules, nothing that has expired.
+
+An obj that is too large for one row is stored as parts, and a row without payload that names them:
 
     commit/0123...                              {digest, size, stamp, parts: 3}
     part/commit/0123.../<stamp>.00 ... .02      350,000 bytes each, and the rest
 
-Parts are written before the row that names them, and it goes before they do: at every moment the obj is there, whole,
-or it is not there, and what a crash leaves behind are parts that nothing names. Their ids begin with none of the types'
-prefixes, so no listing of objs shows them. The stamp is a digest of payload, creation and end: the same obj written again
-has the same parts. Another one under the same id has parts of its own; so a writer that is refused has changed nothing,
-gc may remove unnamed parts that are old without looking for writers, and parts end when their obj does (I9, I10).
+Parts are written before the row that names them, and removed after it: at every moment the obj is there, whole, or it is
+not there, and a crash leaves behind parts that no row names. Their ids begin with none of the types' prefixes, so no listing
+of objs shows them. The stamp is a digest of payload, creation and end: the same obj written again has the same parts, and
+another one under the same id has parts of its own. So a writer that is refused has changed nothing, gc may remove unnamed
+parts that are old without looking for writers, and parts end when their obj does (I9, I10).
+
+What differs between stores is how rows are written and read (``ObjRows``): DynamoDB's adapter and the in-memory fake
+implement that. A small obj is one row and costs the one request that its row does.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ class LargeObj(Obj, frozen=True, kw_only=True):
 
 
 def split(obj: Obj) -> tuple[list[Obj], Obj]:
-    """The parts of an obj, and its row; an obj that fits into one row has no parts and is its row.
+    """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is its row.
 
     Raises:
         ValueError: not an obj of a registered type.
@@ -95,17 +100,17 @@ def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
     Raises:
         ValueError: the parts are not those that were written.
     """
-    found = [parts[id].payload for id in part_ids(row) if id in parts]
-    if len(found) < row.count:
+    payloads = [parts[id].payload for id in part_ids(row) if id in parts]
+    if len(payloads) < row.count:
         return None
-    payload = b"".join(found)
+    payload = b"".join(payloads)
     if hashlib.sha256(payload).digest() != row.digest:
         raise ValueError(f"the parts of obj {row.id} are not those that were written")
     return Obj(row.space, row.id, row.type, payload, row.created_us, row.expires_s)
 
 
 def holds(row: Obj, obj: Obj) -> bool:
-    """Whether a stored row is that of an obj with the same payload, however either release splits."""
+    """Whether a stored row is that of an obj with the same payload, also if another release split it differently."""
     if isinstance(row, LargeObj):
         return row.size == len(obj.payload) and row.digest == hashlib.sha256(obj.payload).digest()
     return row.payload == obj.payload
@@ -121,15 +126,10 @@ def owner_of(part: str) -> str:
     return part.removeprefix(PREFIX).rpartition("/")[0]
 
 
-# -- stored objs ------------------------------------------------------------------------------------------------------
-# The port ``Objs`` over rows: large objs in parts, a cache by the types' rules, nothing that has expired.
-#
-# What differs between stores is how rows are written and read (``ObjRows``): DynamoDB's adapter and the in-memory fake
-# implement that. A small obj is one row and costs the one request that its row does.
-
+# -- the port -----------------------------------------------------------------------------------------------------------
 
 Seconds = Callable[[], int]
-"""The time in seconds; asked for only where something may have expired."""
+"""The time in seconds; called only where something may have expired."""
 
 
 class ObjRows(Protocol):
@@ -167,44 +167,46 @@ class StoredObjs:
 
     def put(self, obj: Obj) -> None:
         parts, row = split(obj)
-        known = self._rows.get(obj.space, obj.id) if parts else None  # parts are dear: not for what is there already
-        if known is None or not self._lives(known):
+        stored = self._rows.get(obj.space, obj.id) if parts else None  # parts are expensive: not if it is there already
+        if stored is None or not self._lives(stored):
             if parts:
                 self._rows.put_many(parts)
-            known = self._rows.insert(row, self._seconds)
-        if known is not None:
-            if not holds(known, obj):
+            stored = self._rows.insert(row, self._seconds)
+        if stored is not None:
+            if not holds(stored, obj):
                 raise ValueError(f"obj {obj.id} exists with another payload")
-            obj = msgspec.structs.replace(obj, type=known.type, created_us=known.created_us, expires_s=known.expires_s)
+            obj = msgspec.structs.replace(
+                obj, type=stored.type, created_us=stored.created_us, expires_s=stored.expires_s
+            )
         self._keep(obj)
 
     def put_many(self, objs: Iterable[Obj]) -> None:
-        wanted = {(obj.space, obj.id): obj for obj in objs}
-        made = [split(obj) for obj in wanted.values()]  # all are judged before any is written
-        parts = [part for parts, _ in made for part in parts]
+        distinct = {(obj.space, obj.id): obj for obj in objs}
+        pieces = [split(obj) for obj in distinct.values()]  # all are checked before any is written
+        parts = [part for parts, _ in pieces for part in parts]
         if parts:
             self._rows.put_many(parts)
-        self._rows.put_many([row for _, row in made])
-        for obj in wanted.values():
+        self._rows.put_many([row for _, row in pieces])
+        for obj in distinct.values():
             self._keep(obj)
 
     def get(self, space: str, id: str) -> Obj | None:
-        known = self._cached(space, id)
-        if known is None and not self._missing(space, id):
+        obj = self._cached(space, id)
+        if obj is None and not self._missing(space, id):
             row = self._rows.get(space, id)
-            known = self._whole(row) if row is not None else None
-            self._learn(space, id, known)
-        return known if known is not None and self._lives(known) else None
+            obj = self._whole(row) if row is not None else None
+            self._learn(space, id, obj)
+        return obj if obj is not None and self._lives(obj) else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        found = {id: known for id in ids if (known := self._cached(space, id)) is not None}
-        missing = [id for id in dict.fromkeys(ids) if id not in found and not self._missing(space, id)]
-        if missing:
-            read = self._all_whole(space, self._rows.get_many(space, missing))
-            for id in missing:
+        objs = {id: obj for id in ids if (obj := self._cached(space, id)) is not None}
+        unread = [id for id in dict.fromkeys(ids) if id not in objs and not self._missing(space, id)]
+        if unread:
+            read = self._all_whole(space, self._rows.get_many(space, unread))
+            for id in unread:
                 self._learn(space, id, read.get(id))
-            found |= read
-        return {id: found[id] for id in ids if id in found and self._lives(found[id])}
+            objs |= read
+        return {id: objs[id] for id in ids if id in objs and self._lives(objs[id])}
 
     def newest(self, space: str, prefix: str) -> Obj | None:
         return next(self._listed(space, prefix, newest_first=True), None)
@@ -213,7 +215,7 @@ class StoredObjs:
         yield from self._listed(space, prefix)
 
     def delete(self, space: str, id: str) -> None:
-        row = self._rows.delete(space, id)  # if its answer was lost, nobody knows of parts any more: gc finds them
+        row = self._rows.delete(space, id)  # if the response is lost, its parts are not known any more: gc finds them
         if self._cache is not None:
             self._cache.forget(space, id)
         for part in part_ids(row) if row is not None else ():
@@ -241,16 +243,16 @@ class StoredObjs:
 
     def _all_whole(self, space: str, rows: Mapping[str, Obj]) -> dict[str, Obj]:
         """The objs of rows, the parts of all large ones read together; those deleted meanwhile are left out."""
-        found = {id: row for id, row in rows.items() if not isinstance(row, LargeObj)}
+        objs = {id: row for id, row in rows.items() if not isinstance(row, LargeObj)}
         large = [row for row in rows.values() if isinstance(row, LargeObj)]
         if not large:
-            return found
+            return objs
         parts = self._rows.get_many(space, [id for row in large for id in part_ids(row)])
         for row in large:
             obj = joined(row, parts) or self._again(row)
             if obj is not None:
-                found[row.id] = obj
-        return found
+                objs[row.id] = obj
+        return objs
 
     def _again(self, row: LargeObj) -> Obj | None:
         """The obj of a row whose parts were not all there: the row goes before they do."""
@@ -262,9 +264,9 @@ class StoredObjs:
     # -- memory -------------------------------------------------------------------------------------------------------
 
     def _cached(self, space: str, id: str) -> Obj | None:
-        """What is here and has not ended: of what has, there may be another under its id."""
-        known = self._cache.get(space, id) if self._cache is not None else None
-        return known if known is not None and self._lives(known) else None
+        """The cached obj, unless it has expired: another one may have been written under its id."""
+        obj = self._cache.get(space, id) if self._cache is not None else None
+        return obj if obj is not None and self._lives(obj) else None
 
     def _missing(self, space: str, id: str) -> bool:
         return self._cache is not None and self._cache.missing(space, id)

@@ -1,4 +1,4 @@
-"""Keys of the two tables. One place decides how a row is addressed."""
+"""Keys of the two tables: how every row is addressed."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Space:
         return f"{self.realm}/location/{location}"
 
     def external(self, table_id: str) -> str:
-        """refs key of an external table's place, for those who know only its uuid."""
+        """refs key of an external table's location, by uuid."""
         return f"{self.realm}/external/{table_id}"
 
-    def request(self, catalog: str, asker: str, request_key: str) -> str:
-        """refs key of a request that its sender named, so that it can be sent again."""
-        named = hashlib.sha256(f"{len(asker)}/{asker}/{request_key}".encode()).hexdigest()[:40]
-        return f"{self.realm}/request/{catalog.lower()}/{named}"
+    def request(self, catalog: str, principal: str, idempotency_key: str) -> str:
+        """refs key of a request with an idempotency key."""
+        digest = hashlib.sha256(f"{len(principal)}/{principal}/{idempotency_key}".encode()).hexdigest()[:40]
+        return f"{self.realm}/request/{catalog.lower()}/{digest}"
 
     def client(self, client_id: str) -> str:
         """refs key of a registered client."""
         return f"{self.realm}/client/{client_id}"
 
     def ref(self, name: str) -> str:
-        """refs key of another system's reference. Its kind keeps it apart from every key of our own."""
+        """refs key of another system's reference; its kind keeps it apart from all other keys."""
         return f"{self.realm}/ref/{name}"
 
     def lease(self, name: str) -> str:
@@ -72,14 +72,14 @@ def identity_obj(table_id: str, identity: str) -> str:
 def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
     """objs id of inline content: addressed by its bytes, so that writing it twice is harmless, and by the day.
 
-    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again long afterwards would find
-    its old obj, write nothing, and be ratified while gc removes it (I10).
+    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again much later would find its old
+    obj, write nothing, and be ratified while gc removes it (I10).
     """
     return INLINE.id(f"{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}")
 
 
 def metadata_obj(table_id: str, version: int, payload: bytes) -> str:
-    """objs id of a metadata snapshot: in order of the version that made it, unique by content. It is the etag."""
+    """objs id of table metadata: in order of the version that made it, unique by content. It is the etag."""
     return METADATA.id(f"{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}")
 
 

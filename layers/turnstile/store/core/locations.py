@@ -1,7 +1,7 @@
 """Storage locations in one spelling, so that two spellings cannot be two owners (I10).
 
-Paths are taken literally. What could mean another path than it says (``..``, escapes, queries) is refused; nobody can
-see here whether a file system folds case or follows links, so those are the operator's to avoid.
+Paths are taken literally. What could mean another path than it says (``..``, escapes, queries) is refused. Whether a file
+system folds case or follows links cannot be seen here: operators must avoid both.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _AUTHORITIES: Final = {
     **dict.fromkeys(("s3", "gs"), _BUCKET),
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), _CONTAINER),
 }
-"""What stands for the store, by scheme. Clients pass over user and port of a bucket's URL, the case of a host and a dot
-at its end: with them one place would have many names, and an owner under each. Other schemes are only registered, never
+"""The form of the authority, by scheme. Clients ignore user and port of a bucket's URL, the case of a host and a dot at its
+end: with them one location would have many spellings, and an owner under each. Other schemes are only registered, never
 opened, so their ports and cases stay as they are."""
 
 _UNCLEAR: Final = re.compile(r"[\x00-\x1f\x7f\\%?#*]")
@@ -41,12 +41,12 @@ def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
 
 
 def normalise(location: str) -> str:
-    """``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
+    """Returns ``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
 
     ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go.
 
     Raises:
-        InvalidRequest: no scheme, or a path that may mean something else than it says.
+        InvalidRequest: no scheme, or a path that may mean another one.
     """
     match = _FORM.fullmatch(location)
     if match is None:
@@ -59,10 +59,10 @@ def normalise(location: str) -> str:
     if scheme != "file" and not authority:
         raise _refused(location, "names no bucket", f"write {scheme}://bucket/path")
     path = match[3] or ""
-    form, written = _AUTHORITIES.get(scheme, _HOST)
+    form, description = _AUTHORITIES.get(scheme, _HOST)
     if scheme != "file" and not form.fullmatch(authority):
         raise _refused(
-            location, f"names no place that is clear: {authority[:100]!r}", f"write {scheme}://, then {written}"
+            location, f"names no place that is clear: {authority[:100]!r}", f"write {scheme}://, then {description}"
         )
     if _UNCLEAR.search(location):
         raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
@@ -92,14 +92,12 @@ def is_root(location: str) -> bool:
     return not ancestors(location)
 
 
-def overlap(one: str, other: str) -> bool:
+def overlap(first: str, second: str) -> bool:
     """Whether two normalised locations are equal, or one lies below the other."""
-    return one == other or one in ancestors(other) or other in ancestors(one)
+    return first == second or first in ancestors(second) or second in ancestors(first)
 
 
-# -- paths ------------------------------------------------------------------------------------------------------------
-# Paths below a table's location.
-
+# -- paths below a table's location ------------------------------------------------------------------------------------
 
 LOG = "_delta_log/"
 STAGED = "_delta_log/_staged_commits/"

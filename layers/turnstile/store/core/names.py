@@ -1,4 +1,4 @@
-"""File and object names: versions, staged commits, identifiers.
+"""Names of files and objects: versions, staged commits, identifiers, comments.
 
 Source: Delta protocol, "Delta Log Entries" (20-digit names, ``_staged_commits/<version>.<uuid>.json``).
 """
@@ -43,13 +43,13 @@ def inline_unique(txn: str) -> str:
 
 
 def is_commit_id(value: str) -> bool:
-    """Whether ``value`` has the form of a catalog commit's id, which every HEAD has. Others are not worth a request, and
-    the store would refuse some of them: what a key is made of is neither empty nor long."""
+    """Whether ``value`` has the form of a catalog commit's id. Anything else is refused before a request is sent: the store
+    would refuse some of it, since a key is neither empty nor long."""
     return _COMMIT.fullmatch(value) is not None
 
 
 def check_identifier(value: str, field: str) -> str:
-    """``value`` if it can name a catalog, a namespace level or a table; raises InvalidRequest otherwise."""
+    """Returns ``value`` if it can name a catalog, a namespace level or a table; raises InvalidRequest otherwise."""
     if not _IDENTIFIER.fullmatch(value):
         raise InvalidRequest(
             f"{field} {value!r} is not a valid name",
@@ -65,7 +65,7 @@ def check_namespace(value: str, field: str = "namespace") -> tuple[str, ...]:
 
 
 def check_uuid(value: str, field: str = "table_id") -> str:
-    """``value`` as a canonical uuid string; raises InvalidRequest otherwise."""
+    """Returns ``value`` as a canonical uuid; raises InvalidRequest otherwise."""
     try:
         parsed = uuid.UUID(value)
     except (ValueError, AttributeError, TypeError):
@@ -75,23 +75,19 @@ def check_uuid(value: str, field: str = "table_id") -> str:
     return value.lower()
 
 
-# -- comments ---------------------------------------------------------------------------------------------------------
-# Comments: what users write about things, short enough for answers that list many (``store.page_budget``).
-
-
-MAX_BYTES: Final = 32_768
-"""Bytes of a comment in UTF-8; what a namespace may take with its properties."""
+COMMENT_BYTES_MAX: Final = 32_768
+"""Bytes of a comment in UTF-8: short enough for responses that list many things (``store.page_budget``)."""
 
 
 def check_comment(comment: str | None, field: str = "comment") -> str | None:
-    """``comment`` if it fits; raises TooLarge."""
+    """Returns ``comment``; raises TooLarge."""
     size = len((comment or "").encode())
-    if size > MAX_BYTES:
+    if size > COMMENT_BYTES_MAX:
         raise TooLarge(
-            f"{field} takes {size} bytes, and the limit is {MAX_BYTES}",
+            f"{field} takes {size} bytes, and the limit is {COMMENT_BYTES_MAX}",
             field=field,
             remedy="shorten it, or keep the text elsewhere and name the place",
-            limit=MAX_BYTES,
+            limit=COMMENT_BYTES_MAX,
             size=size,
         )
     return comment

@@ -1,15 +1,15 @@
-"""The types of objects, registered by name (Polaris, "Object Types"): where they live, how they are cached, what ends
-them. Whoever writes, caches or collects objs asks here; ids and names are part of what is stored and never change.
+"""The types of objs and of updateable objects, registered by name (Polaris, "Object Types"): how they are addressed and
+cached, and which kind of gc removes them. Ids and names are part of what is stored and never change.
 
     commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names afterwards
     metadata, inline             of one Delta table, addressed by content: written again, they are the same obj
     identity                     of one Delta table, addressed by what they are about
-    task                         updateable: a row of ``refs`` that changes in place (``core.updateable``)
+    task                         updateable: a row of ``refs`` that changes in place (``coordination.core.rows``)
 
-**Absence.** That an obj is not there may be remembered only if it can never come to be there. That is so for random ids
-that are told to others only when the obj is written: whoever asks for one and finds nothing asks for what gc has taken.
-It is not so for the rest: an identity is written when its commit leaves the tail (I3), content and metadata may be
-proposed again at any moment, and names and HEADs are no objs at all (I6).
+**Absence.** That an obj is missing may be remembered only if it can never be written later. That holds for random ids that
+become known only after the obj is written: one that is missing was removed by gc. It does not hold for the rest: an identity
+is written when its commit leaves the tail (I3), content and metadata may be proposed again at any moment, and names and
+HEADs are no objs at all (I6).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Final, Literal
 import msgspec
 
 Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
-"""Kinds of gc."""
+"""Kinds of garbage collection (``gc``)."""
 
 
 class Caching(Enum):
-    """What a process keeps of a type in memory. Immutable objs need no invalidation, only room."""
+    """What a process keeps of a type in memory. Immutable objs are never invalidated."""
 
     SHARED = "as much as fits, with all others of this kind"
-    APART = "in a small room of its own: large, and soon of no use"
-    NEVER = "nothing: asked for once, or mutable"
+    APART = "in a small memory of its own: large, and soon of no use"
+    NEVER = "nothing: read once, or mutable"
 
 
 class ObjType(msgspec.Struct, frozen=True):
@@ -38,8 +38,8 @@ class ObjType(msgspec.Struct, frozen=True):
         name: ``Obj.type``, or the type of an updateable object.
         prefix: what ids of this type begin with; types that gc treats alike share one.
         caching: what a process keeps of it.
-        absence_ms: for how long a process may believe that an obj it did not find is not there; 0: not at all. More
-            than 0 is sound only as above; it is short, lest a restored table be taken for an empty one.
+        absence_ms: for how long a process may believe that an obj it did not find is missing; 0: not at all. More
+            than 0 is sound only as above; it is short, so that a restored table is soon seen.
         collected: the kind of gc that removes it; None: it ends by itself (``Obj.expires``), or is never removed.
         remedy: what to do about one that is over the limit.
         mutable: whether it is an updateable object instead of an obj.
@@ -83,32 +83,32 @@ ENTITIES: Final = tuple(
     )
     for name in ("namespace", "table", "catalog", "iceberg-table", "iceberg-view", "snapshot")
 )
-"""One for each struct of ``core.entities.Entity``: its tag."""
+"""One for each struct of ``catalog.core.entities.Entity``: its tag."""
 
-TYPES: Final = {one.name: one for one in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TASK)}
-_BY_PREFIX: Final = {one.prefix: one for one in TYPES.values() if not one.mutable}
+TYPES: Final = {type.name: type for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TASK)}
+_BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
 
 
 def registered(name: str, id: str) -> ObjType:
-    """The type of an obj that is to be written.
+    """Returns the type of an obj that is to be written.
 
     Raises:
         ValueError: no such type of objs, or not an id of that type: gc would never find it.
     """
-    found = TYPES.get(name)
-    if found is None or found.mutable:
+    type = TYPES.get(name)
+    if type is None or type.mutable:
         raise ValueError(f"no type {name!r} of objs is registered in core/obj_types.py (obj {id!r})")
-    if not id.startswith(found.prefix):
-        raise ValueError(f"ids of type {name!r} begin with {found.prefix!r}, which {id!r} does not")
-    return found
+    if not id.startswith(type.prefix):
+        raise ValueError(f"ids of type {name!r} begin with {type.prefix!r}, which {id!r} does not")
+    return type
 
 
 def of_id(id: str) -> ObjType | None:
-    """The type that an id says; of those that share a prefix any, since they are treated alike. None: not known
-    here, as in a process that is older than the obj."""
+    """Returns the type of the obj with this id; any of those that share a prefix, since they are treated alike. None: the
+    type is not known here, as in a process that is older than the obj."""
     return _BY_PREFIX.get(id[: id.find("/") + 1])
 
 
 def prefixes(kind: Kind) -> tuple[str, ...]:
-    """Prefixes of what a kind of gc collects, in the order of registration: what names others goes before them."""
-    return tuple(dict.fromkeys(one.prefix for one in TYPES.values() if one.collected == kind))
+    """Prefixes of what a kind of gc collects, in the order of registration: objs that refer to others go before them."""
+    return tuple(dict.fromkeys(type.prefix for type in TYPES.values() if type.collected == kind))

@@ -1,8 +1,8 @@
 """A conditional write as data: named clauses and actions on one row.
 
-The core says *what* must hold and *what* changes; the DynamoDB adapter renders it as expressions and the in-memory
-fake evaluates it. So the very clauses that guard production are the ones the model and the simulation exercise, and
-removing any one of them is a mutation that a test must notice.
+The core says *what* must hold and *what* changes; the DynamoDB adapter renders it as expressions, and other stores evaluate
+it (``store.core.evaluate``). So models and simulations exercise the same clauses as production, and a test must notice when
+any one of them is removed.
 """
 
 from __future__ import annotations
@@ -181,5 +181,5 @@ Write = Change | Insert | Erase | Check
 
 
 def new_row(invariant: str) -> Clause:
-    """The clause of a first write: nobody wrote this key before."""
+    """The clause of a first write: there is no row under this key."""
     return Clause("new", invariant, "the row does not exist yet", Absent(("key",)))
