@@ -11,7 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from tests.support.repository import ROOT
-from turnstile_local.template import read
+from turnstile_local.deployment import read_template
 
 
 class Route(NamedTuple):
@@ -44,7 +44,7 @@ class Route(NamedTuple):
 @functools.cache
 def routes() -> tuple[Route, ...]:
     found: list[Route] = []
-    for resource in read(ROOT / "template.yaml")["Resources"].values():
+    for resource in read_template(ROOT / "template.yaml")["Resources"].values():
         if resource["Type"] == "AWS::ApiGatewayV2::Route":
             properties: dict[str, Any] = resource["Properties"]
             target = re.fullmatch(r"integrations/\$\{(\w+)Integration\}", properties["Target"]["Fn::Sub"])
@@ -53,6 +53,7 @@ def routes() -> tuple[Route, ...]:
     return tuple(found)
 
 
+@functools.cache
 def route_of(method: str, path: str) -> Route:
     """The route that a request takes."""
     matching = [

@@ -21,7 +21,9 @@ DEPLOYED = {
 def test_sizes_of_indexes_and_the_kept_history_are_those_of_the_deployment(name: str) -> None:
     sizes = {"TURNSTILE_INDEX_EMBEDDED_KB": "2", "TURNSTILE_INDEX_SEGMENT_KB": "9"}
     services = Function(name, **DEPLOYED, **sizes, TURNSTILE_HISTORY_HOURS="5").services  # opened at the cold start
-    assert services.open_reader.store.limits == services.limits.spill == SpillLimits(embedded=2 * 1024, segment=9 * 1024)
+    assert (
+        services.open_reader.store.limits == services.limits.spill == SpillLimits(embedded=2 * 1024, segment=9 * 1024)
+    )
     assert services.limits.history_ms == 5 * HOUR_MS
 
 

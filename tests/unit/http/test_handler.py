@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from chalice.app import Chalice
+from chalice.app import Blueprint
 
 from tests.support.functions import Http, event
 from turnstile.access.core.grants import OPERATOR
 from turnstile.api.auth.bearer import Bearer, Open, StaticTokens
 from turnstile.api.auth.verifier import fingerprint
-from turnstile.api.http.handler import note, serve
-from turnstile.api.http.request import current
+from turnstile.api.http.handler import App, routes_of
+from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import STATUS, Answer, created, refusal, render, status_of
 from turnstile.delta.core.decide import Refused
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled, TurnstileError
@@ -24,16 +24,20 @@ COUNT = itertools.count()
 
 def make(token: str = "", **views: Any) -> Http:
     """An app with ``/things/{name}``; ``get`` and ``post`` are its views."""
-    api = Chalice(app_name="test", configure_logs=False)
+    api = Blueprint(__name__)
     api.route("/things/{name}", methods=["GET"])(views.get("get", lambda name: {"name": name}))
     api.route("/things/{name}", methods=["POST"], name="post")(views.get("post", lambda name: created({"name": name})))
     service = f"test-{next(COUNT)}"  # a logger of its own, which writes to this test's output
+    others = Blueprint(__name__)
+    others.route("/things", methods=["PUT"], name="other_put")(lambda: None)
+    others.route("/things/{name}", methods=["DELETE"], name="other_delete")(lambda name: None)
     return Http(
-        serve(
+        App(
+            service,
             api,
-            service=service,
+            services=lambda: None,
             authentication=Bearer(StaticTokens({fingerprint(token): OPERATOR})) if token else Open(),
-            elsewhere={"/things": ("PUT",), "/things/{name}": ("DELETE",)},
+            elsewhere=lambda: [routes_of(others)],
         )
     )
 
@@ -205,7 +209,7 @@ def test_data_never_overwrites_what_an_error_always_says() -> None:
 
 def test_every_kind_of_missing_thing_is_404_and_unlisted_types_are_500() -> None:
     error = TurnstileError("m")
-    error.type = "NoSuchUnicorn"
+    error.type = "NoSuchView"
     assert status_of(error) == 404
     error.type = "Surprise"
     assert status_of(error) == 500
@@ -213,33 +217,35 @@ def test_every_kind_of_missing_thing_is_404_and_unlisted_types_are_500() -> None
 
 
 def test_another_api_tells_errors_in_a_shape_of_its_own() -> None:
-    api = Chalice(app_name="test", configure_logs=False)
+    api = Blueprint(__name__)
 
     def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
         return 418, {"X-Other": correlation}, error.message.encode()
 
-    http = Http(serve(api, service="test", authentication=Open(), shapes={"/other": other}))
+    http = Http(App("test", api, services=lambda: None, authentication=Open(), renders={"/other": other}))
     assert (http.get("/other/nothing").status, http.get("/other").text) == (418, "no operation has this path")
     assert http.get("/others").status == 404
 
 
 def test_a_401_asks_for_a_token_in_every_shape() -> None:
-    api = Chalice(app_name="test", configure_logs=False)
+    api = Blueprint(__name__)
 
     def other(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
         return 401, {}, b"no"
 
-    http = Http(serve(api, service="test", authentication=Bearer(StaticTokens({})), shapes={"/other": other}))
+    http = Http(
+        App("test", api, services=lambda: None, authentication=Bearer(StaticTokens({})), renders={"/other": other})
+    )
     assert http.get("/other").headers["www-authenticate"] == 'Bearer realm="turnstile"'
     wrong = http.call("GET", "/other", headers={"Authorization": "Bearer x"})
     assert wrong.headers["www-authenticate"] == 'Bearer realm="turnstile", error="invalid_token"'
 
 
 def test_a_public_route_is_asked_by_nobody_in_particular() -> None:
-    api = Chalice(app_name="test", configure_logs=False)
+    api = Blueprint(__name__)
     api.route("/door", methods=["POST"])(lambda: {"name": current().principal.name})
     api.route("/room", methods=["POST"])(lambda: {"name": current().principal.name})
-    http = Http(serve(api, service="test", authentication=Bearer(StaticTokens({})), public=("/door",)))
+    http = Http(App("test", api, services=lambda: None, authentication=Bearer(StaticTokens({})), public=("/door",)))
     asked = http.call("POST", "/door", body="x=y", headers={"Content-Type": "text/plain", "Authorization": "Basic x"})
     assert (asked.status, asked.json) == (200, {"name": "anonymous"})
     assert [http.post(path, {}).status for path in ("/room", "/door/", "/doors", "/")] == [401] * 4

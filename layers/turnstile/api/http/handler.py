@@ -8,10 +8,10 @@ views are called directly: Chalice itself reads payload 1.0 and answers errors i
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
-from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -79,7 +79,7 @@ class App:
         self._authentication, self._elsewhere = authentication, elsewhere
         self._renders, self._bodies = renders or {}, bodies
 
-    @cached_property
+    @functools.cached_property
     def services(self) -> Any:
         """What views work with, opened at first use."""
         return self._open()
@@ -173,10 +173,22 @@ class App:
 
 
 def routes_of(*blueprints: Blueprint) -> Routes:
-    """Returns all routes of these blueprints."""
-    app = Chalice(app_name="turnstile", configure_logs=False)
+    """Returns all routes of these blueprints; raises ValueError when two have the same."""
+    routes: Routes = {}
     for blueprint in blueprints:
-        app.register_blueprint(blueprint)
+        for path, methods in _registered(blueprint).items():
+            served = routes.setdefault(path, {})
+            if served.keys() & methods:
+                raise ValueError(f"two views serve {path}")
+            served |= methods
+    return routes
+
+
+@functools.cache
+def _registered(blueprint: Blueprint) -> Routes:
+    """The routes of a blueprint. Registering uses up their options, so that a second time would give other methods."""
+    app = Chalice(app_name="turnstile", configure_logs=False)
+    app.register_blueprint(blueprint)
     routes: Routes = app.routes
     return routes
 
