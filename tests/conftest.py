@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tests.support.store.servers import Servers
     from turnstile_local import Stack
 
-pytest.register_assert_rewrite("tests.support")  # before anything imports a module of it
-
 STACKS = ("stack", "s3_stack")
 LONGEST = 10_000
 """Characters of captured output that a failure tells: a property that fails logs megabytes before it does."""

@@ -35,11 +35,12 @@ class Document:
     def __init__(self, file: str) -> None:
         self.file = FOLDER / file
         self._validators: dict[tuple[str, int], Any] = {}
+        self._checked: set[tuple[str, int, str]] = set()
 
     @functools.cached_property
     def raw(self) -> dict[str, Any]:
         """The document as it is written."""
-        return dict(yaml.safe_load(self.file.read_text()))
+        return dict(yaml.load(self.file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def resolved(self, node: dict[str, Any]) -> dict[str, Any]:
         """``node`` itself, or what its reference leads to."""
@@ -95,9 +96,12 @@ class Document:
             assert answer.text == "", f"{operation.id} {answer.status}: a body that is not documented"
             return
         assert answer.headers["content-type"] == "application/json"
-        found = self._validator(operation.id, answer.status).iter_errors(answer.json)
-        errors = [f"{error.json_path}: {error.message}"[:500] for error in found]
-        assert not errors, f"{operation.id} {answer.status}: {errors} in {answer.text}"
+        known = (operation.id, answer.status, answer.text)  # tests begin alike
+        if known not in self._checked:
+            invalid = self._validator(operation.id, answer.status).iter_errors(answer.json)
+            errors = [f"{error.json_path}: {error.message}"[:500] for error in invalid]
+            assert not errors, f"{operation.id} {answer.status}: {errors} in {answer.text}"
+            self._checked.add(known)
         for name in response.get("headers", {}):
             assert name.lower() in answer.headers, f"{operation.id} {answer.status}: no {name}"
 

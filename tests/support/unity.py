@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
-from typing import Any
+from typing import Any, Self
 
 from tests.support.fakes import delta
-from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Http, function
 from tests.support.gateway import function_of
 from tests.support.openapi import UNITY
@@ -104,6 +105,13 @@ class Unity:
         self.hot, self.cold = Http(function("commit").app), Http(function("catalog").app)
         assert self.call("POST", f"{B}/catalogs", {"name": catalog}).status == 200
         assert self.call("POST", f"{B}/schemas", {"name": schema, "catalog_name": catalog}).status == 200
+
+    def copy(self) -> Self:
+        """The same client on a world of its own, which the functions work on from now on."""
+        twin = copy.copy(self)
+        twin.world = copied(self.world)
+        twin.attach()
+        return twin
 
     def attach(self, vendor: CredentialVendor | None = None, lake_root: str = "file:///lake") -> None:
         """Let the functions work on this world (again)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from tests.support.fakes import delta
-from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Http, function
 from tests.support.openapi import Operation, check, operations
 from turnstile.store.core.locations import published_path
@@ -55,12 +56,18 @@ class Site:
     """Both functions on one world, with a table ``main.sales.orders`` that has commits of every kind."""
 
     def __init__(self) -> None:
-        self.world: FakeWorld = fake_world()
+        self.world, self.table, self.token = _stocked()
+        self._attach(copied(self.world))
+
+    def _attach(self, world: FakeWorld) -> None:
+        self.world = world
         self.http = {}
         for name in ("commit", "catalog"):
             app = function(name)
             app.use_world(self.world)
             self.http[name] = Http(app.app)
+
+    def _stock(self) -> None:
         self.ask("createCatalog", {"name": "main"})
         self.ask("createNamespace", {"name": "sales"})
         self.table = self.stage()
@@ -118,3 +125,12 @@ PLAIN: list[dict[str, Any]] = [
     {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
     {"metaData": {**delta.metadata()["metaData"], "configuration": {}}},
 ]
+
+
+@functools.cache
+def _stocked() -> tuple[FakeWorld, str, str]:
+    """World, table and token of a site, made once."""
+    site = Site.__new__(Site)
+    site._attach(fake_world())
+    site._stock()
+    return site.world, site.table, site.token

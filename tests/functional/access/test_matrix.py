@@ -100,6 +100,7 @@ def prepared(code: str) -> Realm:
     return made
 
 
+@functools.cache
 def written() -> dict[str, dict[str, str]]:
     """Operation -> column -> ``x`` or ``.``, as the table has it."""
     head, *rows = (Path(__file__).parent / "matrix.txt").read_text().splitlines()

@@ -8,15 +8,13 @@ realm.ask("ann", "GET", "/v1/...").status
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 import hashlib
 import json
 from typing import Any, Self
 
 from tests.support.fakes import delta
-from tests.support.fakes.refs import clone
-from tests.support.fakes.world import FakeWorld, fake_world
+from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Function, Http
 from tests.support.gateway import function_of
 from tests.support.unity import COLUMNS, FIXED, api_protocol
@@ -90,11 +88,7 @@ class Realm:
     def copy(self) -> Self:
         """The same realm again, to be changed on its own; its sandboxes are the ones that are asked from now on."""
         made = copy.copy(self)
-        made.world = dataclasses.replace(fake_world(), ids=copy.copy(self.world.ids))
-        made.world.refs.rows.update(clone(self.world.refs.rows))
-        made.world.objs.rows.update(self.world.objs.rows)
-        made.world.storages.files.update(self.world.storages.files)
-        made.world.clock.now = self.world.clock.now
+        made.world = copied(self.world)
         made.open()
         return made
 

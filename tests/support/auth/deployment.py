@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from tests.support.auth.issuer import AUDIENCE, claims, jwk, token
 from tests.support.fakes.world import fake_world
-from tests.support.functions import Answer, Http, event, Function
+from tests.support.functions import Answer, Function, Http, event
 
 OPERATOR = "s3cret"
 KEYS = "k1:" + "A" * 43

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 from tests.support.access.realm import functions as guarded
 from tests.support.functions import Answer, Http
 from tests.support.openapi import UNITY
-from tests.support.unity import SCHEMA, T1, V1, B, Unity, judged
+from tests.support.unity import SCHEMA, SEEN, T1, V1, B, Unity, judged
 from turnstile.store.core.errors import StorageFault, Throttled
 
 NOBODY = "99999999-9999-4999-8999-999999999999"
@@ -27,11 +28,22 @@ class Ask(msgspec.Struct, frozen=True):
 
 def stocked() -> Unity:
     """A client whose catalog has the table ``t1`` with one commit, and the external table ``e1``."""
+    unity, seen = _stocked()
+    SEEN.extend(seen)
+    return unity.copy()
+
+
+@functools.cache
+def _stocked() -> tuple[Unity, list[tuple[str, int]]]:
+    """Such a client, and the answers that made it; made once."""
+    before = len(SEEN)
     unity = Unity()
     unity.create()
     unity.update(unity.commit(1))
     unity.external()
-    return unity
+    seen = SEEN[before:]
+    del SEEN[before:]
+    return unity, seen
 
 
 def _create(unity: Unity) -> Ask:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from dataclasses import dataclass
 
 from tests.support.fakes.objs import FakeObjs
-from tests.support.fakes.refs import FakeRefs
+from tests.support.fakes.refs import FakeRefs, clone
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorages
 from turnstile.store.core.keys import Space
 from turnstile.store.ports import World
@@ -33,3 +35,13 @@ def fake_world(realm: str = "test") -> FakeWorld:
         ids=FakeIds(),
         space=Space(realm),
     )
+
+
+def copied(world: FakeWorld) -> FakeWorld:
+    """A world with the same content, time and next ids, to be changed on its own."""
+    twin = fake_world(world.space.realm)
+    twin.refs.rows.update(clone(world.refs.rows))
+    twin.objs.rows.update(world.objs.rows)
+    twin.storages.files.update(world.storages.files)
+    twin.clock.now, twin.clock.step = world.clock.now, world.clock.step
+    return dataclasses.replace(twin, ids=copy.copy(world.ids))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.access.realm import USERS
 from tests.support.fakes.world import FakeWorld, fake_world
-from tests.support.functions import Answer, Http, Function
+from tests.support.functions import Answer, Function, Http
 from tests.support.iceberg.client import MAIN, SALES, SCHEMA, T1, V1, VIEW, set_properties
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Privilege as P
