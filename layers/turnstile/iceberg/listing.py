@@ -100,4 +100,4 @@ class Listing:
                 yield from named
                 continue
             seen = authorizer.visible(as_of.present, parent, [entity for _, entity in named])
-            yield from (one for one, visible in zip(named, seen, strict=True) if visible)
+            yield from (child for child, visible in zip(named, seen, strict=True) if visible)

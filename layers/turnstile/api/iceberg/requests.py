@@ -9,9 +9,9 @@ import msgspec
 
 from turnstile.api.iceberg.naming import levels, name
 from turnstile.catalog.core.paths import Path
+from turnstile.iceberg.core.metadata import without_nulls
 from turnstile.iceberg.core.requirements import TableRequirement
 from turnstile.iceberg.core.updates import TableUpdate
-from turnstile.iceberg.core.values import without_nulls
 
 MAX_BODY: Final = 4_500_000
 """Bytes of a body. Lambda accepts 6 MB with the body as text within JSON, which is about 4.5 MB of usual JSON."""

@@ -142,12 +142,12 @@ def view(loaded: LoadedView) -> dict[str, Any]:
     return {"metadata-location": loaded.entity.metadata, "metadata": body, "config": {}}
 
 
-def credentials(given: Credentials) -> dict[str, Any]:
+def credentials(issued: Credentials) -> dict[str, Any]:
     """Credentials for files."""
-    return {"storage-credentials": [{"prefix": each.prefix, "config": _config(each, given)} for each in given.vended]}
+    return {"storage-credentials": [{"prefix": each.prefix, "config": _config(each, issued)} for each in issued.vended]}
 
 
-def _config(each: VendedCredentials, given: Credentials) -> dict[str, str]:
+def _config(each: VendedCredentials, issued: Credentials) -> dict[str, str]:
     """The properties of a client that uses the credentials, with their expiry and the endpoint for new ones.
 
     Java's ``VendedCredentialsProvider`` requires both, only with session tokens, and only for a single location: it accepts
@@ -157,8 +157,8 @@ def _config(each: VendedCredentials, given: Credentials) -> dict[str, str]:
     if SESSION not in config:
         return config
     config[SESSION_EXPIRY] = str(each.expires_ms)
-    if given.refresh_path and len(given.vended) == 1:
-        config[REFRESH_ENDPOINT] = given.refresh_path
+    if issued.refresh_path and len(issued.vended) == 1:
+        config[REFRESH_ENDPOINT] = issued.refresh_path
     return config
 
 

@@ -154,9 +154,9 @@ def _type(type: Any, where: str, depth: int) -> Any:
     raise InvalidRequest(f"{where} has a type that is not one of Delta's", field=where)
 
 
-def same_columns(one: Any, other: Any) -> bool:
+def same_columns(first: Any, second: Any) -> bool:
     """Whether two lists of fields in Delta's JSON have the same names and types; metadata is not compared."""
-    return bool(_bare(one) == _bare(other))
+    return bool(_bare(first) == _bare(second))
 
 
 def _bare(node: Any) -> Any:

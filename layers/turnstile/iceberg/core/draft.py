@@ -6,6 +6,7 @@ as well, and compare.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -33,8 +34,8 @@ from turnstile.iceberg.core.snapshots import (
     SnapshotRef,
     StatisticsFile,
 )
-from turnstile.iceberg.core.values import check_room
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.integers import INT_MAX, LONG_MAX
 
 LAST_ADDED: Final = -1
 DEFAULT_FORMAT: Final = 2
@@ -285,3 +286,14 @@ def _version(properties: dict[str, str]) -> int:
     if text not in {str(version) for version in range(1, NEWEST + 1)}:
         raise InvalidRequest(f"format version {text[:20]!r} is not served", field=f"properties.{FORMAT_VERSION}")
     return int(text)
+
+
+def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
+    """Raises InvalidRequest if ids and counters that the catalog assigned are no ``int`` and ``long`` any more, for example
+    after a client gave a partition field the highest id."""
+    if max(ints) > INT_MAX or max(longs) > LONG_MAX:
+        raise InvalidRequest(
+            "the next id or sequence number would be too large for Iceberg",
+            field="updates",
+            remedy="create another one in its place: the highest number is in use",
+        )

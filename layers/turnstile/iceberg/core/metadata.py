@@ -40,7 +40,6 @@ from turnstile.iceberg.core.snapshots import (
     SnapshotRef,
     StatisticsFile,
 )
-from turnstile.iceberg.core.values import without_nulls
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.integers import Int32, Int64, NonNegative64
 
@@ -52,6 +51,9 @@ CLOCK_SKEW_MS: Final = 60_000
 
 OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
 """Operations of snapshots. PyIceberg reads no others."""
+
+_MAPS: Final = ("properties", "updates", "summary")
+"""Members whose values are maps of text. In them null is a wrong value, which must not be dropped."""
 
 
 class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
@@ -178,6 +180,17 @@ def _supply_snapshots(members: dict[str, Any]) -> None:
     current = members.get("current-snapshot-id")
     if current is not None:  # old writers have no branches, only the current snapshot
         members["refs"] = {MAIN: {"snapshot-id": current, "type": "branch"}, **members.get("refs", {})}
+
+
+def without_nulls(value: Any) -> Any:
+    """``value``, decoded JSON, without members that are null: clients of every language send null for a member left out."""
+    if isinstance(value, dict):
+        return {
+            name: inner if name in _MAPS and isinstance(inner, dict) else without_nulls(inner)
+            for name, inner in value.items()
+            if inner is not None
+        }
+    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def check_references(metadata: TableMetadata) -> None:

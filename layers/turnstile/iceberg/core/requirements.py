@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from typing import assert_never
 
 import msgspec
 
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
-from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict, TurnstileError
+from turnstile.store.core.errors import ErrorType, InvalidRequest, StateConflict
 
 
 class CommitFailed(StateConflict):
@@ -101,55 +101,36 @@ def creates(requirements: Sequence[TableRequirement]) -> bool:
     return True
 
 
-@functools.singledispatch
-def check(requirement: Requirement, _metadata: TableMetadata) -> None:
+def check(requirement: TableRequirement, metadata: TableMetadata) -> None:
     """Raises CommitFailed unless ``requirement`` holds for an existing table."""
-    raise TurnstileError(f"no function checks {type(requirement).__name__}")
+    match requirement:
+        case AssertCreate():
+            raise CommitFailed("requirement failed: the table exists")
+        case AssertTableUuid(uuid):
+            _same("the table's uuid", uuid.lower(), metadata.table_uuid.lower())
+        case AssertRefSnapshotId(ref, snapshot_id):
+            _check_ref(ref, snapshot_id, metadata)
+        case AssertLastAssignedFieldId(id):
+            _same("the last assigned field id", id, metadata.last_column_id)
+        case AssertCurrentSchemaId(id):
+            _same("the current schema", id, metadata.current_schema_id)
+        case AssertLastAssignedPartitionId(id):
+            _same("the last assigned partition id", id, metadata.last_partition_id)
+        case AssertDefaultSpecId(id):
+            _same("the default partition spec", id, metadata.default_spec_id)
+        case AssertDefaultSortOrderId(id):
+            _same("the default sort order", id, metadata.default_sort_order_id)
+        case _:
+            assert_never(requirement)
 
 
-@check.register
-def _(_requirement: AssertCreate, _metadata: TableMetadata) -> None:
-    raise CommitFailed("requirement failed: the table exists")
-
-
-@check.register
-def _(requirement: AssertTableUuid, metadata: TableMetadata) -> None:
-    _same("the table's uuid", requirement.uuid.lower(), metadata.table_uuid.lower())
-
-
-@check.register
-def _(requirement: AssertRefSnapshotId, metadata: TableMetadata) -> None:
-    ref, name = metadata.refs.get(requirement.ref), f"branch or tag '{requirement.ref[:100]}'"
-    if requirement.snapshot_id is None and ref is not None:
+def _check_ref(ref: str, snapshot_id: int | None, metadata: TableMetadata) -> None:
+    actual, name = metadata.refs.get(ref), f"branch or tag '{ref[:100]}'"
+    if snapshot_id is None and actual is not None:
         raise CommitFailed(f"requirement failed: {name} was created meanwhile")
-    if requirement.snapshot_id is not None and ref is None:
+    if snapshot_id is not None and actual is None:
         raise CommitFailed(f"requirement failed: {name} is missing")
-    _same(f"the snapshot of {name}", requirement.snapshot_id, ref.snapshot_id if ref else None)
-
-
-@check.register
-def _(requirement: AssertLastAssignedFieldId, metadata: TableMetadata) -> None:
-    _same("the last assigned field id", requirement.last_assigned_field_id, metadata.last_column_id)
-
-
-@check.register
-def _(requirement: AssertCurrentSchemaId, metadata: TableMetadata) -> None:
-    _same("the current schema", requirement.current_schema_id, metadata.current_schema_id)
-
-
-@check.register
-def _(requirement: AssertLastAssignedPartitionId, metadata: TableMetadata) -> None:
-    _same("the last assigned partition id", requirement.last_assigned_partition_id, metadata.last_partition_id)
-
-
-@check.register
-def _(requirement: AssertDefaultSpecId, metadata: TableMetadata) -> None:
-    _same("the default partition spec", requirement.default_spec_id, metadata.default_spec_id)
-
-
-@check.register
-def _(requirement: AssertDefaultSortOrderId, metadata: TableMetadata) -> None:
-    _same("the default sort order", requirement.default_sort_order_id, metadata.default_sort_order_id)
+    _same(f"the snapshot of {name}", snapshot_id, actual.snapshot_id if actual else None)
 
 
 def check_view(requirement: AssertViewUuid, metadata: ViewMetadata) -> None:

@@ -9,10 +9,9 @@ from typing import Final
 import msgspec
 
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.draft import LAST_ADDED
+from turnstile.iceberg.core.draft import LAST_ADDED, check_room
 from turnstile.iceberg.core.metadata import NEWEST
 from turnstile.iceberg.core.schema import Schema, check, same
-from turnstile.iceberg.core.values import check_room
 from turnstile.iceberg.core.views import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
 from turnstile.store.core.errors import InvalidRequest
 
