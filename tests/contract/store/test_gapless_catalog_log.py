@@ -37,11 +37,11 @@ def cold(backend: Backend, heat: Heat) -> CatalogServices:
 def gapless(backend: Backend, heat: Heat) -> None:
     """Everybody got through, the log says what they were told, and the tree has every name once, in segments."""
     assert heat.violations == []
-    for told in heat.told:
-        assert told.acknowledged == list(range(heat.race.commits))
+    for report in heat.reports:
+        assert report.acknowledged == list(range(heat.race.commits))
     services = cold(backend, heat)
     tree = services.reader.current(CATALOG)
-    made = {f"{told.name}_{number:03d}" for told in heat.told for number in told.acknowledged}
+    made = {f"{report.name}_{number:03d}" for report in heat.reports for number in report.acknowledged}
     assert [path_of(key) for key, _ in tree.subtree(())] == sorted((name,) for name in made | {"default"})
     assert len(tree.index.directory) > 1, "the index never spilled"
 
@@ -86,7 +86,7 @@ def test_i9_answers_that_get_lost_leave_no_gap_and_make_nothing_twice(mode: Mode
         heat = heats.run(backend, race(mode, 4, 12, deadline_ms=deadline_ms), through=faults.world)
         gapless(backend, heat)
         assert faults.made["lost and applied"] > 2 and faults.made["lost on its way"] > 2
-        assert any(told.unknown for told in heat.told) or deadline_ms == DEADLINE_MS
+        assert any(report.unknown for report in heat.reports) or deadline_ms == DEADLINE_MS
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -96,7 +96,7 @@ def test_i9_requests_that_are_put_off_leave_no_gap(mode: Mode) -> None:
     heat = heats.run(backend, race(mode, 4, 12), through=faults.world)
     gapless(backend, heat)
     assert faults.made["throttled"] > 5
-    assert sum(told.put_off for told in heat.told) > 2
+    assert sum(report.put_off for report in heat.reports) > 2
 
 
 def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:
@@ -109,7 +109,7 @@ def test_i9_on_a_slow_network_every_attempt_races_and_nothing_is_lost() -> None:
 def test_the_audit_finds_what_a_log_lacks_repeats_and_nobody_was_told() -> None:
     backend = Backend(FAKE)
     heat = heats.run(backend, race("line", 2, 5))
-    services, (first, second) = cold(backend, heat), heat.told
+    services, (first, second) = cold(backend, heat), heat.reports
     lost = copy.deepcopy(first)
     lost.acknowledged.append(5)
     assert violations(services, [lost, second]) == ["commit 5 of w00 was acknowledged and is lost"]
@@ -119,7 +119,7 @@ def test_the_audit_finds_what_a_log_lacks_repeats_and_nobody_was_told() -> None:
     unheard.unknown.add(2)
     assert violations(services, [unheard, second]) == []
     services.committer.commit(CATALOG, lambda _: Edit("w01 3"))
-    assert violations(cold(backend, heat), heat.told) == [
+    assert violations(cold(backend, heat), heat.reports) == [
         "the commits of w01 are out of order: [0, 1, 2, 3, 4, 3]",
         "commit 3 of w01 is there 2 times",
     ]
