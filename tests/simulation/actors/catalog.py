@@ -104,7 +104,7 @@ class CatalogUser:
         name = self._rng.choice(NAMES)
         loaded = self._ask(lambda sandbox: sandbox.loader.load(CATALOG, NAMESPACE, name))
         self._state.auditor.seen["loaded"] += 1
-        self._state.auditor.loaded(loaded.head, loaded.snapshot)
+        self._state.auditor.loaded(loaded.head, loaded.metadata)
 
     def _ask(self, question: Callable[[CatalogSandbox], Any]) -> Any:
         for _ in range(4):

@@ -27,7 +27,7 @@ from turnstile.api.unity import naming, older_api
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import key_of
-from turnstile.catalog.namespaces import NamedNamespace, fitting
+from turnstile.catalog.namespaces import NamedNamespace, check_size
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier, check_namespace
 from turnstile.store.page_budget import PageBudget, response_size
@@ -196,7 +196,7 @@ def _changed(request: older_api.ChangedSchema, old: Namespace) -> Namespace:
     """A schema as a request wants it, its name apart."""
     properties = old.properties if request.properties is None else request.properties
     comment = old.comment if request.comment is msgspec.UNSET else request.comment
-    return fitting(msgspec.structs.replace(old, properties=properties, comment=comment))
+    return check_size(msgspec.structs.replace(old, properties=properties, comment=comment))
 
 
 def _schema(catalog: str, namespace: NamedNamespace) -> older_api.SchemaInfo:

@@ -177,7 +177,7 @@ def timestamp_of(head: TableHead, metadata: DeltaMetadata) -> int:
 
 def table(state: TableState) -> LoadTable:
     """The response with a coordinated table."""
-    head, metadata = state.head, state.snapshot
+    head, metadata = state.head, state.metadata
     timestamp_ms = timestamp_of(head, metadata)
     properties = table_properties(metadata, timestamp_ms, head.row_hwm)
     uniform = metadata.beside.uniform
@@ -205,7 +205,7 @@ def table(state: TableState) -> LoadTable:
 def commits(state: TableState) -> list[Commit]:
     """Commits that are not published, newest first. Each has its file: that of an inline commit was written before."""
     return [
-        Commit(commit.version, commit.ict, commit.name, state.listing.sizes[commit.version], commit.modified)
+        Commit(commit.version, commit.ict, commit.name, state.listing.sizes[commit.version], commit.modified_ms)
         for commit in reversed(state.listing.places)
         if not commit.published
     ]

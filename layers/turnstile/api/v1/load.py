@@ -53,7 +53,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 def loaded_table(loaded: TableState) -> LoadedTable:
     """Returns the response of load by name; also of whatever answers "as load"."""
-    head, snapshot = loaded.head, loaded.snapshot
+    head, snapshot = loaded.head, loaded.metadata
     metadata = snapshot.metadata
     return LoadedTable(
         name=head.name,
