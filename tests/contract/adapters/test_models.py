@@ -76,7 +76,7 @@ def test_i6_an_attribute_that_a_newer_release_wrote_does_not_break_an_older_read
 def test_i3_the_same_write_is_rendered_the_same_to_the_byte_whatever_the_order_of_a_set() -> None:
     """A transaction is only recognised under its token when it is the same request."""
     names = [f"txn-{number}" for number in range(50)]
-    one = write_request("refs", change(KEY, Include(("ids",), frozenset(names))))
-    two = write_request("refs", change(KEY, Include(("ids",), frozenset(reversed(names)))))
-    assert one == two
-    assert one["ExpressionAttributeValues"][":0"] == {"SS": sorted(names)}
+    first = write_request("refs", change(KEY, Include(("ids",), frozenset(names))))
+    second = write_request("refs", change(KEY, Include(("ids",), frozenset(reversed(names)))))
+    assert first == second
+    assert first["ExpressionAttributeValues"][":0"] == {"SS": sorted(names)}

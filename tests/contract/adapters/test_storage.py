@@ -30,12 +30,12 @@ def test_i4_a_file_reads_back_as_it_was_put_with_its_size_and_time(storage: LogS
     content = bytes(range(256)) * 40
     before = time.time_ns() // 1_000_000
     assert storage.put_if_absent(COMMIT, content) is True
-    found = storage.read(COMMIT)
-    assert found is not None
-    assert found[0] == content
-    assert found[1] == storage.stat(COMMIT)
-    assert (found[1].path, found[1].size) == (COMMIT, len(content))
-    assert abs(found[1].modified - before) < 10_000 or found[1].modified < 1_780_000_000_000  # the fake's clock
+    file = storage.read(COMMIT)
+    assert file is not None
+    assert file[0] == content
+    assert file[1] == storage.stat(COMMIT)
+    assert (file[1].path, file[1].size) == (COMMIT, len(content))
+    assert abs(file[1].modified_ms - before) < 10_000 or file[1].modified_ms < 1_780_000_000_000  # the fake's clock
 
 
 def test_i2_the_second_put_is_told_so_and_changes_nothing(storage: LogStorage) -> None:
@@ -50,9 +50,9 @@ def test_i4_after_a_refused_put_the_winner_can_be_read_whole_and_compared(storag
     """Verify-on-exists: a version that is there already must be the ratified bytes."""
     storage.put_if_absent(COMMIT, b"ratified" * 1000)
     assert storage.put_if_absent(COMMIT, b"ratified" * 1000) is False
-    found = storage.read(COMMIT)
-    assert found is not None
-    assert found[0] == b"ratified" * 1000
+    file = storage.read(COMMIT)
+    assert file is not None
+    assert file[0] == b"ratified" * 1000
 
 
 def test_i5_a_file_is_there_for_everybody_right_after_it_was_put(place: Place) -> None:
@@ -68,18 +68,18 @@ def test_i5_a_file_is_there_for_everybody_right_after_it_was_put(place: Place) -
 @pytest.mark.parametrize("limit", [0, 1, 5, 10, 11, 100])
 def test_i2_a_limited_read_gives_the_beginning_and_the_whole_files_size(storage: LogStorage, limit: int) -> None:
     storage.put_if_absent(COMMIT, b"0123456789")
-    found = storage.read(COMMIT, limit)
-    assert found is not None
-    assert found[0] == b"0123456789"[:limit]
-    assert found[1].size == 10
+    file = storage.read(COMMIT, limit)
+    assert file is not None
+    assert file[0] == b"0123456789"[:limit]
+    assert file[1].size == 10
 
 
 @pytest.mark.parametrize("limit", [None, 0, 5])
 def test_i2_an_empty_file_is_a_file(storage: LogStorage, limit: int | None) -> None:
     assert storage.put_if_absent(COMMIT, b"") is True
-    found = storage.read(COMMIT, limit)
-    assert found is not None
-    assert (found[0], found[1].size) == (b"", 0)
+    file = storage.read(COMMIT, limit)
+    assert file is not None
+    assert (file[0], file[1].size) == (b"", 0)
     assert [stat.size for stat in storage.list(LOG)] == [0]
     assert storage.put_if_absent(COMMIT, b"x") is False
 
@@ -152,9 +152,9 @@ def test_i10_everything_of_the_table_is_found_and_nothing_of_its_neighbours(plac
 def test_i10_any_name_an_engine_may_choose_can_be_written_found_and_deleted(storage: LogStorage, name: str) -> None:
     assert storage.put_if_absent(name, name.encode()) is True
     assert storage.put_if_absent(name, b"") is False
-    found = storage.read(name)
-    assert found is not None
-    assert found[0] == name.encode()
+    file = storage.read(name)
+    assert file is not None
+    assert file[0] == name.encode()
     assert [stat.path for stat in storage.list_all()] == [name]
     assert [stat.path for stat in storage.list(name)] == [name]
     storage.delete(name)

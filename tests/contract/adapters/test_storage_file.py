@@ -88,8 +88,8 @@ def test_i10_a_managed_table_takes_the_empty_folders_of_its_namespace_and_catalo
 
 def test_i10_folders_with_other_tables_stay(tmp_path: Path) -> None:
     storage, other = STORAGES.open(f"file:{tmp_path}/{MANAGED}"), STORAGES.open(f"file:{tmp_path}/main/sales/other")
-    for one in (storage, other):
-        one.put_if_absent("a", b"x")
+    for each in (storage, other):
+        each.put_if_absent("a", b"x")
     storage.delete("a")
     assert os.listdir(tmp_path / "main" / "sales") == ["other"]
     other.delete("a")  # not laid out by the catalog: what is above it is its owner's

@@ -18,9 +18,9 @@ def test_i2_of_sixteen_writers_of_one_file_exactly_one_is_told_it_won(place: Pla
         def write(writer: int, path: str = path, barrier: Barrier = barrier) -> tuple[bool, bytes]:
             barrier.wait()
             won = storage.put_if_absent(path, bytes([writer]) * 50_000)
-            found = storage.read(path)
-            assert found is not None  # winner or not: after the answer the file is there, and whole
-            return won, found[0]
+            file = storage.read(path)
+            assert file is not None  # winner or not: after the answer the file is there, and whole
+            return won, file[0]
 
         with ThreadPoolExecutor(WRITERS) as pool:
             answers = list(pool.map(write, range(WRITERS)))
@@ -36,9 +36,9 @@ def test_i4_a_reader_never_sees_a_part_of_a_file(storage: LogStorage) -> None:
     def watch() -> None:
         while not done.is_set():
             for stat in storage.list("_delta_log/"):
-                found = storage.read(stat.path)
-                if found is not None:
-                    seen.update((stat.size, len(found[0])))
+                file = storage.read(stat.path)
+                if file is not None:
+                    seen.update((stat.size, len(file[0])))
 
     with ThreadPoolExecutor(1) as pool:
         watching = pool.submit(watch)

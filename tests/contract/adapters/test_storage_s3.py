@@ -79,9 +79,9 @@ def test_i4_a_body_that_breaks_off_is_read_again_from_the_start() -> None:
 
     answer = {"ContentLength": 3, "LastModified": datetime(2026, 11, 21, tzinfo=UTC)}
     storage, client = scripted({**answer, "Body": Broken()}, {**answer, "Body": io.BytesIO(b"abc")})
-    found = storage.read("a")
-    assert found is not None
-    assert found[0] == b"abc"
+    file = storage.read("a")
+    assert file is not None
+    assert file[0] == b"abc"
     assert len(client.asked) == 2
 
 
@@ -89,9 +89,9 @@ def test_i2_a_put_whose_answer_was_lost_says_exists_and_the_content_tells_whose(
     s3_place(stack)
     storage = S3Storage(Deaf(s3(stack.url), 1), BUCKET, "lost-answer")  # type: ignore[arg-type]
     assert storage.put_if_absent("a", b"mine") is False
-    found = storage.read("a")
-    assert found is not None
-    assert found[0] == b"mine"
+    file = storage.read("a")
+    assert file is not None
+    assert file[0] == b"mine"
 
 
 def test_i5_a_listing_of_more_than_a_page_is_complete_and_in_order(stack: Backend) -> None:

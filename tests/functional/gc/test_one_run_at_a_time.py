@@ -15,17 +15,17 @@ from turnstile.gc.collector import TASK
 
 @pytest.fixture
 def world() -> FakeWorld:
-    made = fake_world()
-    stage_table(made, table_id(7))
-    days(made, 3)
-    return made
+    world = fake_world()
+    stage_table(world, table_id(7))
+    days(world, 3)
+    return world
 
 
 @pytest.fixture
 def app(world: FakeWorld) -> Function:
-    found = Function("gc")
-    found.use_world(world, grace=GRACE)
-    return found
+    function = Function("gc")
+    function.use_world(world, grace=GRACE)
+    return function
 
 
 def test_i10_a_run_beside_another_removes_nothing_and_says_so(app: Function, world: FakeWorld) -> None:

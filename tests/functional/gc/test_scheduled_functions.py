@@ -22,9 +22,9 @@ def world() -> FakeWorld:
 
 @pytest.fixture
 def app(world: FakeWorld) -> Function:
-    found = Function("gc")
-    found.use_world(world, grace=GRACE)
-    return found
+    function = Function("gc")
+    function.use_world(world, grace=GRACE)
+    return function
 
 
 def test_i11_a_sweep_publishes_every_table_whose_record_was_lost(app: Function, world: FakeWorld) -> None:

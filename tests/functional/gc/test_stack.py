@@ -51,9 +51,9 @@ def world(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def table(stack: Stack, world: World) -> Iterator[StackTable]:
-    made = StackTable(stack, world, f"t{uuid4().hex[:8]}")
-    yield made
-    made.close()
+    table = StackTable(stack, world, f"t{uuid4().hex[:8]}")
+    yield table
+    table.close()
 
 
 def names(table: StackTable) -> set[str]:
@@ -132,8 +132,8 @@ def test_the_deployed_functions_answer_a_dry_run_and_the_api_says_the_same(stack
     table.mixed(6)
     table.check_all_published()
     functions = Functions(stack)
-    found = functions.invoke("app.collect", {"dry_run": True})
-    assert (found["deleted"], found["items"]) == (0, [])
+    report = functions.invoke("app.collect", {"dry_run": True})
+    assert (report["deleted"], report["items"]) == (0, [])
     totals = functions.invoke("app.sweep", {})
     assert totals["unreadable"] == 0
     with stack.client() as http:

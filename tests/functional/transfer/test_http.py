@@ -18,19 +18,19 @@ def test_a_table_comes_in_and_goes_out_over_http() -> None:
     app = function("catalog")
     app.use_world(world)
     http = Http(app.app)
-    asked = {"name": "t", "location": PLACE}
-    report = http.post(f"{DEFAULT}/imports", asked)
+    body = {"name": "t", "location": PLACE}
+    report = http.post(f"{DEFAULT}/imports", body)
     assert report.status == 200
     assert (report.json["possible"], report.json["problems"][0]["type"]) == (False, "UnsupportedTable")
-    refused = http.post(f"{DEFAULT}/imports", {**asked, "dry_run": False})
+    refused = http.post(f"{DEFAULT}/imports", {**body, "dry_run": False})
     assert (refused.status, refused.error["type"], refused.error["field"]) == (400, "UnsupportedTable", "location")
 
     storage = world.storages.open(PLACE)
     protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
     storage.put_if_absent(published_path(0), delta.lines(protocol, delta.metadata()))
-    assert http.post(f"{DEFAULT}/imports", asked).json["upgrade_version"] == 1
+    assert http.post(f"{DEFAULT}/imports", body).json["upgrade_version"] == 1
     assert storage.stat(published_path(1)) is None, "a dry run unless told otherwise"
-    made = http.post(f"{DEFAULT}/imports", {**asked, "dry_run": False})
+    made = http.post(f"{DEFAULT}/imports", {**body, "dry_run": False})
     assert made.status == 201
     assert (made.json["name"], made.json["latest"], made.json["location"]) == ("main.default.t", 1, PLACE)
     assert made.json["metadata"]["version"] == 1

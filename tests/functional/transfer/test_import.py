@@ -190,7 +190,7 @@ def test_row_ids_go_on_where_they_were(configuration: str | None, expected: int)
     id = imported(services)
     head = head_of(services.world, id)
     assert (head.row_hwm, head.tail_hwm) == (expected, expected)
-    assert services.snapshots.get("main", head.metadata).domains == {"delta.clustering": "{}"}
+    assert services.metadata.get("main", head.metadata).domains == {"delta.clustering": "{}"}
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------

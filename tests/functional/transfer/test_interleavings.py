@@ -73,15 +73,15 @@ class Port:
         self._port, self._step = port, step
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._port, name)
-        if not callable(found):
-            return found
+        method = getattr(self._port, name)
+        if not callable(method):
+            return method
         if name == "open":
-            return lambda location: Port(found(location), self._step)
+            return lambda location: Port(method(location), self._step)
 
         def call(*args: Any, **named: Any) -> Any:
             self._step(name)
-            return found(*args, **named)
+            return method(*args, **named)
 
         return call
 

@@ -33,12 +33,12 @@ def test_the_newest_protocol_and_metadata_count_and_domains_add_up() -> None:
     legacy.write(legacy_info(), FEATURES, domain("a"), domain("b"))
     legacy.write(legacy_info(), NEW, domain("a", '{"x":1}'), domain("b", removed=True))
     legacy.append(txnId="last")
-    found = state(legacy)
-    assert found.version == 4
-    assert found.protocol == FEATURES["protocol"]
-    assert found.metadata == NEW["metaData"]
-    assert found.domains == {"a": '{"x":1}'}
-    assert (found.info["txnId"], found.commits, found.source) == ("last", 5, "commits since version 0")
+    log = state(legacy)
+    assert log.version == 4
+    assert log.protocol == FEATURES["protocol"]
+    assert log.metadata == NEW["metaData"]
+    assert log.domains == {"a": '{"x":1}'}
+    assert (log.info["txnId"], log.commits, log.source) == ("last", 5, "commits since version 0")
 
 
 def test_other_files_of_the_log_do_not_disturb() -> None:
@@ -54,12 +54,12 @@ def test_other_files_of_the_log_do_not_disturb() -> None:
 
 
 def crc(txn: str | None, **more: Any) -> dict[str, Any]:
-    said = {
+    checksum = {
         "protocol": FEATURES["protocol"],
         "metadata": NEW["metaData"],
         "domainMetadata": [domain("a")["domainMetadata"]],
     }
-    return {**said, **({"txnId": txn} if txn else {}), **more}
+    return {**checksum, **({"txnId": txn} if txn else {}), **more}
 
 
 def test_a_checksum_saves_reading_the_history() -> None:
@@ -69,8 +69,8 @@ def test_a_checksum_saves_reading_the_history() -> None:
     legacy.append(50, txnId="x").append(txnId="last")
     legacy.checksum(52, **crc("last"))
     fakes(services).storages.requests.clear()
-    found = state(legacy)
-    assert (found.version, found.source, found.domains) == (52, "checksum of version 52", {"a": "{}"})
+    log = state(legacy)
+    assert (log.version, log.source, log.domains) == (52, "checksum of version 52", {"a": "{}"})
     assert fakes(services).storages.requests == ["list", "read", "read"]
 
 
@@ -81,12 +81,12 @@ def test_a_checksum_is_a_start_when_everything_before_was_cleaned_up() -> None:
     legacy.write(legacy_info(), domain("b"))
     legacy.append()
     legacy.clean_up_to(1)
-    found = state(legacy)
-    assert (found.version, found.metadata, sorted(found.domains)) == (3, NEW["metaData"], ["a", "b"])
+    log = state(legacy)
+    assert (log.version, log.metadata, sorted(log.domains)) == (3, NEW["metaData"], ["a", "b"])
 
 
 @pytest.mark.parametrize(
-    "said",
+    "checksum",
     [
         crc("another"),  # left behind by a commit that lost
         crc(None),
@@ -95,12 +95,12 @@ def test_a_checksum_is_a_start_when_everything_before_was_cleaned_up() -> None:
         {key: value for key, value in crc("last").items() if key != "domainMetadata"},  # incomplete where it matters
     ],
 )
-def test_a_checksum_that_may_be_anothers_or_is_incomplete_is_not_trusted(said: dict[str, Any]) -> None:
+def test_a_checksum_that_may_be_anothers_or_is_incomplete_is_not_trusted(checksum: dict[str, Any]) -> None:
     legacy = Legacy(fresh()).created(FEATURES, OLD)
     legacy.append(txnId="last")
-    legacy.checksum(1, **said)
-    found = state(legacy)
-    assert (found.metadata, found.domains, found.source) == (OLD["metaData"], {}, "commits since version 0")
+    legacy.checksum(1, **checksum)
+    log = state(legacy)
+    assert (log.metadata, log.domains, log.source) == (OLD["metaData"], {}, "commits since version 0")
 
 
 def test_a_checksum_of_a_version_that_is_not_published_is_passed_over() -> None:
@@ -108,8 +108,8 @@ def test_a_checksum_of_a_version_that_is_not_published_is_passed_over() -> None:
     legacy = Legacy(fresh()).created(FEATURES, OLD)
     legacy.append(txnId="last")
     legacy.checksum(2, **crc("next"))
-    found = state(legacy)
-    assert (found.version, found.metadata, found.source) == (1, OLD["metaData"], "commits since version 0")
+    log = state(legacy)
+    assert (log.version, log.metadata, log.source) == (1, OLD["metaData"], "commits since version 0")
 
 
 def test_a_checksum_that_is_no_json_is_passed_over() -> None:
@@ -123,8 +123,8 @@ def test_a_json_checkpoint_is_a_start() -> None:
     legacy = Legacy(fresh()).created(FEATURES, NEW).append(5).clean_up_to(3)
     actions = [FEATURES, NEW, domain("a"), domain("gone", removed=True), {"checkpointMetadata": {"version": 3}}]
     legacy.checkpoint(3, delta.lines(*actions), "checkpoint.5c3d9a54-4f0c-4b1a-8a51-8f4f3f1f2c11.json")
-    found = state(legacy)
-    assert (found.version, found.domains, found.source) == (5, {"a": "{}"}, "checkpoint of version 3")
+    log = state(legacy)
+    assert (log.version, log.domains, log.source) == (5, {"a": "{}"}, "checkpoint of version 3")
 
 
 def parquet(rows: list[dict[str, Any]]) -> bytes:
@@ -141,13 +141,13 @@ def pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
             self.schema_arrow = type("Schema", (), {"names": ["protocol", "metaData", "add"]})
 
         def read(self, columns: list[str]) -> Any:
-            found = [{name: row.get(name) for name in columns} for row in self.rows]
-            for row in found:
+            rows = [{name: row.get(name) for name in columns} for row in self.rows]
+            for row in rows:
                 if row.get("metaData"):
                     body = row["metaData"]
                     body["configuration"] = list(map(tuple, body["configuration"].items()))
                     body["format"] = {"provider": "parquet", "options": []}
-            return type("Table", (), {"to_pylist": staticmethod(lambda: found)})
+            return type("Table", (), {"to_pylist": staticmethod(lambda: rows)})
 
     package, module = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
     module.ParquetFile = File  # type: ignore[attr-defined]
@@ -159,8 +159,8 @@ def pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_parquet_checkpoint_is_a_start_where_pyarrow_is() -> None:
     legacy = Legacy(fresh()).created(legacy_protocol(), NEW).append(5).clean_up_to(3)
     legacy.checkpoint(3, parquet([legacy_protocol(), NEW, delta.add("f")]))
-    found = state(legacy)
-    assert (found.protocol, found.metadata) == (legacy_protocol()["protocol"], NEW["metaData"])
+    log = state(legacy)
+    assert (log.protocol, log.metadata) == (legacy_protocol()["protocol"], NEW["metaData"])
 
 
 @pytest.mark.usefixtures("pyarrow")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import pytest
-
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Answer, Function, Http, function
 from tests.support.gc import days
@@ -164,13 +162,6 @@ def creation(said: Any) -> list[Any]:
         add_snapshot(5),
         set_ref(5),
     ]
-
-
-@pytest.fixture
-def client() -> Iceberg:
-    made = Iceberg()
-    made.create("t1")
-    return made
 
 
 def others(client: Iceberg, each: float = 0.4) -> None:

@@ -18,6 +18,13 @@ from turnstile.store.core.obj_types import Kind
 GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY)
 
 
+@pytest.fixture
+def client() -> Iceberg:
+    api = Iceberg()
+    api.create("t1")
+    return api
+
+
 def collect(client: Iceberg, *kinds: Kind, dry_run: bool = False, **more: Any) -> Report:
     collector = Collector(client.world, GRACE, workers=1, **more)
     return collector.collect(kinds or ("iceberg",), dry_run=dry_run)
