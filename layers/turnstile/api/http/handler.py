@@ -15,6 +15,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
+import msgspec
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 from chalice.app import Blueprint, Chalice
@@ -23,6 +24,7 @@ from turnstile.api.auth.bearer import Authentication
 from turnstile.api.http.request import BodyLimit, Request, answering, body_of, query_of
 from turnstile.api.http.responses import (
     JSON,
+    Answer,
     MethodNotAllowed,
     NoSuchRoute,
     Render,
@@ -30,9 +32,9 @@ from turnstile.api.http.responses import (
     UnsupportedMediaType,
     brief,
     render,
-    response_of,
 )
-from turnstile.store.core.errors import ErrorType, TurnstileError
+from turnstile.store import page_budget
+from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError
 
 Event = Mapping[str, Any]
 
@@ -191,6 +193,38 @@ def _registered(blueprint: Blueprint) -> Routes:
     app.register_blueprint(blueprint)
     routes: Routes = app.routes
     return routes
+
+
+def response_of(result: Any, method: str) -> Response:
+    """Returns the response for what a view returned. Struct members that are UNSET do not appear.
+
+    Args:
+        method: of the request. A GET is refused an answer that Lambda would not send; a change is made by then, and must
+            not be called refused.
+
+    Raises:
+        TooLarge: the answer does not fit.
+    """
+    if result is None:
+        return Response(204, {}, b"")
+    answer = result if isinstance(result, Answer) else Answer(result)
+    body = msgspec.json.encode(answer.body)
+    if method == "GET":
+        _require_fits(body)
+    return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
+
+
+def _require_fits(body: bytes) -> None:
+    """Raises TooLarge for what Lambda would not send. Listings end their pages before, and most of what is stored is limited
+    so that it fits; a Delta table's schema is not, since the table's log decides on it."""
+    size = page_budget.escaped_size(body)
+    if size > page_budget.RESPONSE_BYTES_MAX:
+        raise TooLarge(
+            f"the answer would take {size} bytes, and the limit is {page_budget.RESPONSE_BYTES_MAX}",
+            remedy="ask for less; what describes a Delta table is in its log as well",
+            limit=page_budget.RESPONSE_BYTES_MAX,
+            size=size,
+        )
 
 
 def _challenge(request: Request) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 from urllib.parse import parse_qs
 
 import msgspec
@@ -26,6 +26,10 @@ MAX_BODY = 1024 * 1024
 """Largest request body in bytes: the largest inline commit (256 KiB) survives JSON escaping with room to spare."""
 
 MAX_QUERY = 8 * 1024
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class BodyLimit(msgspec.Struct, frozen=True):
@@ -87,6 +91,14 @@ def answering(request: Request) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def idempotency_key() -> str | None:
+    """Returns the ``Idempotency-Key`` of this request, if it carries one; raises InvalidRequest for one that is no uuid."""
+    key = current().headers.get(IDEMPOTENCY_KEY.lower())
+    if key is not None and not _UUID.fullmatch(key):
+        raise InvalidRequest("the idempotency key is no uuid", field=IDEMPOTENCY_KEY, remedy="send a uuid, version 7")
+    return key
 
 
 def note(**members: Any) -> None:

@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.delta.core.decide import Refused
-from turnstile.store import page_budget
-from turnstile.store.core.errors import ErrorType, StateConflict, TooLarge, TurnstileError, is_missing
+from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError, is_missing
 
 JSON: Final = "application/json"
 
@@ -38,38 +37,6 @@ class Response(msgspec.Struct):
 def created(body: Any) -> Answer:
     """Returns 201 with a body."""
     return Answer(body, 201)
-
-
-def response_of(result: Any, method: str) -> Response:
-    """Returns the response for what a view returned. Struct members that are UNSET do not appear.
-
-    Args:
-        method: of the request. A GET is refused an answer that Lambda would not send; a change is made by then, and must
-            not be called refused.
-
-    Raises:
-        TooLarge: the answer does not fit.
-    """
-    if result is None:
-        return Response(204, {}, b"")
-    answer = result if isinstance(result, Answer) else Answer(result)
-    body = msgspec.json.encode(answer.body)
-    if method == "GET":
-        _require_fits(body)
-    return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
-
-
-def _require_fits(body: bytes) -> None:
-    """Raise TooLarge for what Lambda would not send. Listings end their pages before, and most of what is stored is limited
-    so that it fits; a Delta table's schema is not, since the table's log decides on it."""
-    size = page_budget.escaped_size(body)
-    if size > page_budget.RESPONSE_BYTES_MAX:
-        raise TooLarge(
-            f"the answer would take {size} bytes, and the limit is {page_budget.RESPONSE_BYTES_MAX}",
-            remedy="ask for less; what describes a Delta table is in its log as well",
-            limit=page_budget.RESPONSE_BYTES_MAX,
-            size=size,
-        )
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from turnstile.access.authorizer import METASTORE, Guard, Need, Target
 from turnstile.access.core.rules import create_external
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
-from turnstile.api.http.request import BodyLimit, current, decode
+from turnstile.api.http.request import BodyLimit, current, decode, idempotency_key
 from turnstile.api.iceberg import naming
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
 from turnstile.api.iceberg.requests import MAX_BODY, without_null_members
@@ -92,7 +92,7 @@ def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Contex
             "the past of a catalog cannot be changed", field="prefix", remedy="change the catalog without '@'"
         )
     authorizer = by or guard()
-    context, key = context_of(authorizer), idempotency.keyed()
+    context, key = context_of(authorizer), idempotency_key()
     if key is None:
         return operation(context)
 
@@ -107,6 +107,6 @@ def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Contex
         lambda _: again(context),
         world=context.world,
         reader=context.catalog.reader,
-        judge=authorizer,
+        guard=authorizer,
         status_of=lambda error: kind_of(error)[0],
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import guard
+from turnstile.api.http.request import idempotency_key
 from turnstile.api.http.responses import status_of
 from turnstile.api.services import services
 from turnstile.catalog.history.core import AsOf, check_as_of, report_field
@@ -55,7 +56,7 @@ def once(
         InvalidRequest: a key that is no uuid.
         KeyReused: a key that was sent with another request.
     """
-    key, here = idempotency.keyed(), services().catalog
+    key, here = idempotency_key(), services().catalog
     if key is None:
         return operation(here)
     return idempotency.once(
@@ -65,6 +66,6 @@ def once(
         lambda seq: again(here, seq),
         world=here.world,
         reader=here.reader,
-        judge=guard(),
+        guard=guard(),
         status_of=lambda error: 0 if error.type in _PASSING else status_of(error),
     )
