@@ -33,7 +33,7 @@ class Repeated(TurnstileError):
 
     def __init__(self, outcome: RequestOutcome) -> None:
         super().__init__(outcome.message, field=outcome.field, remedy=outcome.remedy)
-        self.type, self.details = outcome.type, dict(outcome.details)
+        self.type, self.details = outcome.type, msgspec.json.decode(outcome.details)
 
 
 class KeyReused(TurnstileError):

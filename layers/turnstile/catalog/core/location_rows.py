@@ -1,7 +1,5 @@
 """Who owns a storage location: one row for each normalised location, and no owner above or below another (I10).
 
-    location   {key, kind, table_id, catalog, created, below, clones?, purging?, importing?}
-
 A location has at most one row, of one of three sorts:
 
     owner    has a ``table_id``: the table that lives there
@@ -23,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -31,6 +29,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.core.locations import ancestors
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import (
     Absent,
     AtLeast,
@@ -68,27 +67,24 @@ class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
     owner: str
 
 
-class Location(msgspec.Struct, frozen=True):
-    """A parsed location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way."""
+class Location(StoredRow, frozen=True):
+    """A parsed location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way;
+    ``created`` in ms."""
 
-    key: str
-    table_id: str
+    kind: ClassVar[str] = "location"
+
+    created: int
     below: int
+    table_id: str = ""
+    catalog: str = ""
     clones: frozenset[str] = frozenset()
     purging: bool = False
     importing: str = ""
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
-        """Parses a refs row of kind ``location``."""
-        return cls(
-            key=row["key"],
-            table_id=row.get("table_id") or "",
-            below=row.get("below") or 0,
-            clones=frozenset(row.get("clones", ())),
-            purging="purging" in row,
-            importing=row.get("importing") or "",
-        )
+        """Parses a refs row of kind ``location``; one of an early release may lack ``below``."""
+        return super().from_row({"below": 0, **row})
 
     def keeps(self, held: HeldLocation) -> bool:
         """Whether the files of ``held`` are still there and their removal has not begun: a clone may need them."""
@@ -107,17 +103,8 @@ class Location(msgspec.Struct, frozen=True):
 
 def owner_row(space: Space, location: str, table_id: str, catalog: str, now: int, *, importing: str = "") -> Insert:
     """The row of a location's owner; of a zone if ``table_id`` is empty; of a claim by the import run ``importing``."""
-    row = _row(space, location, catalog, now, below=0)
-    if table_id:
-        row["table_id"] = table_id
-    if importing:
-        row["importing"] = importing
-    return Insert(row, (new_row("I10"),))
-
-
-def _row(space: Space, location: str, catalog: str, now: int, below: int) -> Row:
-    row: Row = {"key": space.location(location), "kind": "location", "created": now, "below": below}
-    return {**row, "catalog": catalog} if catalog else row
+    row = Location(space.location(location), now, 0, table_id, catalog, importing=importing)
+    return Insert(row.to_row(), (new_row("I10"),))
 
 
 def keys_above(space: Space, location: str) -> list[str]:
@@ -166,7 +153,8 @@ def claim(
             marker = Clause("marker", "I10", "no owner or zone lies above", AtLeast(("below",), 1))
             writes.append(Change(key, (marker,), (SetSum(("below",), ("below",), 1),)))
         else:
-            writes.append(Insert(_row(space, above, catalog, now, below=1), (new_row("I10"),)))
+            row = Location(key, now, below=1, catalog=catalog)
+            writes.append(Insert(row.to_row(), (new_row("I10"),)))
     return writes
 
 

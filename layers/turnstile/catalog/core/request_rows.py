@@ -1,7 +1,5 @@
 """Rows of requests that carry an idempotency key: the outcome of each.
 
-    request    {key, kind, asked, status, seq, type, message, field, remedy, details, created, expires}
-
 The row of an accepted request is written in the transaction of its change, so it exists if and only if the change was
 made; that of a refused request when the refusal is final. The same request, sent again, gets the same response (I3), as
 far as a small row holds it: texts are cut, and details that are too long are left out.
@@ -9,13 +7,13 @@ far as a small row holds it: texts are cut, and details that are too long are le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.writes import Insert, Row, new_row
+from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
 """How long a request is remembered after its first response, in seconds: much longer than another sandbox can be working on
@@ -31,28 +29,30 @@ _DETAILS_BYTES: Final = 1_000
 """Bytes that are kept of its details, as JSON."""
 
 
-class RequestOutcome(msgspec.Struct, frozen=True):
+class RequestOutcome(StoredRow, frozen=True):
     """A parsed row.
 
     Attributes:
         asked: tells this request from others under the same key.
         status: 200, or that of the refusal, whose other attributes are those of its ``TurnstileError``.
+        created: ms.
+        expires: seconds, the table's time-to-live attribute.
         seq: number of the catalog commit that shows what was done; None if no tree does.
+        details: JSON.
     """
+
+    kind: ClassVar[str] = "request"
 
     asked: str
     status: int
+    created: int
+    expires: int
+    seq: int | None = None
     type: str = ""
     message: str = ""
-    seq: int | None = None
     field: str | None = None
     remedy: str | None = None
-    details: Mapping[str, Any] = {}
-
-    @classmethod
-    def from_row(cls, row: Row) -> RequestOutcome:
-        """Parses a refs row of kind ``request``."""
-        return msgspec.convert({**row, "details": msgspec.json.decode(row.get("details", "{}"))}, cls)
+    details: str = "{}"
 
 
 def request_row(
@@ -65,32 +65,23 @@ def request_row(
     seq: int | None = None,
 ) -> Insert:
     """The outcome of a request, written once: with ``error`` a refusal."""
-    row: Row = {
-        "key": key,
-        "kind": "request",
-        "asked": asked,
-        "status": status,
-        "created": now_ms,
-        "expires": now_ms // 1000 + REQUEST_KEPT_S,
-    }
-    if seq is not None:
-        row["seq"] = seq
+    row = RequestOutcome(key, asked, status, now_ms, now_ms // 1000 + REQUEST_KEPT_S, seq)
     if error is not None:
-        row |= _refusal(error)
-    return Insert(row, (new_row("I3"),))
+        row = msgspec.structs.replace(
+            row,
+            type=error.type,
+            message=error.message[:_TEXT_MAX],
+            field=error.field and error.field[:_TEXT_MAX],
+            remedy=error.remedy and error.remedy[:_TEXT_MAX],
+            details=_details(error),
+        )
+    return Insert(row.to_row(), (new_row("I3"),))
 
 
-def _refusal(error: TurnstileError) -> Row:
-    """Returns the attributes that a row keeps of a refusal."""
-    row: Row = {"type": error.type, "message": error.message[:_TEXT_MAX]}
-    if error.field is not None:
-        row["field"] = error.field[:_TEXT_MAX]
-    if error.remedy is not None:
-        row["remedy"] = error.remedy[:_TEXT_MAX]
+def _details(error: TurnstileError) -> str:
+    """Returns the details of a refusal that fit the row."""
     details: dict[str, Any] = {}
     for name, value in error.details.items():
         if len(msgspec.json.encode({**details, name: value})) <= _DETAILS_BYTES:
             details[name] = value
-    if details:
-        row["details"] = msgspec.json.encode(details).decode()
-    return row
+    return msgspec.json.encode(details).decode()

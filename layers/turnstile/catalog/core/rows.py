@@ -1,8 +1,4 @@
-"""Rows of catalogs and of staging tables, and the conditional writes on them.
-
-    catalog    {key, kind, name, head, seq, recent, created, changed_at, spilled?, turn?, turn_until?, swept?}
-    gone       {key, kind, name, created}
-    staging    {key, kind, table_id, catalog, namespace, name, location, creator, created, state}
+"""Rows of catalogs, staging tables and external tables, and the conditional writes on them.
 
 The rows of storage locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``.
 """
@@ -65,6 +61,41 @@ class CatalogHead(StoredRow, frozen=True):
     turn: str = ""
     turn_until: int = 0
     swept: int | None = None
+
+
+class GoneCatalog(StoredRow, frozen=True):
+    """The note that a dropped catalog's objs are still there since ``created`` (ms)."""
+
+    kind: ClassVar[str] = "gone"
+
+    name: str
+    created: int
+
+
+class StagingRow(StoredRow, frozen=True):
+    """A table between the first and the last step of its creation; ``created`` in ms."""
+
+    kind: ClassVar[str] = "staging"
+
+    table_id: str
+    catalog: str
+    namespace: str
+    name: str
+    location: str
+    creator: str
+    created: int
+    state: str
+
+
+class ExternalRow(StoredRow, frozen=True):
+    """Leads from the uuid of an external table to its location; ``created`` in ms."""
+
+    kind: ClassVar[str] = "external"
+
+    table_id: str
+    catalog: str
+    location: str
+    created: int
 
 
 def new_catalog(key: str, name: str, head: str, now: int) -> Insert:
@@ -140,8 +171,7 @@ def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[E
     still there; their grace counts from then. The note replaces an older one: the objs of an earlier catalog of the same
     name are among those of this one, and became unreachable only now (I10)."""
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
-    note: Row = {"key": gone, "kind": "gone", "name": name, "created": now}
-    return Erase(key, (same,)), Insert(note, ())
+    return Erase(key, (same,)), Insert(GoneCatalog(gone, name, now).to_row(), ())
 
 
 def forget_catalog(row: Row) -> Erase:
@@ -154,19 +184,8 @@ def new_staging(
     *, key: str, table_id: str, catalog: str, namespace: str, name: str, location: str, creator: str, now: int
 ) -> Insert:
     """A staging table: a fresh uuid and a location for version 0. The name is not reserved."""
-    row: Row = {
-        "key": key,
-        "kind": "staging",
-        "table_id": table_id,
-        "catalog": catalog,
-        "namespace": namespace,
-        "name": name,
-        "location": location,
-        "creator": creator,
-        "created": now,
-        "state": OPEN,
-    }
-    return Insert(row, (new_row("I2"),))
+    row = StagingRow(key, table_id, catalog, namespace, name, location, creator, now, OPEN)
+    return Insert(row.to_row(), (new_row("I2"),))
 
 
 def use_staging(key: str) -> Erase:
