@@ -22,7 +22,10 @@ from pynamodb.attributes import (
 from pynamodb.constants import MAP
 from pynamodb.models import Model
 
-from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.core.request_rows import RequestOutcome
+from turnstile.catalog.core.rows import CatalogHead, ExternalRow, GoneCatalog, StagingRow
+from turnstile.coordination.core.rows import LeaseRow, Updateable
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.rows import Attribute as RowAttribute
 from turnstile.store.core.rows import StoredAs, StoredRow, attributes
@@ -82,47 +85,6 @@ def _declared_by(row: type[StoredRow]) -> type[RefRow]:
     return new_class(f"{row.__name__}Row", (RefRow,), exec_body=lambda body: body.update(members))
 
 
-class GoneRow(RefRow):
-    """A dropped catalog whose objs are still there."""
-
-    name = UnicodeAttribute()
-    created = NumberAttribute()
-
-
-class LocationRow(RefRow):
-    """Owner of a storage location, a lake root, or a marker that something ``below`` it is owned."""
-
-    table_id = UnicodeAttribute(null=True)
-    catalog = UnicodeAttribute(null=True)
-    below = NumberAttribute(null=True)
-    created = NumberAttribute()
-    clones = Names(null=True)
-    purging = BooleanAttribute(null=True)
-    importing = UnicodeAttribute(null=True)
-
-
-class StagingRow(RefRow):
-    """A table between the first and the third phase of its creation."""
-
-    table_id = UnicodeAttribute()
-    catalog = UnicodeAttribute()
-    namespace = UnicodeAttribute()
-    name = UnicodeAttribute()
-    location = UnicodeAttribute()
-    creator = UnicodeAttribute()
-    created = NumberAttribute()
-    state = UnicodeAttribute()
-
-
-class ExternalRow(RefRow):
-    """Where an external table is, found by its uuid."""
-
-    table_id = UnicodeAttribute()
-    catalog = UnicodeAttribute()
-    location = UnicodeAttribute()
-    created = NumberAttribute()
-
-
 class ClientRow(RefRow):
     """A registered client; ``secret`` and ``former`` are hashes."""
 
@@ -138,22 +100,6 @@ class ClientRow(RefRow):
     changed_at = NumberAttribute()
 
 
-class RequestRow(RefRow):
-    """The outcome of a request with an idempotency key: written with what it changed, or with its refusal. ``expires`` in
-    seconds, the table's time-to-live attribute."""
-
-    asked = UnicodeAttribute()
-    status = NumberAttribute()
-    seq = NumberAttribute(null=True)
-    type = UnicodeAttribute(null=True)
-    message = UnicodeAttribute(null=True)
-    field = UnicodeAttribute(null=True)
-    remedy = UnicodeAttribute(null=True)
-    details = UnicodeAttribute(null=True)
-    created = NumberAttribute()
-    expires = NumberAttribute()
-
-
 class NamedRefRow(RefRow):
     """A reference of another system (``coordination/core/named_ref.py``)."""
 
@@ -166,25 +112,6 @@ class NamedRefRow(RefRow):
     rights = Counts(null=True)
     created = NumberAttribute()
     changed_at = NumberAttribute()
-
-
-class UpdateableRow(RefRow):
-    """An object that changes in place (``coordination/core/rows.py``)."""
-
-    type = UnicodeAttribute()
-    token = UnicodeAttribute()
-    payload = BinaryAttribute(legacy_encoding=False)
-    created = NumberAttribute()
-    changed_at = NumberAttribute()
-
-
-class LeaseRow(RefRow):
-    """Who holds a name until when (``coordination/core/rows.py``)."""
-
-    holder = UnicodeAttribute()
-    until = NumberAttribute()
-    fence = NumberAttribute()
-    created = NumberAttribute()
 
 
 class ObjRow(Model):
@@ -204,16 +131,22 @@ class ObjRow(Model):
 
 
 KINDS: Final[dict[str, type[RefRow]]] = {
-    **{row.kind: _declared_by(row) for row in (TableHead, CatalogHead)},
-    "gone": GoneRow,
-    "location": LocationRow,
-    "staging": StagingRow,
-    "external": ExternalRow,
+    **{
+        row.kind: _declared_by(row)
+        for row in (
+            TableHead,
+            CatalogHead,
+            GoneCatalog,
+            StagingRow,
+            ExternalRow,
+            Location,
+            RequestOutcome,
+            LeaseRow,
+            Updateable,
+        )
+    },
     "client": ClientRow,
-    "request": RequestRow,
     "ref": NamedRefRow,
-    "updateable": UpdateableRow,
-    "lease": LeaseRow,
 }
 
 
