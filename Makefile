@@ -13,6 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
 # Two processes, a file in one of them; files with slow tests first (tests/conftest.py).
 TWO := -n 2 --dist loadfile --no-loadscope-reorder
+# Kinds without a quick test, which need not be imported to know that.
+LONG := mutation clients iceberg spark
 
 .PHONY: help
 help: ## Show this list
@@ -73,7 +75,7 @@ test: test-core test-mutants test-stack test-spark ## All tests, in groups (less
 
 test-quick: EXAMPLES = 0.4
 test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
-	$(PYTEST) -m "not spark and not slow" $(TWO) --ignore tests/mutation tests
+	$(PYTEST) -m "not spark and not slow" $(TWO) $(LONG:%=--ignore tests/%) tests
 
 test-core: setup
 	$(PYTEST) -m "not spark and not stack" $(TWO) --ignore tests/mutation tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ NUMBERS = [f"I{number}" for number in range(1, 13)]
 KINDS = ("unit", "simulation", "contract", "functional", "histories")
 
 
+@functools.cache
 def named_tests() -> dict[str, set[str]]:
     """Invariant -> files with a test whose name begins with it (``test_i1_i2_...``, ``test_i1_to_i11_...``)."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -24,7 +26,7 @@ def named_tests() -> dict[str, set[str]]:
         for path in (ROOT / "tests" / kind).rglob("test_*.py"):
             for name in re.findall(r"^ *def test_((?:i\d+_|to_)+)", path.read_text(), re.MULTILINE):
                 for number in numbers(name):
-                    found[number].add(f"{kind}/{path.name}")
+                    found[number].add(str(path.relative_to(ROOT / "tests")))
     return found
 
 
@@ -34,6 +36,7 @@ def numbers(name: str) -> Iterator[str]:
         yield from (number.upper() for number in re.findall(r"i\d+", name))
 
 
+@functools.cache
 def clauses() -> dict[str, set[str]]:
     """Invariant -> ``subject/module: clause`` for every clause in a core."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -50,6 +53,7 @@ def clauses() -> dict[str, set[str]]:
     return found
 
 
+@functools.cache
 def documented() -> dict[str, set[str]]:
     """The same, as ``docs/invariants.md`` has it."""
     found: dict[str, set[str]] = defaultdict(set)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 
 from tests.support.openapi import UNITY
+from tests.support.repository import ROOT
 
-FOLDER = Path(__file__).parent
-PAGE = FOLDER.parents[2] / "docs" / "conformance.md"
+FOLDER = ROOT / "tests/functional/unity/conformance"
+PAGE = ROOT / "docs/conformance.md"
 
 Seen = tuple[str, int]
 """An operation's id and a status."""

@@ -1,4 +1,4 @@
-"""What a floor write leaves behind, said once by hand; ``test_core_agreement`` says it of random rows."""
+"""What a floor write leaves behind, said once by hand; ``test_write_agrees_with_decision`` says it of random rows."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.support.unity import Unity
 
 IDS = sorted(GENERATED)
 WITH_BODY = [id for id in IDS if GENERATED[id].body]
-QUICK = settings(max_examples=5, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(max_examples=examples(5), derandomize=True, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 
 

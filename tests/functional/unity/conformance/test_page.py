@@ -8,14 +8,15 @@ from collections import Counter
 
 import pytest
 
-from tests.support.conformance.cases import FOLDER, PAGE, documented, page
+from tests.support.conformance.cases import PAGE, documented, page
+from tests.support.repository import ROOT
 
 
 @pytest.fixture(scope="module")
 def collected() -> str:
     """The page as the suite's tests make it, in a process that collects all of them."""
     command = [sys.executable, "-m", "tests.functional.unity.conformance", "--collect"]
-    found = subprocess.run(command, cwd=FOLDER.parents[2], capture_output=True, text=True, check=False)
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
     return found.stdout
 
