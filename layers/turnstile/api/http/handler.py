@@ -76,9 +76,8 @@ class App:
     ) -> None:
         self.routes = routes_of(*blueprints)
         self._router, self._telemetry = Router(self.routes), Telemetry(service)
-        self._open = services
         self.public = public
-        self._authentication, self._elsewhere = authentication, elsewhere
+        self._open, self._authentication, self._elsewhere = services, authentication, elsewhere
         self._renders, self._bodies = renders or {}, bodies
 
     @functools.cached_property
@@ -188,8 +187,9 @@ def routes_of(*blueprints: Blueprint) -> Routes:
 
 @functools.cache
 def _registered(blueprint: Blueprint) -> Routes:
-    """The routes of a blueprint. Registering uses up their options, so that a second time would give other methods."""
-    app = Chalice(app_name="turnstile", configure_logs=False)
+    """The routes of a blueprint. Registering uses up their options, so that a second time would give other methods; and
+    an app writes its name into the environment, if it is not given one."""
+    app = Chalice(app_name="turnstile", configure_logs=False, env={})
     app.register_blueprint(blueprint)
     routes: Routes = app.routes
     return routes
