@@ -33,13 +33,13 @@ def no_pause(seconds: float) -> None:
 
 
 class Backoff:
-    """One operation's patience.
+    """The pauses between the attempts of one operation.
 
     Args:
         deadline_ms: time for all attempts together.
-        first_ms, most_ms: bounds of the jitter's upper limit. An attempt takes 15 ms or so: who tries again sooner than
-            others have ended loses to them again, and pays for it.
-        starving: the part of ``deadline_ms`` after which it is ``starving``.
+        first_ms, most_ms: bounds of the jitter's upper limit. An attempt takes 15 ms or so; one that starts before the
+            attempts of others have ended loses to them again, and costs requests.
+        starving: the part of ``deadline_ms`` after which the operation is ``starving``.
     """
 
     def __init__(
@@ -59,14 +59,14 @@ class Backoff:
         self._limit, self._most = first_ms, most_ms
 
     def again(self) -> bool:
-        """Pause and say whether there is time for another attempt."""
+        """Pauses, and returns whether there is time for another attempt."""
         paused = self.hold_back(self._limit)
         self._limit = min(self._limit * 2, self._most)
         return paused
 
     def hold_back(self, most_ms: int) -> bool:
-        """Pause for a random time up to ``most_ms``, unless the deadline has passed; whether it has not, also after the
-        pause: a sandbox may be frozen in it for hours."""
+        """Pauses for a random time up to ``most_ms``, unless the deadline has passed. Returns whether it has not passed after
+        the pause either: a sandbox may be frozen in it for hours."""
         if self._over:
             return False
         share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
@@ -79,11 +79,11 @@ class Backoff:
 
     @property
     def starving(self) -> bool:
-        """Whether so much of the time is gone that others should let this change go first."""
+        """Whether the operation has lost for so long that it should claim priority."""
         return self._clock.now_ms() >= self._starves
 
     def gave_up(self, catalog: str) -> StateConflict:
-        """The error for when there is none."""
+        """Returns the error for an operation whose deadline has passed."""
         return StateConflict(
             "ConcurrentChange",
             f"catalog '{catalog}' changed during every attempt",

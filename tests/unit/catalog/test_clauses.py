@@ -279,7 +279,7 @@ def test_each_clause_refuses_what_the_others_would_let_pass(name: str) -> None:
     assert {clause.name for clause in write.clauses} == set(bad), "a clause without its case"
     for clause in write.clauses:
         assert not accepted(write, bad[clause.name]), clause.name
-        without = tuple(one for one in write.clauses if one is not clause)
+        without = tuple(other for other in write.clauses if other is not clause)
         assert accepted(replace(write, clauses=without), bad[clause.name]), f"{clause.name} is not alone in refusing"
 
 

@@ -29,9 +29,9 @@ from turnstile.store.ports import AllAccepted, SomeRejected, World
 
 
 def row(services: CatalogServices) -> CatalogHead:
-    found = services.world.refs.read(services.world.space.catalog("main"))
-    assert found is not None
-    return CatalogHead.from_row(found)
+    stored = services.world.refs.read(services.world.space.catalog("main"))
+    assert stored is not None
+    return CatalogHead.from_row(stored)
 
 
 def objs(services: CatalogServices) -> set[str]:
@@ -52,7 +52,7 @@ def test_a_change_that_others_overtake_is_computed_again_from_their_tree() -> No
 
     services.committer.commit("main", change)
     assert len(set(seen)) == 4
-    listed = [found.name for found in services.listings.namespaces("main").items]
+    listed = [namespace.name for namespace in services.listings.namespaces("main").items]
     assert listed == [("default",), ("mine",), ("other1",), ("other2",), ("other3",)]
     complete(fakes(services))
 
@@ -91,8 +91,8 @@ def test_an_entity_is_made_anew_when_what_it_replaces_has_changed() -> None:
         return Edit("mine", put={("n",): Namespace(old.name, old.id, 1, properties={**old.properties, "mine": "1"})})
 
     services.committer.commit("main", change)
-    found = services.namespaces.get("main", ("n",)).entity.properties
-    assert found == {"base": "1", "theirs": "1", "mine": "1"}
+    merged = services.namespaces.get("main", ("n",)).entity.properties
+    assert merged == {"base": "1", "theirs": "1", "mine": "1"}
 
 
 def test_an_entity_that_a_later_attempt_computes_differently_is_the_later_one() -> None:
@@ -116,8 +116,8 @@ def test_an_answer_lost_at_the_swap_is_found_out_and_the_change_applied_once(how
     services = fresh()
     before = row(services)
     faulty = Faulty(fakes(services), 2, how)  # 1 objs, 2 swap
-    made = fresh(faulty.world).namespaces.create("main", ("n",), comment="c")
-    assert made.entity.comment == "c"
+    created = fresh(faulty.world).namespaces.create("main", ("n",), comment="c")
+    assert created.entity.comment == "c"
     assert row(services).seq == before.seq + 1
     assert faulty.writes == ["put_many", "write", "write"]
     complete(fakes(services))
@@ -297,7 +297,7 @@ def test_i9_a_commit_larger_than_a_row_is_stored_in_parts_and_read_like_any_othe
     assert len([id for id in objs(services) if id.startswith("part/entity/")]) >= 60
     complete(fakes(services))
     cold = fresh(services.world)
-    listed = [found.name[0] for found in cold.listings.namespaces("main", max_results=100).items]
+    listed = [namespace.name[0] for namespace in cold.listings.namespaces("main", max_results=100).items]
     assert listed == ["default", *(f"namespace{n:02d}" for n in range(30))]
 
 

@@ -74,9 +74,9 @@ def test_a_change_writes_one_commit_and_one_entity_and_a_small_row(size: int) ->
     world = fakes(services)
     before = set(world.objs.rows)
     services.namespaces.create("main", ("n",))
-    made = [world.objs.rows[key] for key in world.objs.rows.keys() - before]
-    assert sorted(obj.type for obj in made) == ["commit", "namespace"]
-    commit = next(obj for obj in made if obj.type == "commit")
+    written = [world.objs.rows[key] for key in world.objs.rows.keys() - before]
+    assert sorted(obj.type for obj in written) == ["commit", "namespace"]
+    commit = next(obj for obj in written if obj.type == "commit")
     assert len(commit.payload) < min(300 + 60 * (size + 3), 10_000)
     assert len(str(world.refs.rows["test/catalog/main"])) < 4096
 

@@ -36,7 +36,7 @@ OPERATIONS = {
     "create catalog": Operation(
         lambda services: None,
         lambda services, _: services.catalogs.create("other"),
-        lambda services, _: "other" in [one.name for one in services.catalogs.list()],
+        lambda services, _: "other" in [catalog.name for catalog in services.catalogs.list()],
         (AlreadyExists,),
     ),
     "create namespace": Operation(
@@ -52,7 +52,7 @@ OPERATIONS = {
     ),
     "register": Operation(
         staged,
-        lambda services, made: services.registrar.register(*MAIN, "t", str(made)),
+        lambda services, table_id: services.registrar.register(*MAIN, "t", str(table_id)),
         lambda services, made: services.reader.resolve(*MAIN, "t").table_id == made,
     ),
     "rename": Operation(
@@ -146,7 +146,7 @@ def test_a_stack_whose_start_was_interrupted_starts_the_next_time(how: How) -> N
         complete(world)
         bootstrap.ensure(world, lake_root=LAKE)
         services = fresh(world)
-        assert [one.name for one in services.catalogs.list()] == ["main"]
+        assert [catalog.name for catalog in services.catalogs.list()] == ["main"]
         create(services, "t")
         complete(world)
 

@@ -32,12 +32,12 @@ def before_the_first(services: CatalogServices, port: str, name: str, act: Calla
 def test_i9_a_catalog_in_which_a_namespace_appears_is_not_dropped() -> None:
     services = fresh()
     services.catalogs.create("other")
-    made = fresh(services.world).namespaces
-    before_the_first(services, "refs", "transact", lambda: made.create("other", ("late",)))
+    service = fresh(services.world).namespaces
+    before_the_first(services, "refs", "transact", lambda: service.create("other", ("late",)))
     with pytest.raises(StateConflict) as refused:
         services.catalogs.drop("other")
     assert refused.value.type == "NamespaceNotEmpty"
-    assert made.get("other", ("late",)).name == ("late",)
+    assert service.get("other", ("late",)).name == ("late",)
     complete(fakes(services))
 
 

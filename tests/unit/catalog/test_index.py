@@ -55,9 +55,9 @@ def test_changes_make_another_index_and_leave_the_first_alone(
 
 @given(contents, paths.map(key_of), paths.map(key_of))
 def test_ranges_iterate_in_order_both_ways(content: dict[str, IndexEntry], start: str, stop: str) -> None:
-    found = list(made(content).iterate(start, stop))
-    assert found == [(key, content[key]) for key in sorted(content) if start <= key < stop]
-    assert list(made(content).iterate(start, stop, reverse=True)) == found[::-1]
+    entries = list(made(content).iterate(start, stop))
+    assert entries == [(key, content[key]) for key in sorted(content) if start <= key < stop]
+    assert list(made(content).iterate(start, stop, reverse=True)) == entries[::-1]
     assert made(content).first(start) == next(((key, content[key]) for key in sorted(content) if key >= start), None)
 
 

@@ -157,8 +157,8 @@ class SpillMachine(RuleBasedStateMachine):
     def the_last_before_a_key_is_that_of_the_model(self, stop: str | None) -> None:
         before = [key for key in sorted(self.model) if stop is None or key < stop]
         reads = self.kept.stored.reads
-        found = self.kept.index.last(stop)
-        assert found == ((before[-1], self.model[before[-1]]) if before else None)
+        item = self.kept.index.last(stop)
+        assert item == ((before[-1], self.model[before[-1]]) if before else None)
         assert before or self.kept.stored.reads - reads <= len(self.kept.index.directory)
 
     @invariant()
@@ -202,10 +202,10 @@ def test_a_separator_parts_two_keys_and_is_no_longer_than_it_must(one: str, othe
     if one == other:
         return
     left, right = sorted((one, other))
-    found = separator(left, right)
-    assert left < found <= right
-    assert right.startswith(found)
-    assert not left < found[:-1]
+    key = separator(left, right)
+    assert left < key <= right
+    assert right.startswith(key)
+    assert not left < key[:-1]
 
 
 def test_every_key_lies_in_exactly_one_range() -> None:

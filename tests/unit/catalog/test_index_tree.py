@@ -83,11 +83,11 @@ paths = st.lists(levels, min_size=1, max_size=3).map(tuple)
 
 @given(st.dictionaries(paths, st.booleans(), max_size=20), paths | st.just(()), st.none() | paths)
 def test_i9_walking_a_tree_both_ways_is_walking_a_dictionary(
-    made: dict[tuple[str, ...], bool], root: tuple[str, ...], after: tuple[str, ...] | None
+    tables: dict[tuple[str, ...], bool], root: tuple[str, ...], after: tuple[str, ...] | None
 ) -> None:
     """Half of the entries are spilled, some of them buried; parents are namespaces."""
-    names = {path[:depth]: NAMESPACE for path in made for depth in range(1, len(path))}
-    names = {**dict.fromkeys(made, TABLE), **names}
+    names = {path[:depth]: NAMESPACE for path in tables for depth in range(1, len(path))}
+    names = {**dict.fromkeys(tables, TABLE), **names}
     entries = {key_of(path): IndexEntry(kind, "entity/1") for path, kind in names.items()}
     under = {key: entry for at, (key, entry) in enumerate(entries.items()) if at % 2}
     buried = {key_of((*path, "gone")): IndexEntry(TABLE, "entity/2") for path in names}
@@ -95,21 +95,21 @@ def test_i9_walking_a_tree_both_ways_is_walking_a_dictionary(
     over |= {key: IndexEntry(GONE, "") for key in buried}
     stored = Stored({"segment/1": Index().with_changes(under | buried)})
     directory = pack_directory((Segment("", "segment/1", 1),))
-    found = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(Index().with_changes(over)), directory), stored)
+    tree = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(Index().with_changes(over)), directory), stored)
     below = {path: kind for path, kind in names.items() if path[: len(root)] == root and path != root}
     keys = sorted(key_of(path) for path in below)
     mark = key_of(after) if after is not None else ""
-    assert [key for key, _ in found.subtree(root, mark)] == [key for key in keys if key > mark]
+    assert [key for key, _ in tree.subtree(root, mark)] == [key for key in keys if key > mark]
     expected = [key for key in reversed(keys) if not mark or key < mark]
-    assert [key for key, _ in found.subtree(root, mark, reverse=True)] == expected
+    assert [key for key, _ in tree.subtree(root, mark, reverse=True)] == expected
     for kind in (NAMESPACE, TABLE):
         direct = sorted(key_of(path) for path, one in below.items() if len(path) == len(root) + 1 and one == kind)
-        assert [key for key, _ in found.children(root, kind)] == direct
-        assert [key for key, _ in found.children(root, kind, reverse=True)] == direct[::-1]
+        assert [key for key, _ in tree.children(root, kind)] == direct
+        assert [key for key, _ in tree.children(root, kind, reverse=True)] == direct[::-1]
         if mark in direct:
             at = direct.index(mark)
-            assert [key for key, _ in found.children(root, kind, mark)] == direct[at + 1 :]
-            assert [key for key, _ in found.children(root, kind, mark, reverse=True)] == direct[:at][::-1]
+            assert [key for key, _ in tree.children(root, kind, mark)] == direct[at + 1 :]
+            assert [key for key, _ in tree.children(root, kind, mark, reverse=True)] == direct[:at][::-1]
 
 
 def test_a_subtree_is_everything_below_and_nothing_beside() -> None:
@@ -150,10 +150,10 @@ def test_a_removed_name_that_lies_over_a_segment_leads_nowhere() -> None:
         {key_of(("a",)): IndexEntry(NAMESPACE, "new"), key_of(("gone",)): IndexEntry(GONE, "")}
     )
     directory = pack_directory((Segment("", "segment/1", 1),))
-    made = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(embedded), directory), Stored({"segment/1": spilled}))
-    assert made.find(("gone",)) is None
-    assert [(path_of(key)[0], entry.obj) for key, entry in made.subtree(())] == [("a", "new"), ("kept", "old")]
-    assert not made.empty
+    tree = Tree.of("main", "h", CatalogCommit(0, (), "", 0, pack(embedded), directory), Stored({"segment/1": spilled}))
+    assert tree.find(("gone",)) is None
+    assert [(path_of(key)[0], entry.obj) for key, entry in tree.subtree(())] == [("a", "new"), ("kept", "old")]
+    assert not tree.empty
 
 
 def test_commits_and_entities_survive_packing_and_skip_what_later_versions_add() -> None:

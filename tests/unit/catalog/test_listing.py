@@ -17,13 +17,13 @@ from turnstile.store.core.errors import InvalidRequest, NotFound
 
 
 def pages(services: CatalogServices, size: int) -> list[list[str]]:
-    found, token = [], None
+    results, token = [], None
     while True:
         page = services.listings.tables(*MAIN, page_token=token, max_results=size)
-        found.append([table.name for table in page.items])
+        results.append([table.name for table in page.items])
         token = page.next_token
         if token is None:
-            return found
+            return results
 
 
 def test_pages_together_are_the_whole_list_in_order() -> None:
@@ -58,7 +58,7 @@ def test_a_listing_can_be_followed_when_its_namespace_is_gone() -> None:
     first = services.listings.namespaces("main", ("n",), max_results=1)
     services.namespace_dropper.drop("main", ("n",), cascade=True)
     second = services.listings.namespaces("main", ("n",), page_token=first.next_token, max_results=1)
-    assert [found.name for found in second.items] == [("n", "b")]
+    assert [namespace.name for namespace in second.items] == [("n", "b")]
     with pytest.raises(NotFound):
         services.listings.namespaces("main", ("n",))
 

@@ -135,12 +135,12 @@ def test_of_overlapping_claims_one_holds_and_markers_go_with_their_reasons(steps
             answer = refs.transact(release(SPACE, place, place, rows), f"r{n}")
             assert isinstance(answer, AllAccepted) == (place in owners)
             owners.discard(place)
-        found = {key.split("/location/", 1)[1]: Location.from_row(row) for key, row in refs.rows.items()}
-        assert {place for place, row in found.items() if row.table_id} == owners
-        for place, row in found.items():
+        parsed = {key.split("/location/", 1)[1]: Location.from_row(row) for key, row in refs.rows.items()}
+        assert {place for place, row in parsed.items() if row.table_id} == owners
+        for place, row in parsed.items():
             if row.marker:
                 assert row.below == sum(place in ancestors(owner) for owner in owners)
-        assert all(row.below for row in found.values() if not row.table_id), "a marker outlived its reason"
+        assert all(row.below for row in parsed.values() if not row.table_id), "a marker outlived its reason"
 
 
 @given(places, places)

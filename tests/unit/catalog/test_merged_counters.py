@@ -21,17 +21,17 @@ numbers = st.integers(-(2**40), 2**40)
 @given(numbers, st.lists(st.tuples(st.sampled_from(["add", "min", "max"]), numbers), max_size=8), st.randoms())
 def test_merges_of_one_kind_give_the_same_in_any_order(start: int, steps: list[tuple[str, int]], order: object) -> None:
     for op in ("add", "min", "max"):
-        mine = [Merge(op, value) for _, value in steps]  # type: ignore[arg-type]
-        found = []
+        merges = [Merge(op, value) for _, value in steps]  # type: ignore[arg-type]
+        results = []
         for _ in range(2):
-            order.shuffle(mine)  # type: ignore[attr-defined]
+            order.shuffle(merges)  # type: ignore[attr-defined]
             properties = {"n": str(start)}
-            for one in mine:
-                properties = apply_merges(properties, {"n": one})
-            found.append(properties)
-        values = [one.value for one in mine]
+            for merge in merges:
+                properties = apply_merges(properties, {"n": merge})
+            results.append(properties)
+        values = [merge.value for merge in merges]
         expected = {"add": start + sum(values), "min": min([start, *values]), "max": max([start, *values])}[op]
-        assert found == [{"n": str(expected)}] * 2
+        assert results == [{"n": str(expected)}] * 2
 
 
 def test_what_is_not_there_begins_with_the_value_and_the_rest_stays() -> None:
@@ -71,8 +71,8 @@ def test_counters_changed_by_many_at_once_lose_nothing() -> None:
             )
 
     assert at_once([partial(run, thread) for thread in range(8)]) == [None] * 8
-    found = fresh(services.world).namespaces.get("main", ("n",)).entity.properties
-    assert found == {"size": str(1487 + sum(range(40))), "min": "-39", "max": "39"}
+    stored = fresh(services.world).namespaces.get("main", ("n",)).entity.properties
+    assert stored == {"size": str(1487 + sum(range(40))), "min": "-39", "max": "39"}
     complete(fakes(services))
 
 

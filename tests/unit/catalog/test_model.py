@@ -91,9 +91,9 @@ class CatalogMachine(RuleBasedStateMachine):
 
     @rule(box=st.integers(0, 1))
     def stage(self, box: int) -> None:
-        made = self.boxes[box].staging.create("main", ("default",), f"staged{len(self.staged)}")
-        write_zero(self.boxes[box], made.location)
-        self.staged.append(made.table_id)
+        created = self.boxes[box].staging.create("main", ("default",), f"staged{len(self.staged)}")
+        write_zero(self.boxes[box], created.location)
+        self.staged.append(created.table_id)
 
     @rule(box=st.integers(0, 1), path=namespaces, name=levels, fault=faults)
     def register(self, box: int, path: Path, name: str, fault: tuple[int, str]) -> None:
@@ -127,7 +127,7 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(box=st.integers(0, 1), path=namespaces, cascade=st.booleans(), fault=faults)
     def drop_namespace(self, box: int, path: Path, cascade: bool, fault: tuple[int, str]) -> None:
         root = folded(path)
-        inside = [one for one in (*self.spaces, *self.tables) if one[: len(root)] == root and one != root]
+        inside = [inner for inner in (*self.spaces, *self.tables) if inner[: len(root)] == root and inner != root]
         expected: type[TurnstileError] | None = None
         if root not in self.spaces:
             expected = NotFound
@@ -135,10 +135,10 @@ class CatalogMachine(RuleBasedStateMachine):
             expected = StateConflict
         call = lambda services: services.namespace_dropper.drop("main", path, cascade=cascade)  # noqa: E731
         if self._run(box, fault, call, expected):
-            for one in (*inside, root):
-                self.spaces.pop(one, None)
-                if one in self.tables:
-                    self.dropped.add(self.tables.pop(one)[1])
+            for inner in (*inside, root):
+                self.spaces.pop(inner, None)
+                if inner in self.tables:
+                    self.dropped.add(self.tables.pop(inner)[1])
 
     @rule(box=st.integers(0, 1), path=namespaces, into=namespaces.map(lambda one: one[:-1]), new=levels, fault=faults)
     def move_namespace(self, *, box: int, path: Path, into: Path, new: str, fault: tuple[int, str]) -> None:
@@ -152,10 +152,10 @@ class CatalogMachine(RuleBasedStateMachine):
             expected = self._free(wanted)
         call = lambda services: services.namespace_mover.rename("main", path, new, into)  # noqa: E731
         if self._run(box, fault, call, expected):
-            for found in (self.spaces, self.tables):
-                inside = [one for one in found if one[: len(source)] == source]
-                moved = {wanted + one[len(source) :]: found.pop(one) for one in inside}  # type: ignore[attr-defined]
-                found.update(moved)
+            for names in (self.spaces, self.tables):
+                inside = [one for one in names if one[: len(source)] == source]
+                moved = {wanted + one[len(source) :]: names.pop(one) for one in inside}  # type: ignore[attr-defined]
+                names.update(moved)
             self.spaces[wanted] = new
 
     @invariant()
@@ -168,10 +168,10 @@ class CatalogMachine(RuleBasedStateMachine):
 
     def _seen(self, services: CatalogServices) -> None:
         for path in self.spaces:
-            found = [table.name for table in services.listings.tables("main", path).items]
+            listed_tables = [table.name for table in services.listings.tables("main", path).items]
             expected = [key for key in self.tables if key[:-1] == path]
-            assert found == [self.tables[key][0] for key in sorted(expected)]
-            listed = [one.name[-1] for one in services.listings.namespaces("main", path).items]
+            assert listed_tables == [self.tables[key][0] for key in sorted(expected)]
+            listed = [namespace.name[-1] for namespace in services.listings.namespaces("main", path).items]
             assert listed == [self.spaces[key] for key in sorted(self.spaces) if key[:-1] == path]
         for path, (_, id) in self.tables.items():
             assert services.reader.resolve("main", path[:-1], path[-1]).table_id == id

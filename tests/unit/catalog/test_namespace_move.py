@@ -22,7 +22,7 @@ TIGHT = SpillLimits(embedded=150, segment=300)
 
 
 def spaces(services: CatalogServices, *parent: str) -> list[str]:
-    return [dotted(*one.name) for one in services.listings.namespaces("main", parent).items]
+    return [dotted(*namespace.name) for namespace in services.listings.namespaces("main", parent).items]
 
 
 def entries(services: CatalogServices) -> dict[str, str]:
@@ -109,8 +109,8 @@ def test_what_else_changes_comes_with_the_same_swap() -> None:
         return msgspec.structs.replace(old, comment="other", properties={"a": "b"})
 
     for old, name, commits in (("sales", "trade", 1), ("trade", "trade", 1), ("trade", "Trade", 2)):
-        found = services.namespace_mover.rename("main", (old,), name, alter=alter)
-        assert (found.name, found.entity.comment, found.entity.properties) == ((name,), "other", {"a": "b"})
+        renamed = services.namespace_mover.rename("main", (old,), name, alter=alter)
+        assert (renamed.name, renamed.entity.comment, renamed.entity.properties) == ((name,), "other", {"a": "b"})
         assert services.reader.current("main").commit.seq == seq + commits
     assert head_of(services.world, ids["Orders"]).name == "main.Trade.Orders"
     complete(fakes(services))
@@ -121,8 +121,8 @@ def test_something_else_may_change_under_the_name_that_it_has() -> None:
     services = fresh()
     sales(services)
     alter = partial(msgspec.structs.replace, comment="other")
-    asked = counted(services, lambda: services.namespace_mover.rename("main", ("sales",), "Sales", alter=alter))
-    assert asked == ["objs.put_many", "refs.read", "refs.write"]
+    requests = counted(services, lambda: services.namespace_mover.rename("main", ("sales",), "Sales", alter=alter))
+    assert requests == ["objs.put_many", "refs.read", "refs.write"]
     assert services.namespaces.get("main", ("sales",)).entity.comment == "other"
 
 
@@ -143,10 +143,10 @@ def test_i10_clones_and_what_they_are_clones_of_move_without_each_other() -> Non
     """A clone says where its files lie by uuid and location, not by name."""
     services = fresh()
     ids = sales(services)
-    made = {one.name: one.table_id for one in clone(services, "sales", "copies").tables}
+    clones = {table.name: table.table_id for table in clone(services, "sales", "copies").tables}
     services.namespace_mover.rename("main", ("sales",), "trade")
     services.namespace_mover.rename("main", ("copies",), "Kept", ("trade",))
-    copied = made["copies.EU.Items"]
+    copied = clones["copies.EU.Items"]
     assert head_of(services.world, copied).name == "main.trade.Kept.EU.Items"
     assert head_of(services.world, ids["EU.Items"]).name == "main.trade.EU.Items"
     check_shown(fakes(services), copied, 0)

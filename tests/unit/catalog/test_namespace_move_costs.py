@@ -44,14 +44,14 @@ def test_what_a_rename_costs_follows_from_the_tables_that_move_and_not_from_the_
 def test_two_thousand_iceberg_tables_move_in_three_requests() -> None:
     metered = filled(10)
     services = metered.services
-    made: dict[Path, Entity] = {
+    entities: dict[Path, Entity] = {
         ("n", f"t{number:05d}"): msgspec.structs.replace(
             EVENTS, name=f"t{number:05d}", table_id=metered.world.ids.uuid()
         )
         for number in range(2_000)
     }
     services.namespaces.create("main", ("n",))
-    put(services, made)
+    put(services, entities)
     cost = metered.cost(services.namespace_mover.rename, "main", ("n",), "m")
     assert sorted(cost.requests) == ["objs.put_many", "refs.read", "refs.write"]
     assert len(cost.objs) < 10, "the index is written anew in segments, entities are not"
@@ -62,5 +62,5 @@ def test_without_delta_tables_a_rename_is_one_write_to_one_row() -> None:
     services = fresh()
     services.namespaces.create("main", ("n", "o"))
     put(services, {("n", "events"): EVENTS})
-    asked = counted(services, lambda: services.namespace_mover.rename("main", ("n",), "m"))
-    assert asked == ["objs.put_many", "refs.read", "refs.write"]
+    requests = counted(services, lambda: services.namespace_mover.rename("main", ("n",), "m"))
+    assert requests == ["objs.put_many", "refs.read", "refs.write"]

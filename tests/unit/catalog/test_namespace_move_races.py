@@ -68,8 +68,8 @@ def test_i9_what_others_do_inside_meanwhile_is_kept_and_has_the_new_name(name: s
     services = prepared()
     act, expected = MINE[name]
     meanwhile(services, act).namespace_mover.rename("main", ("a",), "Z")
-    found = {key.replace("\x00", ".") for key, entry in tree(services).index.iterate() if entry.table_id}
-    assert found == expected
+    names = {key.replace("\x00", ".") for key, entry in tree(services).index.iterate() if entry.table_id}
+    assert names == expected
     complete(fakes(services))
 
 
@@ -109,7 +109,7 @@ def test_i9_tables_created_while_their_namespace_changes_its_name_again_and_agai
     services.namespaces.create("main", ("n0",))
     widen(services)
     done = threading.Event()
-    made: list[str] = []
+    created: list[str] = []
 
     def rename() -> int:
         box, at = sandbox(services), 0
@@ -119,7 +119,7 @@ def test_i9_tables_created_while_their_namespace_changes_its_name_again_and_agai
         return at
 
     def creating(n: int) -> list[str]:
-        box, mine = sandbox(services), []
+        box, own = sandbox(services), []
         for i in range(4):
             id = staged(services, f"s{n}_{i}", "default")
             while True:  # under either name, whichever it has
@@ -128,18 +128,18 @@ def test_i9_tables_created_while_their_namespace_changes_its_name_again_and_agai
                         box.registrar.register("main", (name,), f"t{n}_{i}", id)
                     except NotFound:
                         continue
-                    mine.append(id)
+                    own.append(id)
                     break
-                if id in mine:
+                if id in own:
                     break
-        made.extend(mine)
-        if len(made) == 12:
+        created.extend(own)
+        if len(created) == 12:
             done.set()
-        return mine
+        return own
 
     answers = at_once([rename, *(partial(creating, n) for n in range(3))])
-    assert not [one for one in answers if isinstance(one, Exception)]
+    assert not [answer for answer in answers if isinstance(answer, Exception)]
     where = f"n{answers[0]}"
     assert names(fresh(services.world), where) == sorted(f"t{n}_{i}" for n in range(3) for i in range(4))
-    assert {head_of(services.world, id).name.rpartition(".")[0] for id in made} == {f"main.{where}"}
+    assert {head_of(services.world, id).name.rpartition(".")[0] for id in created} == {f"main.{where}"}
     complete(fakes(services))

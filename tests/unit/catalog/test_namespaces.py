@@ -15,7 +15,7 @@ from turnstile.store.core.writes import Change, Set
 
 
 def listed(services: CatalogServices, *parent: str) -> list[str]:
-    return [".".join(found.name) for found in services.listings.namespaces("main", parent).items]
+    return [".".join(namespace.name) for namespace in services.listings.namespaces("main", parent).items]
 
 
 # -- catalogs -----------------------------------------------------------------------------------------------------
@@ -28,7 +28,7 @@ def test_a_stack_starts_with_a_catalog_and_a_namespace_and_starting_again_change
     bootstrap.ensure(world, "main", "default.inner", lake_root=LAKE)
     assert (world.refs.rows, world.objs.rows) == before
     services = build(world, lake_root=LAKE)
-    assert [one.name for one in services.catalogs.list()] == ["main"]
+    assert [catalog.name for catalog in services.catalogs.list()] == ["main"]
     assert listed(services, "default") == ["default.inner"]
     complete(world)
 
@@ -37,7 +37,7 @@ def test_catalogs_are_listed_by_name_and_one_differs_from_another_by_more_than_c
     services = fresh()
     services.catalogs.create("Beta")
     services.catalogs.create("alpha")
-    assert [one.name for one in services.catalogs.list()] == ["alpha", "Beta", "main"]
+    assert [catalog.name for catalog in services.catalogs.list()] == ["alpha", "Beta", "main"]
     with pytest.raises(AlreadyExists):
         services.catalogs.create("BETA")
     assert services.listings.namespaces("beta").items == ()
@@ -67,9 +67,9 @@ def test_names_that_are_none_are_refused(name: str) -> None:
 
 def test_a_namespace_is_created_with_what_is_missing_above_it_in_one_change() -> None:
     services = fresh()
-    made = services.namespaces.create("main", ("A", "b", "C"), comment="deep", properties={"owner": "me"})
-    assert made.name == ("A", "b", "C")
-    assert (made.entity.comment, made.entity.properties) == ("deep", {"owner": "me"})
+    created = services.namespaces.create("main", ("A", "b", "C"), comment="deep", properties={"owner": "me"})
+    assert created.name == ("A", "b", "C")
+    assert (created.entity.comment, created.entity.properties) == ("deep", {"owner": "me"})
     assert listed(services) == ["A", "default"]
     assert listed(services, "a", "B") == ["A.b.C"]
     assert services.namespaces.get("main", ("a",)).entity.comment is None
@@ -100,10 +100,10 @@ def test_depth_and_size_have_limits() -> None:
 
 def test_an_update_sets_unsets_and_keeps_and_the_identity_stays() -> None:
     services = fresh()
-    made = services.namespaces.create("main", ("n",), comment="c", properties={"a": "1", "b": "2"})
+    created = services.namespaces.create("main", ("n",), comment="c", properties={"a": "1", "b": "2"})
     changed = services.namespaces.update("main", ("N",), set={"b": "3", "c": "4"}, unset=["a", "nothing"])
     assert changed.entity.properties == {"b": "3", "c": "4"}
-    assert (changed.entity.comment, changed.entity.id, changed.name) == ("c", made.entity.id, ("n",))
+    assert (changed.entity.comment, changed.entity.id, changed.name) == ("c", created.entity.id, ("n",))
     assert services.namespaces.update("main", ("n",), comment=None).entity.comment is None
     assert services.namespaces.update("main", ("n",), comment="d").entity.comment == "d"
     with pytest.raises(InvalidRequest):
@@ -140,7 +140,7 @@ def test_a_cascade_drops_everything_below_in_one_change_and_nothing_beside() -> 
     seq = services.reader.current("main").commit.seq
     services.namespace_dropper.drop("main", ("a",), cascade=True)
     assert services.reader.current("main").commit.seq == seq + 1
-    assert [head_of(services.world, one).state for one in (*inside, beside)] == ["dropped"] * 3 + ["active"]
+    assert [head_of(services.world, table_id).state for table_id in (*inside, beside)] == ["dropped"] * 3 + ["active"]
     assert listed(services) == ["ab", "default"]
     complete(fakes(services))
 

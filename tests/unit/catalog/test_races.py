@@ -23,11 +23,11 @@ def test_different_tables_created_at_once_all_succeed() -> None:
     widen(services)
 
     def creator(n: int) -> Callable[[], object]:
-        mine = sandbox(services)
-        return lambda: [create(mine, f"t{n}_{i}") for i in range(5)]
+        own = sandbox(services)
+        return lambda: [create(own, f"t{n}_{i}") for i in range(5)]
 
-    made = at_once([creator(n) for n in range(THREADS)])
-    assert not [one for one in made if isinstance(one, Exception)]
+    results = at_once([creator(n) for n in range(THREADS)])
+    assert not [result for result in results if isinstance(result, Exception)]
     assert names(services) == sorted(f"t{n}_{i}" for n in range(THREADS) for i in range(5))
     complete(fakes(services))
 

@@ -31,18 +31,18 @@ from turnstile.store.core.errors import (
 
 def test_a_staged_table_becomes_a_table_at_version_0() -> None:
     services = fresh()
-    made = services.staging.create(*MAIN, "Orders")
-    assert made.location == f"file:///lake/main/default/{made.table_id}"
-    assert "catalogManaged" in made.required_features
-    assert made.required_properties["io.unitycatalog.tableId"] == made.table_id
-    write_zero(services, made.location, **{"io.unitycatalog.tableId": made.table_id})
-    assert register(services, made.table_id, "Orders") is False
-    head = head_of(services.world, made.table_id)
+    staged = services.staging.create(*MAIN, "Orders")
+    assert staged.location == f"file:///lake/main/default/{staged.table_id}"
+    assert "catalogManaged" in staged.required_features
+    assert staged.required_properties["io.unitycatalog.tableId"] == staged.table_id
+    write_zero(services, staged.location, **{"io.unitycatalog.tableId": staged.table_id})
+    assert register(services, staged.table_id, "Orders") is False
+    head = head_of(services.world, staged.table_id)
     assert (head.latest, head.floor, head.tail_from, head.state, head.managed) == (0, 0, 1, "active", True)
     assert head.name == "main.default.Orders"
     assert head.last_ict == head.tail_ict > 0
     assert services.metadata.get("main", head.metadata).protocol["minReaderVersion"] == 3
-    assert f"test/staging/{made.table_id}" not in fakes(services).refs.rows, "single use"
+    assert f"test/staging/{staged.table_id}" not in fakes(services).refs.rows, "single use"
     complete(fakes(services))
 
 
