@@ -1,12 +1,8 @@
 """Access control (I12): a request's rights, checked on every tree that it works with.
 
 Rights are part of the tree that a catalog's HEAD names. So authorizing costs no request where the tree and the entities on
-the way to the table are cached, and a change is authorized by exactly the rights that its swap of the HEAD replaces. Admins
-are let through without looking.
-
-    Need             a rule and its target: what an operation needs, on what; declared with its route
-    Guard            the needs of one request; the catalog's reader shows it every tree before anything is answered
-    authorize_now    for operations that do not read the tree: one more read
+the way to the table are cached, and a change is authorized by exactly the rights that its swap of the HEAD replaces. A route
+declares its ``Need``s; the catalog's reader shows their ``Guard`` every tree before anything is answered.
 """
 
 from __future__ import annotations
@@ -49,7 +45,6 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> Path:
-        """The full name without the catalog."""
         return (*self.namespace, self.table) if self.table else self.namespace
 
     def __str__(self) -> str:
@@ -70,17 +65,13 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Authorizer:
-    """Reads the rights along a name, and makes guards. One per sandbox, sharing the reader's caches.
-
-    Args:
-        reader: it must have no authorizer of its own.
-    """
+    """Reads the rights along a name, and makes guards. One per sandbox, sharing the caches of ``reader``, which must have no
+    authorizer of its own."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self._refs, self._reader = world.refs, reader
 
     def guard(self, principal: Principal, needs: Sequence[Need], *, inside: bool = False) -> Guard:
-        """Returns the guard of one request."""
         return Guard(self, principal, needs, inside=inside)
 
     def chain(self, tree: Tree, target: Target) -> Chain:
@@ -95,15 +86,13 @@ class Authorizer:
         HEAD that was not seen before."""
         rights: list[Access] = []
         for start in range(0, len(catalogs), BATCH_GET_MAX):
-            names = [catalog.name for catalog in catalogs[start : start + BATCH_GET_MAX]]
-            rows = self._refs.read_many([self._reader.key(name) for name in names])
-            for name in names:
-                row = rows.get(self._reader.key(name))
-                rights.append(NO_ACCESS if row is None else self._reader.at(name, row).commit.access)
+            keys = {catalog.name: self._reader.key(catalog.name) for catalog in catalogs[start : start + BATCH_GET_MAX]}
+            rows = self._refs.read_many(list(keys.values()))
+            for name, key in keys.items():
+                rights.append(self._reader.at(name, rows[key]).commit.access if key in rows else NO_ACCESS)
         return rights
 
     def entities(self, tree: Tree, objs: Sequence[str]) -> dict[str, Entity]:
-        """Returns these entities: no request for those that are cached."""
         return self._reader.store.entities(tree.catalog, objs)
 
     def metastore(self) -> Chain:
@@ -118,7 +107,7 @@ class Authorizer:
 
 
 class Guard:
-    """The needs of one request, and which of them are authorized. Used by one request, perhaps by several of its threads.
+    """The needs of one request, and which of them are authorized. Safe for the threads of the request. Admins may do all.
 
     Args:
         inside: the view itself authorizes the request, and calls ``mark_authorized``.
@@ -141,7 +130,6 @@ class Guard:
         return not self._open and not self._inside
 
     def mark_authorized(self) -> None:
-        """The view has checked what no need can express."""
         self._inside = False
 
     def mark_replayed(self) -> None:
@@ -154,12 +142,8 @@ class Guard:
         return self.principal.admin or (self.chain is not None and permitted(rule, self.principal, self.chain))
 
     def authorize(self, tree: Tree) -> None:
-        """Check every need that is about this catalog, by the rights in ``tree``.
-
-        Raises:
-            PermissionDenied: one does not hold, or none is about this catalog. (The realm's tree needs none: to every
-                request that works with a catalog it says that the catalog exists.)
-        """
+        """Check every need that is about this catalog, by the rights in ``tree``. Raises PermissionDenied, also when none is
+        about this catalog. (The realm's tree needs none: to every request it says that the catalog exists.)"""
         if self.principal.admin:
             return
         needs = [(position, need) for position, need in enumerate(self._needs) if _is_about(need, tree.catalog)]
@@ -169,22 +153,15 @@ class Guard:
             self._check(position, need, self._source.chain(tree, need.target))
 
     def authorize_missing(self, catalog: str) -> None:
-        """Check a request for a catalog that does not exist. Principals that may create it learn that it does not.
-
-        Raises:
-            PermissionDenied: the principal may not create catalogs.
-        """
+        """Check a request for a catalog that does not exist. Raises PermissionDenied to those who may not create it."""
         if self.principal.admin or permitted(create_catalog, self.principal, self._source.metastore()):
             return
         needs = [need for need in self._needs if _is_about(need, catalog)]
         raise denied(self.principal, needs[0]) if needs else _undeclared(catalog)
 
     def authorize_now(self) -> None:
-        """Check at once every need that was not checked yet, by the present rights: one read a catalog.
-
-        Raises:
-            PermissionDenied: a need does not hold.
-        """
+        """Check at once every need that was not checked yet, by the present rights, for operations that do not read the
+        tree: one read a catalog. Raises PermissionDenied."""
         for position in sorted(self._open):
             need = self._needs[position]
             if need.target == METASTORE:
@@ -198,11 +175,8 @@ class Guard:
                 self._check(position, need, self._source.chain(tree, need.target))
 
     def visible(self, now: Tree, parent: Path, entities: Sequence[Entity]) -> list[bool]:
-        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``, the present tree.
-
-        What is no longer there is not listed. Nor is an entity whose name has passed to another one: rights on a table
-        are no rights on an earlier one of the same name.
-        """
+        """Returns which of these children of ``parent`` may be listed, by their rights in ``now``, the present tree. What is
+        no longer there is not listed, nor an entity whose name has passed to another one, which these rights are on."""
         if self.principal.admin:
             return [True] * len(entities)
         above = self._source.chain(now, Target(now.catalog, parent))
@@ -260,10 +234,9 @@ def _undeclared(catalog: str) -> PermissionDenied:
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:
     """The entries along ``target`` up to the first that is missing or of the wrong kind."""
     entries: list[IndexEntry] = []
-    path = target.path
-    for depth in range(1, len(path) + 1):
-        entry = tree.find(path[:depth])
-        kinds = TABLES if target.table and depth == len(path) else (NAMESPACE,)
+    for depth in range(1, len(target.path) + 1):
+        entry = tree.find(target.path[:depth])
+        kinds = (NAMESPACE,) if depth <= len(target.namespace) else TABLES
         if entry is None or entry.kind not in kinds:
             break
         entries.append(entry)

@@ -1,13 +1,8 @@
 """Registered clients: services that get access tokens for an id and a secret (OAuth 2.0 client credentials).
 
-A secret is shown once, when it is created. Kept is its hash: scrypt with a salt, the parameters beside it so that they can
-be raised later.
-
-    scrypt$<log2 n>$<r>$<p>$<salt>$<hash>        salt and hash in hex
-
-The secrets are 256 random bits, which cannot be guessed however fast the hash is. The cost is moderate because anyone may
-call the token endpoint, which must not become a way to use up processor time and memory. The caller decides who may manage
-clients (I12).
+A secret is shown once, when it is created. Kept is its hash, ``scrypt$<log2 n>$<r>$<p>$<salt>$<hash>`` (hex). A secret is
+256 random bits, which cannot be guessed however fast the hash is; the cost is moderate because anyone may call the token
+endpoint, which must not become a way to use up processor time and memory. The caller decides who may manage clients (I12).
 """
 
 from __future__ import annotations
@@ -22,17 +17,10 @@ from typing import Final, NamedTuple
 from turnstile.access.core.client_rows import Client, delete_client, new_client, rotate_secret
 from turnstile.access.core.grants import CLIENT_PREFIX, Principal, reserved
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
-from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, World
 
-LOG_N: Final = 12
-R: Final = 8
-P: Final = 1
-"""4 MiB, some 20 ms."""
-
+LOG_N, R, P = 12, 8, 1  # 4 MiB, some 20 ms
 SALT_BYTES: Final = 16
-_HASH_BYTES: Final = 32
-
 SECRET_BYTES: Final = 32
 MAX_NAME: Final = 255
 MAX_ROLES: Final = 100
@@ -55,10 +43,8 @@ def matches(secret: str, kept: str) -> bool:
 
 
 def _scrypt(secret: str, salt: bytes, log_n: int, r: int, p: int) -> bytes:
-    n = 1 << log_n
-    return hashlib.scrypt(
-        secret.encode(errors="surrogatepass"), salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=_HASH_BYTES
-    )
+    n, text = 1 << log_n, secret.encode(errors="surrogatepass")
+    return hashlib.scrypt(text, salt=salt, n=n, r=r, p=p, maxmem=256 * n * r, dklen=32)
 
 
 class ClientWithSecret(NamedTuple):
@@ -69,22 +55,14 @@ class ClientWithSecret(NamedTuple):
 
 
 class Clients:
-    """Registers clients and verifies their secrets. Each is one row of refs.
-
-    Args:
-        random: returns so many random bytes, fit for secrets.
-    """
+    """Registers clients and verifies their secrets. ``random`` returns so many random bytes, fit for secrets."""
 
     def __init__(self, world: World, random: Callable[[int], bytes]) -> None:
         self._world, self._random = world, random
         self._no_client = hashed("", bytes(SALT_BYTES))  # so that an unknown id takes as long as a wrong secret
 
     def create(self, name: str, roles: Sequence[str], *, admin: bool, creator: Principal) -> ClientWithSecret:
-        """Register a client under a fresh id.
-
-        Raises:
-            InvalidRequest: a name or role that cannot be one.
-        """
+        """Register a client under a fresh id. Raises InvalidRequest for a name or role that cannot be one."""
         _check(name, "name")
         for role in roles:
             _check(role, "roles")
@@ -92,27 +70,27 @@ class Clients:
                 raise InvalidRequest(f"{role!r} cannot be a role", field="roles", remedy="choose another name")
         if len(roles) > MAX_ROLES:
             raise InvalidRequest(f"more than {MAX_ROLES} roles", field="roles")
-        client_id, secret = CLIENT_PREFIX + self._world.ids.uuid(), self._secret()
-        write = new_client(
-            key=self._world.space.client(client_id),
-            client_id=client_id,
-            name=name,
+        client_id, now, secret = CLIENT_PREFIX + self._world.ids.uuid(), self._world.clock.now_ms(), self._secret()
+        client = Client(
+            self._world.space.client(client_id),
+            client_id,
+            name,
+            admin,
+            hashed(secret, self._random(SALT_BYTES)),
+            creator.name,
+            created=now,
+            changed_at=now,
             roles=frozenset(roles),
-            admin=admin,
-            secret=hashed(secret, self._random(SALT_BYTES)),
-            creator=creator.name,
-            now=self._world.clock.now_ms(),
         )
-        if isinstance(self._world.refs.write(write), Rejected):
+        if isinstance(self._world.refs.write(new_client(client)), Rejected):
             raise StateConflict("ConcurrentChange", "the client's id is taken", remedy="send the request again")
-        return ClientWithSecret(Client.from_row(write.row), secret)
+        return ClientWithSecret(client, secret)
 
     def get(self, client_id: str) -> Client:
-        """Returns the client. Raises NotFound."""
-        row = self._row(client_id)
-        if row is None:
-            raise NotFound("client", client_id, field="client_id", remedy="list the clients to see their ids")
-        return Client.from_row(row)
+        client = self._find(client_id)
+        if client is None:
+            raise _missing(client_id)
+        return client
 
     def list(self) -> list[Client]:
         """Returns all clients, oldest first. A scan: for people, not for programs."""
@@ -133,34 +111,36 @@ class Clients:
         write = rotate_secret(client, hashed(secret, self._random(SALT_BYTES)), keep_until=now + keep_s * 1000, now=now)
         response = self._world.refs.write(write)
         if isinstance(response, Rejected) or response.row is None:
-            raise StateConflict(
-                "ConcurrentChange", f"client {client_id!r} was changed at the same moment", remedy="look at it again"
-            )
+            problem = f"client {client_id!r} was changed at the same moment"
+            raise StateConflict("ConcurrentChange", problem, remedy="look at it again")
         return ClientWithSecret(Client.from_row(response.row), secret)
 
     def delete(self, client_id: str) -> None:
         """Delete a client. Tokens that it has count until they end. Raises NotFound."""
         key = self._world.space.client(client_id)
         if not _ID.fullmatch(client_id) or isinstance(self._world.refs.write(delete_client(key)), Rejected):
-            raise NotFound("client", client_id, field="client_id", remedy="list the clients to see their ids")
+            raise _missing(client_id)
 
     def principal(self, client_id: str, secret: str) -> Principal | None:
         """Returns the principal of this id and secret; None if they do not belong together."""
-        row = self._row(client_id)
-        client = None if row is None else Client.from_row(row)
+        client = self._find(client_id)
         hashes = (self._no_client,) if client is None else client.hashes(self._world.clock.now_ms())
         verified = any(matches(secret, kept) for kept in hashes)
         return client.principal if client is not None and verified else None
 
-    def _row(self, client_id: str) -> Row | None:
-        return self._world.refs.read(self._world.space.client(client_id)) if _ID.fullmatch(client_id) else None
+    def _find(self, client_id: str) -> Client | None:
+        row = self._world.refs.read(self._world.space.client(client_id)) if _ID.fullmatch(client_id) else None
+        return None if row is None else Client.from_row(row)
 
     def _secret(self) -> str:
         return base64.urlsafe_b64encode(self._random(SECRET_BYTES)).decode().rstrip("=")
 
 
+def _missing(client_id: str) -> NotFound:
+    return NotFound("client", client_id, field="client_id", remedy="list the clients to see their ids")
+
+
 def _check(text: str, field: str) -> None:
     if not 0 < len(text) <= MAX_NAME or not text.isprintable() or text != text.strip():
-        raise InvalidRequest(
-            f"{field}: {text[:40]!r} cannot be a name", field=field, remedy=f"1 to {MAX_NAME} printable characters"
-        )
+        remedy = f"1 to {MAX_NAME} printable characters"
+        raise InvalidRequest(f"{field}: {text[:40]!r} cannot be a name", field=field, remedy=remedy)

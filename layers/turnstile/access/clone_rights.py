@@ -6,6 +6,8 @@ nothing about what is there. The catalog's past is for its owner, as its log and
 
 from __future__ import annotations
 
+from functools import partial
+
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Principal
 from turnstile.access.core.rules import (
@@ -27,11 +29,7 @@ from turnstile.store.ports import World
 
 
 class CloneRights:
-    """Authorizes the clones of one request.
-
-    Args:
-        authorizer: reads rights without checking them.
-    """
+    """Authorizes the clones of one request. ``authorizer`` reads rights without checking them."""
 
     def __init__(self, authorizer: Authorizer, principal: Principal) -> None:
         self._authorizer, self._principal = authorizer, principal
@@ -51,15 +49,13 @@ class CloneRights:
         catalog, exists = now.catalog, kind is not None or not source
         whole = not exists or not source or kind == NAMESPACE
         check = permitted if exists else allowed  # that it does not exist may be answered, though it cannot be read
-        granted = check(
-            read_schema if whole else read_table,
-            self._principal,
-            self._authorizer.chain(now, Target(catalog, source) if whole else Target(catalog, source[:-1], source[-1])),
-        )
+        target = Target(catalog, source) if whole else Target(catalog, source[:-1], source[-1])
+        chain_of = partial(self._authorizer.chain, now)
+        granted = check(read_schema if whole else read_table, self._principal, chain_of(target))
         if past:
-            granted = granted and permitted(edit_catalog, self._principal, self._authorizer.chain(now, Target(catalog)))
+            granted = granted and permitted(edit_catalog, self._principal, chain_of(Target(catalog)))
         if exists:
-            parent = self._authorizer.chain(now, Target(catalog, to if whole else to[:-1]))
+            parent = chain_of(Target(catalog, to if whole else to[:-1]))
             granted = granted and allowed(create_schema if whole else create_table, self._principal, parent)
         if not granted:
             raise PermissionDenied(
@@ -72,11 +68,8 @@ class SourceRights:
     """Rights to the files that a clone shares with its source.
 
     Credentials open a whole folder, with what was written there since. So they need the right to read the source, for as
-    long as there is one (I12). The files that a dropped source left belong to its clones.
-
-    Args:
-        authorizer: reads rights without checking them.
-        reader: of entities by id, cached; it must have no authorizer of its own.
+    long as there is one (I12). The files that a dropped source left belong to its clones. ``reader``, which caches entities,
+    must have no authorizer of its own.
     """
 
     def __init__(self, world: World, authorizer: Authorizer, reader: CatalogReader) -> None:

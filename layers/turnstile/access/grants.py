@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from turnstile.access.authorizer import METASTORE, TABLES, Authorizer, Target, access_of
-from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Securable, changed
+from turnstile.access.core.grants import Access, GrantChange, Principal, Securable, changed
 from turnstile.access.core.rules import Rule, admin_only, allowed, edit_catalog, edit_schema, edit_table, permitted
 from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Catalog
@@ -15,7 +16,7 @@ from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import InvalidRequest, NotFound
 
-EDIT: dict[Securable, Rule] = {
+EDIT: Final[dict[Securable, Rule]] = {
     Securable.METASTORE: admin_only,
     Securable.CATALOG: edit_catalog,
     Securable.SCHEMA: edit_schema,
@@ -25,28 +26,21 @@ EDIT: dict[Securable, Rule] = {
 
 
 class Grants:
-    """Shows and changes the rights of securables.
-
-    Args:
-        services: of the request: they authorize a change by the rights that it replaces.
-        authorizer: reads rights without checking them.
-    """
+    """Shows and changes the rights of securables. The request's ``services`` authorize a change by the rights that it
+    replaces; ``authorizer`` reads rights without checking them."""
 
     def __init__(self, services: CatalogServices, authorizer: Authorizer) -> None:
         self._services, self._authorizer = services, authorizer
 
     def show(self, securable: Securable, target: Target, principal: Principal) -> Access:
-        """Returns the rights of ``target``: all of them if ``principal`` may change them, else only its own.
-
-        To a principal that may not know, what does not exist looks like something without rights. Everybody may ask for
-        their own rights, so the request's guard is not used.
+        """Returns the rights of ``target``: all of them if ``principal`` may change them, else only its own. Everybody may ask
+        for those, so the request's guard is not used. What ``principal`` may not know of looks as if it had no rights.
 
         Raises:
             NotFound: it does not exist, and the principal would see all, or may create it.
         """
         if target == METASTORE:
             chain = self._authorizer.metastore()
-            access = chain.catalog
         else:
             tree = self._authorizer.current(target.catalog)
             if tree is None:
@@ -54,9 +48,9 @@ class Grants:
                     raise NotFound("catalog", target.catalog, field="full_name")
                 return Access()
             chain = self._authorizer.chain(tree, target)
-            access = chain.levels[-1]
-        if chain.missing is not None and target != METASTORE and allowed(EDIT[securable], principal, chain):
-            raise NotFound("table" if target.table else "namespace", str(target), field="full_name")
+            if chain.missing is not None and allowed(EDIT[securable], principal, chain):
+                raise NotFound("table" if target.table else "namespace", str(target), field="full_name")
+        access = chain.levels[-1]
         if permitted(EDIT[securable], principal, chain):
             return access
         own = tuple(grant for grant in access.grants if grant.principal in principal.names)
@@ -66,9 +60,8 @@ class Grants:
         """Change the rights of ``target``; returns them afterwards. ``owner``: None keeps it, empty is for admins only.
 
         Raises:
-            NotFound: no such securable.
+            NotFound, PermissionDenied: no such securable; the request's guard refuses.
             InvalidRequest: an owner for the metastore, which has none.
-            PermissionDenied: the request's guard refuses it.
             TooLarge: too many principals.
         """
         if target == METASTORE and owner is not None:
@@ -84,11 +77,6 @@ class Grants:
         return access_of(self._services.reader.store.entity(tree.catalog, entry.obj))
 
 
-def of_principals(access: Access, names: Sequence[str]) -> list[Grant]:
-    """Returns the grants of these principals, as far as they have any."""
-    return [grant for grant in access.grants if grant.principal in names]
-
-
 def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str | None) -> Edit | None:
     message = f"grants on {target}"
     if not target.path:
@@ -101,6 +89,5 @@ def _edit(view: View, target: Target, changes: Sequence[GrantChange], owner: str
     entity = view.entity(entry.obj)
     assert not isinstance(entity, Catalog | NamedSnapshot)
     new = changed(entity.access, changes, owner)
-    if new == entity.access:
-        return None
-    return Edit(message, put={target.path: msgspec.structs.replace(entity, access=new)})
+    put = {target.path: msgspec.structs.replace(entity, access=new)}
+    return None if new == entity.access else Edit(message, put=put)

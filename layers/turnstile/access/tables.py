@@ -2,21 +2,18 @@
 
 The uuid leads to the catalog, which never changes; the catalog's HEAD leads to the rights. That HEAD is read when this
 sandbox has not read it for ``STALE_MS``: one request for all tables of a catalog, none for admins. So a right that was
-revoked may serve for ``STALE_MS`` more, counted from the response to that read. A right that was granted, or a table that
-was created, serves at once: a refusal never comes from a cached HEAD. Credentials outlive their request, so they are never
-given out by a cached HEAD (``fresh``).
+revoked may serve for ``STALE_MS`` more, counted from the response to that read. What was granted or created serves at once:
+a refusal never comes from a cached HEAD. Credentials outlive their request, so they never come from one either (``fresh``).
 
-The name that a uuid has in a HEAD is looked up by the name it had before, then by the one in the table's own row, which
-changes in one transaction with the catalog. So an index of a hundred thousand names is not searched. Only registered tables
-without a HEAD are searched for in the whole index, once a sandbox and after a rename.
+The name of a uuid is looked up by the name it had before, then by the one in the table's own row, which changes in one
+transaction with the catalog. Only registered tables without a HEAD are searched for in the whole index, once a sandbox and
+after a rename.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-
-import msgspec
 
 from turnstile.access.authorizer import Authorizer, Target
 from turnstile.access.core.grants import Principal
@@ -32,24 +29,14 @@ STALE_MS: Final = 5_000
 """For how long a HEAD that was read once authorizes requests by uuid."""
 
 
-class _Location(msgspec.Struct, frozen=True):
-    """The catalog and the name of a table; ``path`` is empty while no name is known."""
-
-    catalog: str
-    path: Path
-
-
 class TableAuthorizer:
-    """Authorizes requests that name a table by uuid. One per sandbox, sharing the reader's caches.
-
-    Args:
-        stale_ms: 0 reads the catalog's HEAD for every request.
-    """
+    """Authorizes requests that name a table by uuid. One per sandbox, sharing the reader's caches. ``stale_ms``: 0 reads the
+    catalog's HEAD for every request."""
 
     def __init__(self, world: World, reader: CatalogReader, authorizer: Authorizer, stale_ms: int = STALE_MS) -> None:
         self._refs, self._space, self._clock = world.refs, world.space, world.clock
         self._reader, self._authorizer, self._stale_ms = reader, authorizer, stale_ms
-        self._locations: Lru[str, _Location] = Lru(8 * 1024 * 1024)
+        self._names: Lru[str, Target] = Lru(8 * 1024 * 1024)
         self._chains: Lru[str, tuple[str, Chain | None]] = Lru(16 * 1024 * 1024)
 
     def authorize(
@@ -66,14 +53,11 @@ class TableAuthorizer:
         """
         if principal.admin:
             return None
-        catalog = self._location(table_id).catalog
-        cached = None if fresh else self._cached(catalog)
-        if cached is not None:
-            chain = self._chain(cached, table_id)
-            if chain is not None and all(permitted(rule, principal, chain) for rule in rules):
-                return chain
-        tree = self._authorizer.current(catalog)
-        chain = None if tree is None else self._chain(tree, table_id)
+        catalog = self._name(table_id).catalog
+        chain = None if fresh else self._chain(self._cached(catalog), table_id)
+        if chain is not None and all(permitted(rule, principal, chain) for rule in rules):
+            return chain
+        chain = self._chain(self._authorizer.current(catalog), table_id)
         if chain is None:
             raise _missing(table_id)
         for rule in rules:
@@ -90,8 +74,10 @@ class TableAuthorizer:
             return None
         return self._reader.store.cached_tree(catalog, last.head)
 
-    def _chain(self, tree: Tree, table_id: str) -> Chain | None:
-        """The rights along the table's name in ``tree``: computed once for each HEAD."""
+    def _chain(self, tree: Tree | None, table_id: str) -> Chain | None:
+        """The rights along the table's name in ``tree``, computed once for each HEAD; None when no name leads to it."""
+        if tree is None:
+            return None
         cached = self._chains.get(table_id)
         if cached is not None and cached[0] == tree.head:
             return cached[1]
@@ -101,8 +87,7 @@ class TableAuthorizer:
         return chain
 
     def _path(self, tree: Tree, table_id: str) -> Path | None:
-        """The table's full name in ``tree``; None when no name leads to it."""
-        last = self._location(table_id)
+        last = self._name(table_id)
         if _leads(tree, last.path, table_id):
             return last.path
         try:
@@ -112,23 +97,25 @@ class TableAuthorizer:
         if now.path:
             return now.path if _leads(tree, now.path, table_id) else None
         path = tree.named(table_id)
-        if path is not None:
-            self._locations.put(table_id, _Location(now.catalog, path), 512)
-        return path
+        return None if path is None else self._keep(table_id, now.catalog, path).path
 
-    def _location(self, table_id: str) -> _Location:
-        """The catalog that the table was created in, where it stays as long as it exists; its name as it was read last."""
-        return self._locations.get(table_id) or self._read(table_id)
+    def _name(self, table_id: str) -> Target:
+        """The catalog that the table was created in, where it stays as long as it exists; its name as it was read last, empty
+        while none is known."""
+        return self._names.get(table_id) or self._read(table_id)
 
-    def _read(self, table_id: str) -> _Location:
+    def _read(self, table_id: str) -> Target:
         """The same from the table's row: one request. Raises NotFound."""
         rows = self._refs.read_many([self._space.table(table_id), self._space.external(table_id)])
         for row in rows.values():
             catalog, *path = str(row.get("name") or row["catalog"]).split(".")
-            location = _Location(catalog, tuple(path))
-            self._locations.put(table_id, location, 512)
-            return location
+            return self._keep(table_id, catalog, tuple(path))
         raise _missing(table_id)
+
+    def _keep(self, table_id: str, catalog: str, path: Path) -> Target:
+        name = Target(catalog, path[:-1], path[-1] if path else "")
+        self._names.put(table_id, name, 512)
+        return name
 
 
 def _leads(tree: Tree, path: Path, table_id: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -98,7 +96,7 @@ def test_i12_owning_what_a_table_is_in_is_no_right_to_its_data(chain: Chain, rul
 
 @given(chain=CHAINS, rule=st.sampled_from(TABLE_RULES))
 def test_i12_without_use_of_a_level_nothing_below_it_can_be_read_or_written(chain: Chain, rule: Rule) -> None:
-    closed = dataclasses.replace(chain, catalog=Access())  # without USE of the catalog
+    closed = msgspec.structs.replace(chain, catalog=Access())  # without USE of the catalog
     assert not permitted(rule, ANN, closed)
 
 
@@ -123,7 +121,7 @@ def test_i12_what_is_missing_is_answered_as_if_it_were_somebody_elses(chain: Cha
     been let in, or may create it."""
     existing = chain.levels[: min(there, len(chain.levels))]
     missing = padded(existing, len(chain.schemas), table=True)
-    existing = dataclasses.replace(missing, missing=None)
+    existing = msgspec.structs.replace(missing, missing=None)
     if missing.missing is not None:
         assert allowed(rule, ANN, missing) == (permitted(rule, ANN, existing) or may_know_missing(ANN, missing))
     else:

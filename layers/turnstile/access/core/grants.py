@@ -21,10 +21,10 @@ from turnstile.store.core.errors import InvalidRequest, TooLarge
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """A user or a service that makes a request. Made by authentication.
+    """A user or a service that makes a request, as authentication made it.
 
     Attributes:
-        name: what grants and ownership name: an OIDC subject or e-mail, or a client's id.
+        name: an OIDC subject or e-mail, or a client's id.
         roles: names of the groups and roles it is in; a grant to one of them is a grant to it.
         admin: owner of everything in the realm: an operator.
     """
@@ -35,7 +35,6 @@ class Principal(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every name that a grant to this principal may have."""
         return self.roles | {self.name}
 
 
@@ -46,7 +45,6 @@ ANONYMOUS: Final = Principal("anonymous")
 """A client that asks for its first token. Nothing is granted to it."""
 
 CLIENT_PREFIX: Final = "client-"
-"""What ids of registered clients begin with."""
 
 
 def reserved(name: str) -> bool:
@@ -82,14 +80,10 @@ class Securable(StrEnum):
 _TABLE: Final = (Privilege.SELECT, Privilege.MODIFY)
 _SCHEMA: Final = (Privilege.CREATE_SCHEMA, Privilege.USE_SCHEMA, Privilege.CREATE_TABLE, *_TABLE)
 
+_FILES: Final = (Privilege.READ_FILES, Privilege.WRITE_FILES, Privilege.CREATE_EXTERNAL_TABLE)
+
 GRANTABLE: Final[dict[Securable, tuple[Privilege, ...]]] = {
-    Securable.METASTORE: (
-        Privilege.CREATE_CATALOG,
-        Privilege.READ_FILES,
-        Privilege.WRITE_FILES,
-        Privilege.CREATE_EXTERNAL_TABLE,
-        Privilege.CREATE_REFERENCE,
-    ),
+    Securable.METASTORE: (Privilege.CREATE_CATALOG, *_FILES, Privilege.CREATE_REFERENCE),
     Securable.CATALOG: (Privilege.USE_CATALOG, *_SCHEMA),
     Securable.SCHEMA: _SCHEMA,
     Securable.TABLE: _TABLE,
@@ -118,12 +112,9 @@ class Access(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def held_by(self, names: frozenset[str]) -> frozenset[Privilege]:
         """Returns what was granted here to any of ``names``: a principal's own name and its roles."""
-        return frozenset(
-            privilege for grant in self.grants if grant.principal in names for privilege in grant.privileges
-        )
+        return frozenset[Privilege]().union(*(grant.privileges for grant in self.grants if grant.principal in names))
 
     def owned_by(self, names: frozenset[str]) -> bool:
-        """Whether there is an owner and it is among ``names``."""
         return bool(self.owner) and self.owner in names
 
 
@@ -140,11 +131,8 @@ class GrantChange(msgspec.Struct, frozen=True):
 
 
 def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = None) -> Access:
-    """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is None.
-
-    Raises:
-        TooLarge: more than ``MAX_PRINCIPALS`` principals.
-    """
+    """Returns ``access`` after ``changes`` in their order, with another ``owner`` unless that is None. Raises TooLarge beyond
+    ``MAX_PRINCIPALS``."""
     held = {grant.principal: {*grant.privileges} for grant in access.grants}
     for change in changes:
         held[change.principal] = (held.get(change.principal, set()) | {*change.add}) - {*change.remove}
@@ -182,9 +170,6 @@ def check_privileges(securable: Securable, names: Iterable[str], field: str) -> 
     grantable = {str(privilege): privilege for privilege in GRANTABLE[securable]}
     for name in names:
         if name not in grantable:
-            raise InvalidRequest(
-                f"{name[:60]!r} cannot be granted on a {securable}",
-                field=field,
-                remedy=f"one of {', '.join(grantable)}",
-            )
+            problem = f"{name[:60]!r} cannot be granted on a {securable}"
+            raise InvalidRequest(problem, field=field, remedy=f"one of {', '.join(grantable)}")
     return tuple(grantable[name] for name in names)

@@ -14,14 +14,14 @@ docs/access-control.md has the matrix as a table; where it is stricter than the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from turnstile.access.core.grants import NO_ACCESS, Access, Principal, Privilege
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """Rights along a full name: the catalog's, those of the namespaces from the outermost in, the table's.
 
     ``missing`` is the position of the first level that does not exist: the catalog is 0, the outermost namespace 1 and so
@@ -35,7 +35,6 @@ class Chain:
 
     @property
     def levels(self) -> tuple[Access, ...]:
-        """All levels, the catalog first."""
         return (self.catalog, *self.schemas) if self.table is None else (self.catalog, *self.schemas, self.table)
 
     def upto(self, level: int) -> Chain:
@@ -51,15 +50,13 @@ def padded(levels: Sequence[Access], schemas: int, *, table: bool) -> Chain:
     return Chain(full[0], full[1 : 1 + schemas], full[-1] if table else None, missing)
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """A principal, by its names, with the rights along one chain."""
 
     names: frozenset[str]
     chain: Chain
 
     def owns(self, level: int) -> bool:
-        """Whether it owns this very level."""
         return self.chain.levels[level].owned_by(self.names)
 
     def holds(self, *privileges: Privilege, level: int | None = None) -> bool:
@@ -93,7 +90,6 @@ class Subject:
 
     @property
     def owns_table(self) -> bool:
-        """Whether it owns the table."""
         return self.chain.table is not None and self.chain.table.owned_by(self.names)
 
 
@@ -122,8 +118,7 @@ def see_schema(subject: Subject) -> bool:
 
 
 def read_schema(subject: Subject) -> bool:
-    """Read all that is below, or will be: what a clone of the namespace (or the catalog) shows. What is below is not
-    looked at, so the refusal says nothing about it."""
+    """Read all that is below, or will be, as a clone shows it. It is not looked at, so a refusal says nothing about it."""
     return subject.inside and subject.holds(Privilege.USE_SCHEMA, Privilege.SELECT)
 
 
@@ -206,7 +201,6 @@ def allowed(rule: Rule, principal: Principal, chain: Chain) -> bool:
     """Whether an operation may go on: it is permitted, or it may answer that what it is about does not exist.
 
     ``create_schema`` is about the namespace to create; it has to be permitted on the last level above it that exists.
-    What is for admins only stays so, whether or not it exists.
     """
     if rule is create_schema:
         level = len(chain.levels) - 1 if chain.missing is None else chain.missing
@@ -220,7 +214,5 @@ def may_know_missing(principal: Principal, chain: Chain) -> bool:
     """Whether it may learn that the chain's first missing level does not exist, since it may create it there."""
     if principal.admin or chain.missing is None:
         return True
-    if chain.missing == 0:
-        return False
     rule: Rule = create_table if chain.missing == len(chain.levels) - 1 and chain.table is not None else create_schema
-    return permitted(rule, principal, chain.upto(chain.missing))
+    return chain.missing > 0 and permitted(rule, principal, chain.upto(chain.missing))
