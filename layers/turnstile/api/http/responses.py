@@ -7,7 +7,7 @@ one status per type and one shape: ``{"error": {"type", "message", "code", "reme
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 import msgspec
@@ -138,23 +138,34 @@ def brief(error: TurnstileError) -> TurnstileError:
 
 
 def status_of(error: TurnstileError) -> int:
-    """HTTP status; 404 for an unlisted ``NoSuch...``, 500 for a type nobody listed."""
+    """Returns the HTTP status; 404 for an unlisted ``NoSuch...``, 500 for any other."""
     return STATUS.get(error.type, 404 if is_missing(error.type) else 500)
 
 
-def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body. A type that is nobody's fault but ours says nothing about the inside."""
-    code = status_of(error)
+def headers_of(error: TurnstileError, status: int, busy: Container[int] | None = None) -> dict[str, str]:
+    """Returns the headers of an error response.
+
+    Args:
+        busy: the statuses with ``Retry-After``, at least one second; None: wherever the error has a time.
+    """
     headers = {"Content-Type": JSON}
+    retry_ms = error.details.get("retry_after_ms")
+    retry = isinstance(retry_ms, int) if busy is None else status in busy
+    if retry:
+        headers["Retry-After"] = str(max(1, -(-retry_ms // 1000))) if isinstance(retry_ms, int) else "1"
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
+    if status == 405:
+        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    return headers
+
+
+def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    """Returns status, headers and body. A failure of our own says nothing about the inside."""
+    code = status_of(error)
     if error.type == ErrorType.STORAGE_FAULT:
         error.details.setdefault("retry_after_ms", STORAGE_RETRY_MS)
-    retry = error.details.get("retry_after_ms")
-    if isinstance(retry, int):
-        headers["Retry-After"] = str(max(1, -(-retry // 1000)))
-    if code == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
-    if code == 405:
-        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    headers = headers_of(error, code)
     internal = error.type == ErrorType.INTERNAL_ERROR
     message = "an internal error occurred; nothing more is known" if internal else error.message
     body: dict[str, Any] = {"type": error.type, "message": message, "code": code}

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.api.http.responses import headers_of
 from turnstile.store.core.errors import ErrorType, TurnstileError, is_missing
 
 PREFIX: Final = "/iceberg"
@@ -77,12 +78,4 @@ def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, di
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
     if error.type == ErrorType.INTERNAL_ERROR:
         message = f"internal error, correlation id {correlation}"
-    headers = {"Content-Type": "application/json"}
-    retry = error.details.get("retry_after_ms")
-    if code in (429, 503):
-        headers["Retry-After"] = str(max(1, -(-retry // 1000))) if isinstance(retry, int) else "1"
-    if code == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
-    if code == 405:
-        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
-    return code, headers, msgspec.json.encode({"error": {"message": message, "type": type, "code": code}})
+    return code, headers_of(error, code, (429, 503)), msgspec.json.encode({"error": {"message": message, "type": type, "code": code}})

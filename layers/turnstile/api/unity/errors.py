@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from turnstile.api.http.responses import headers_of
 from turnstile.store.core.errors import ErrorType, StateConflict, TurnstileError, is_missing
 
 PREFIX: Final = "/api/2.1/unity-catalog"
@@ -108,14 +109,7 @@ def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dic
     kind = kind_of(error)
     internal = error.type == ErrorType.INTERNAL_ERROR
     message = f"internal error, correlation id {correlation}" if internal else _message(error)
-    headers = {"Content-Type": "application/json"}
-    retry = error.details.get("retry_after_ms")
-    if kind.status == 429:
-        headers["Retry-After"] = str(max(1, -(-retry // 1000))) if isinstance(retry, int) else "1"
-    if kind.status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
-    if kind.status == 405:
-        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    headers = headers_of(error, kind.status, (429,))
     if path.startswith(DELTA + "/") or path == DELTA:
         body: dict[str, object] = {"error": {"message": message, "type": kind.type, "code": kind.status}}
         return kind.status, headers, msgspec.json.encode(body)
