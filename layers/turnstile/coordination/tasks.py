@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from turnstile.coordination.core import rows
-from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, check_name, check_payload
+from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, Updateable, check_name, check_payload
 from turnstile.store.core.obj_types import TASK
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, World
@@ -75,22 +75,6 @@ def _is(row: Row | None, holder: str) -> bool:
 
 
 # -- updateable objects -----------------------------------------------------------------------------------------------
-
-
-class Updateable(msgspec.Struct, frozen=True):
-    """An object as it was read or written: ``token`` names this version of it; times in ms."""
-
-    key: str
-    type: str
-    token: str
-    payload: bytes
-    created: int
-    changed_at: int
-
-    @classmethod
-    def from_row(cls, row: Row) -> Updateable:
-        """Parse a refs row of kind ``updateable``."""
-        return cls(row["key"], row["type"], row["token"], row["payload"], row["created"], row["changed_at"])
 
 
 class OtherVersion(msgspec.Struct, frozen=True):

@@ -12,11 +12,11 @@ from tests.simulation.engine.ports import Process
 from tests.simulation.engine.processes import world_of
 from tests.simulation.engine.scheduler import Crashed
 from tests.simulation.engine.state import State
-from turnstile.coordination.core.rows import Lease
+from turnstile.coordination.core.rows import Lease, Updateable
 from turnstile.coordination.core.snowflake import parts_of
 from turnstile.coordination.ids import SnowflakeIds
 from turnstile.coordination.refs import NamedRefs, WriteResult
-from turnstile.coordination.tasks import Attempt, Tasks, Updateable, Updateables
+from turnstile.coordination.tasks import Attempt, Tasks, Updateables
 from turnstile.store.core.errors import (
     AlreadyExists,
     NotFound,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.support.examples import examples
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.faults import Losing
-from turnstile.coordination.core.rows import MAX_PAYLOAD, Task
-from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateable, Updateables
+from turnstile.coordination.core.rows import MAX_PAYLOAD, Task, Updateable
+from turnstile.coordination.tasks import Attempt, Busy, OtherVersion, Tasks, Updateables
 from turnstile.store.core.errors import InvalidRequest, OutcomeUnknown, TooLarge
 
 TERM = 1_000

@@ -22,6 +22,7 @@ from pynamodb.attributes import (
 from pynamodb.constants import MAP
 from pynamodb.models import Model
 
+from turnstile.access.core.client_rows import Client
 from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, GoneCatalog, StagingRow
@@ -85,21 +86,6 @@ def _declared_by(row: type[StoredRow]) -> type[RefRow]:
     return new_class(f"{row.__name__}Row", (RefRow,), exec_body=lambda body: body.update(members))
 
 
-class ClientRow(RefRow):
-    """A registered client; ``secret`` and ``former`` are hashes."""
-
-    client_id = UnicodeAttribute()
-    name = UnicodeAttribute()
-    roles = Names(null=True)
-    admin = BooleanAttribute()
-    secret = UnicodeAttribute()
-    former = UnicodeAttribute(null=True)
-    former_until = NumberAttribute(null=True)
-    creator = UnicodeAttribute()
-    created = NumberAttribute()
-    changed_at = NumberAttribute()
-
-
 class NamedRefRow(RefRow):
     """A reference of another system (``coordination/core/named_ref.py``)."""
 
@@ -143,9 +129,9 @@ KINDS: Final[dict[str, type[RefRow]]] = {
             RequestOutcome,
             LeaseRow,
             Updateable,
+            Client,
         )
     },
-    "client": ClientRow,
     "ref": NamedRefRow,
 }
 

@@ -1,29 +1,24 @@
-"""Rows of leases, updateable objects and coordinated tasks, and the writes that change them.
-
-    lease         {key, kind, holder, until, fence, created}
-    updateable    {key, kind, type, token, payload, created, changed_at}
-
-A task is an updateable object. Times in ms.
-"""
+"""Rows of leases, updateable objects and coordinated tasks, and the writes that change them. Times in ms."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.obj_types import TYPES
-from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Row, Set, SetSum, new_row
+from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, SetSum, new_row
 
 # -- leases: who holds a name until when ------------------------------------------------------------------------------
 
 RELEASED: Final = "released"
 
 
-class LeaseRow(msgspec.Struct, frozen=True):
-    """A parsed row. Each holder replaces it by compare-and-swap.
+class LeaseRow(StoredRow, frozen=True):
+    """A lease as it is stored. Each holder replaces it by compare-and-swap.
 
     ``holder`` is a random token that every renewal replaces: a copy of a process that renews with an old one is refused.
     ``until`` only ever rises. A lease is taken over when the taker's clock is past it; a wrong clock may take it early.
@@ -33,15 +28,12 @@ class LeaseRow(msgspec.Struct, frozen=True):
     Rows are never deleted: a new one would give times and fences out a second time.
     """
 
-    key: str
+    kind: ClassVar[str] = "lease"
+
     holder: str
     until: int
     fence: int
-
-    @classmethod
-    def from_row(cls, row: Row) -> LeaseRow:
-        """Parse a refs row of kind ``lease``."""
-        return cls(row["key"], row["holder"], row["until"], row["fence"])
+    created: int
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -56,8 +48,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 def take_first_lease(key: str, holder: str, now: int, until: int) -> Insert:
     """The first lease of a name."""
-    row: Row = {"key": key, "kind": "lease", "holder": holder, "until": until, "fence": 0, "created": now}
-    return Insert(row, (new_row("I2"),))
+    return Insert(LeaseRow(key, holder, until, 0, now).to_row(), (new_row("I2"),))
 
 
 def take_over_lease(last: LeaseRow, holder: str, until: int) -> Change:
@@ -93,22 +84,25 @@ _TYPE: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _ID: Final = re.compile(r"[A-Za-z0-9_.@-]{1,255}")
 
 
-def create_object(key: str, type: str, token: str, payload: bytes, now: int) -> Insert:
-    """The first write of an object. Each change is a compare-and-swap on its version token (Polaris, "Special case:
-    consistent, updateable objects").
+class Updateable(StoredRow, frozen=True):
+    """An object as it is stored; ``token`` names this version of it. Each change is a compare-and-swap on the token
+    (Polaris, "Special case: consistent, updateable objects").
 
     For what is changed by one owner at a time and needs no history; everything else is immutable objs behind a HEAD.
     """
-    row: Row = {
-        "key": key,
-        "kind": "updateable",
-        "type": type,
-        "token": token,
-        "payload": payload,
-        "created": now,
-        "changed_at": now,
-    }
-    return Insert(row, (new_row("I6"),))
+
+    kind: ClassVar[str] = "updateable"
+
+    type: str
+    token: str
+    payload: bytes
+    created: int
+    changed_at: int
+
+
+def create_object(key: str, type: str, token: str, payload: bytes, now: int) -> Insert:
+    """The first write of an object."""
+    return Insert(Updateable(key, type, token, payload, now, now).to_row(), (new_row("I6"),))
 
 
 def update_object(key: str, before: str, token: str, payload: bytes, now: int) -> Change:
