@@ -33,7 +33,9 @@ class Route(NamedTuple):
     def pattern(self) -> re.Pattern[str]:
         parts = re.split(r"(\{[^}]+\})", self.path)
         return re.compile(
-            "".join("(.+)" if part == "{proxy+}" else "([^/]+)" if part[:1] == "{" else re.escape(part) for part in parts)
+            "".join(
+                "(.+)" if part == "{proxy+}" else "([^/]+)" if part[:1] == "{" else re.escape(part) for part in parts
+            )
         )
 
     def rank(self) -> tuple[bool, int, bool]:

@@ -1,1 +1,2 @@
-"""The HTTP APIs. ``http`` holds what all share, ``auth`` tells who asks; the others are one API each."""
+"""The HTTP APIs. ``apps`` builds each from its views; ``http`` holds what all share, ``auth`` says who asks; the other
+folders are one API each."""

@@ -49,7 +49,7 @@ class ScheduleHandler:
         return services
 
     def sweep(self, _event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every minute: publish every table that has something unpublished."""
+        """Every minute: publishes every table that has something unpublished."""
         here = self.services
         swept = here.sweeper.sweep(
             until_ms=self._until_ms(context), each_ms=here.settings.table_ms, workers=here.settings.workers
@@ -61,11 +61,11 @@ class ScheduleHandler:
             "incomplete": int(not swept.complete),
         }
         problems = [*swept.round.complaints(), *(msgspec.to_builtins(row) for row in swept.unreadable)]
-        self._tell("sweep", figures, problems)
+        self._record("sweep", figures, problems)
         return figures
 
     def collect(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: remove what is unreachable, unless
+        """Every day, or on an event like ``{"dry_run": true, "kinds": ["staged"]}``: removes what is unreachable, unless
         another run is at it."""
         scheduled = event.get("source") in _SCHEDULED
         request = CollectEvent(most=200_000) if scheduled else msgspec.convert(event, CollectEvent)
@@ -78,16 +78,16 @@ class ScheduleHandler:
             imported=request.imported,
         )
         if isinstance(report, Busy):
-            self._tell("collect", {"busy": 1}, [])
+            self._record("collect", {"busy": 1}, [])
             return {"busy": 1, "attempt": report.attempt, "until": report.until}
         answer: dict[str, Any] = msgspec.to_builtins(report)
-        self._tell("dry run" if request.dry_run else "collect", totals(report), answer["problems"])
+        self._record("dry run" if request.dry_run else "collect", totals(report), answer["problems"])
         return totals(report) if scheduled else answer
 
     def _until_ms(self, context: Any) -> int:
         return self.services.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
 
-    def _tell(self, what: str, totals: Mapping[str, int], problems: list[dict[str, Any]]) -> None:
+    def _record(self, what: str, totals: Mapping[str, int], problems: list[dict[str, Any]]) -> None:
         """One log line a run, one more for each of the first problems, and the figures as metrics.
 
         infra/alarms.yaml watches some of them, by these dimensions: a second stack of the account has another function.

@@ -38,7 +38,7 @@ class StreamHandler:
         return services
 
     def on_refs(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Publish every table that the records name, the one that has waited longest first."""
+        """Publishes every table that the records name, the one that has waited longest first."""
         here = self.services
         until = here.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
         ids = _table_ids(event, here.world.space.table(""))
@@ -54,10 +54,10 @@ class StreamHandler:
         except StoreUnreachable as fault:
             self._logger.error("the batch goes back: %s", fault.message, extra={"tables": len(ids)})  # noqa: TRY400 - a cause, not a bug
             return {"batchItemFailures": _all_again(event)}
-        self._tell(done)
+        self._record(done)
         return {"batchItemFailures": []}
 
-    def _tell(self, done: Round) -> None:
+    def _record(self, done: Round) -> None:
         """One log line a batch, one more for every table that has a problem, and the figures as metrics."""
         totals = done.totals()
         self._logger.info("batch", extra=totals)

@@ -72,6 +72,20 @@ def test_null_is_a_value_where_the_api_says_so() -> None:
     assert decode(b'{"version": null}', Outer) == Outer(None)
 
 
+def test_a_body_is_decoded_once_and_as_one_thing() -> None:
+    decoded: list[bytes] = []
+
+    def counting(raw: bytes, shape: type[Any]) -> Any:
+        decoded.append(raw)
+        return decode(raw, shape)
+
+    request = Request("POST", "/", "/", {}, {}, b'{"version": 1}', "c")
+    assert request.parsed(Outer, counting) is request.parsed(Outer, counting)
+    assert len(decoded) == 1
+    with pytest.raises(TypeError, match="Outer"):
+        request.parsed(Inner, counting)
+
+
 def query(text: dict[str, list[str]], *allowed: str) -> Query:
     with answering(Request("GET", "/", "/", {}, text, b"", "c")):
         return Query(*allowed)

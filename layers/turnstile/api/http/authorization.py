@@ -134,7 +134,7 @@ def needs_table(
 
 
 def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
-    """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().passed()``."""
+    """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().mark_authorized()``."""
     return _declare(what, lambda _: _authorizers().guard(current().principal, [], inside=True))
 
 

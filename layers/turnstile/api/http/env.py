@@ -1,4 +1,4 @@
-"""Typed settings from the environment, judged when the function starts, so that a bad deployment fails at once."""
+"""Typed variables of the environment, read when a function starts, so that a bad deployment fails at once."""
 
 from __future__ import annotations
 

@@ -169,8 +169,8 @@ class App:
 
     def _operation(self, request: Request) -> str:
         """Name in logs and metrics: one of few, whatever is sent."""
-        known = request.method in self.routes.get(request.route, ()) or request.method == "HEAD"
-        return f"{request.method} {request.route}" if request.route and known else "unknown"
+        served = request.method in self.routes.get(request.route, ()) or request.method == "HEAD"
+        return f"{request.method} {request.route}" if request.route and served else "unknown"
 
 
 def routes_of(*blueprints: Blueprint) -> Routes:
@@ -287,9 +287,9 @@ class Router:
     def match(self, path: str) -> tuple[str, dict[str, str]] | None:
         """The template and its parameters, percent-decoded exactly once, or None."""
         for template, pattern in self._routes:
-            found = pattern.fullmatch(path)
-            if found:
-                return template, {name: unquote(value) for name, value in found.groupdict().items()}
+            match = pattern.fullmatch(path)
+            if match:
+                return template, {name: unquote(value) for name, value in match.groupdict().items()}
         return None
 
 

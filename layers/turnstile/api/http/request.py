@@ -33,7 +33,7 @@ _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 class BodyLimit(msgspec.Struct, frozen=True):
-    """How large the bodies of an API may be, in bytes, and what whoever sends a larger one can do instead."""
+    """How large the bodies of an API may be, in bytes, and what a client with a larger one can do instead."""
 
     bytes: int = MAX_BODY
     remedy: str = "stage a large commit as a file instead of sending it inline"
@@ -62,7 +62,7 @@ class Request(msgspec.Struct):
     _parsed: Any = None
 
     def parsed(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
-        """The body as ``shape``, decoded once however often it is asked for.
+        """Returns the body as ``shape``, decoded once however often it is asked for.
 
         Raises:
             InvalidRequest: the body has another form.
@@ -107,7 +107,7 @@ def note(**members: Any) -> None:
 
 
 def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
-    """The body's bytes of a gateway event.
+    """Returns the body's bytes of a gateway event.
 
     Args:
         limit: of the API that the event is for; the one of our own by default.
@@ -160,7 +160,7 @@ def _decoder(shape: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def body(shape: type[T]) -> T:
-    """The current request's body as ``shape``, a Struct with ``forbid_unknown_fields``.
+    """Returns the current request's body as ``shape``, a Struct with ``forbid_unknown_fields``.
 
     Raises:
         InvalidRequest: not JSON, or a member is missing, unknown or of the wrong type; ``field`` names it.
@@ -169,7 +169,7 @@ def body(shape: type[T]) -> T:
 
 
 def decode(raw: bytes, shape: type[T]) -> T:
-    """``raw`` as ``shape``; see ``body``. Of a member given twice the last counts."""
+    """Returns ``raw`` as ``shape``; see ``body``. Of a member given twice the last counts."""
     if not raw:
         raise InvalidRequest("the request has no body", field="body", remedy="send a JSON object")
     try:
@@ -200,7 +200,7 @@ def _misfit(text: str) -> InvalidRequest:
     return InvalidRequest(f"{field} is not a member of this request", field=field, remedy="check its spelling")
 
 
-# -- params -----------------------------------------------------------------------------------------------------------
+# -- query ------------------------------------------------------------------------------------------------------------
 # Members of the query, with their ranges. Unknown and repeated members are refused, like unknown body members.
 
 
@@ -248,8 +248,8 @@ class Query:
             )
         return number
 
-    def moment(self, name: str = "as_of") -> AsOf | None:
-        """The member as a moment of a catalog (``core.as_of``), None when absent or empty."""
+    def as_of(self, name: str = "as_of") -> AsOf | None:
+        """The member as a moment of a catalog, None when absent or empty."""
         value = self.text(name)
         return None if value is None else parse_as_of(value, name)
 

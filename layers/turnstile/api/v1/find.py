@@ -51,7 +51,7 @@ def find() -> Finding:
     query, text = _query()
     catalog = services().catalog
     page = Finder(catalog.world, catalog.reader, catalog.as_of_reader, catalog.metadata).find(
-        text, as_of=query.moment(), page_token=query.text("page_token"), max_results=query.integer("max_results")
+        text, as_of=query.as_of(), page_token=query.text("page_token"), max_results=query.integer("max_results")
     )
     found = [
         entry_of(page.catalog, match.path, match.entity, version_in(page.versions, match.entity))

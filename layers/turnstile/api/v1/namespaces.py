@@ -95,7 +95,7 @@ def _moved_namespace(params: Params) -> Target | None:
 @needs((see_schema, _parent))
 def list_namespaces(catalog: str) -> Namespaces:
     query = Query("parent", "as_of", "page_token", "max_results")
-    parent, as_of = query.text("parent"), query.moment()
+    parent, as_of = query.text("parent"), query.as_of()
     page = services().catalog.listings.namespaces(
         check_identifier(catalog, "catalog"),
         check_namespace(parent, "parent") if parent else (),
@@ -122,7 +122,7 @@ def create_namespace(catalog: str) -> Answer:
 @routes.route(NAMESPACE, methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def get_namespace(catalog: str, namespace: str) -> NamespaceResponse:
-    as_of = Query("as_of").moment()
+    as_of = Query("as_of").as_of()
     named, head = services().catalog.entries.namespace(
         check_identifier(catalog, "catalog"), check_namespace(namespace), as_of
     )

@@ -118,7 +118,7 @@ def _target_namespace(params: Params) -> Target:
 @needs((see_schema, namespace_of_path))
 def list_tables(catalog: str, namespace: str) -> Tables:
     query = Query("as_of", "page_token", "max_results")
-    as_of = query.moment()
+    as_of = query.as_of()
     page = services().catalog.listings.tables(
         _catalog(catalog),
         check_namespace(namespace),
@@ -194,7 +194,7 @@ def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
 @routes.route(TABLE + "/entry", methods=["GET"])
 @needs((see_table, table_of_path))
 def table_entry(catalog: str, namespace: str, table: str) -> EntryResponse:
-    as_of = Query("as_of").moment()
+    as_of = Query("as_of").as_of()
     resolved = services().catalog.entries.table(*_names(catalog, namespace, table), as_of)
     entry = entry_of(resolved.catalog, resolved.path, resolved.entity, resolved.version)
     return msgspec.structs.replace(entry, head=resolved.head)
