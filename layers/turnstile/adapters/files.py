@@ -228,7 +228,7 @@ def _stats(files: list[tuple[str, os.DirEntry[str]]]) -> Iterator[Stat]:
 
 
 def _stat(path: str, info: os.stat_result) -> Stat:
-    return Stat(path=path, size=info.st_size, modified=info.st_mtime_ns // 1_000_000)
+    return Stat(path=path, size=info.st_size, modified_ms=info.st_mtime_ns // 1_000_000)
 
 
 def _fault(verb: str, path: str, error: OSError) -> StorageFault:

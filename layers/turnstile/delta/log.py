@@ -47,7 +47,7 @@ class Start(msgspec.Struct, frozen=True):
 class LogState(msgspec.Struct, frozen=True):
     """The state at the latest version.
 
-    ``info`` the latest commit's commitInfo (empty if it has none); ``modified`` its file's modification time (ms);
+    ``info`` the latest commit's commitInfo (empty if it has none); ``modified_ms`` its file's modification time;
     ``commits`` how many commit files the log holds; ``source`` what it was read from.
     """
 
@@ -56,7 +56,7 @@ class LogState(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
     domains: dict[str, str]
     info: dict[str, Any]
-    modified: int
+    modified_ms: int
     commits: int
     source: str
 
@@ -117,7 +117,7 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
                 metadata=state.metadata,
                 domains=state.domains,
                 info=commits[latest].info,
-                modified=files.commits[latest].modified,
+                modified_ms=files.commits[latest].modified_ms,
                 commits=len(files.commits),
                 source=state.source,
             )

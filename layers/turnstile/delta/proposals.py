@@ -24,7 +24,7 @@ refused afterwards."""
 class CommitRequest(msgspec.Struct, frozen=True):
     """A proposal as a client sends it.
 
-    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified``) or ``content``.
+    ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified_ms``) or ``content``.
     ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
     ``any_name``: the staged name need not follow the convention. ``describe`` makes the table metadata of a commit that
     changes it, and with ``always`` of every commit.
@@ -35,7 +35,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
     base: int | None = None
     staged: str = ""
     size: int = 0
-    modified: int = 0
+    modified_ms: int = 0
     content: bytes | None = None
     inline_name: str = ""
     etag: str | None = None
@@ -69,7 +69,7 @@ def check_request(request: CommitRequest) -> None:
             )
     if request.staged and request.size <= 0:
         raise InvalidRequest("staged.size must be positive", field="staged.size")
-    if request.modified < 0 or request.modified > MAX_VERSION:
+    if request.modified_ms < 0 or request.modified_ms > MAX_VERSION:
         raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
 
 
@@ -125,13 +125,13 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
             operation=content.operation,
             unique=staged[1] if staged else unique,
             name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
-            modified=request.modified,
+            modified_ms=request.modified_ms,
             data=packed,
             inline=raw is not None,
             ticket=ticket,
             rows=rows,
             hwm=ROWS_KEPT if ticket or content.hwm is None else content.hwm,
-            ratified=now,
+            ratified_ms=now,
             apps=len(apps),
             digest=digest,
         ),

@@ -224,7 +224,7 @@ class Publisher:
                 return place, fault
             run.seen = place.version
             run.count += 1
-            run.lag_ms = max(run.lag_ms, now - place.entry.ratified)
+            run.lag_ms = max(run.lag_ms, now - place.entry.ratified_ms)
         return None
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
@@ -251,7 +251,7 @@ class Publisher:
         now = self._clock.now_ms()
         lost = isinstance(fault, ContentMissing | ContentChanged | LogDiffers)
         late = isinstance(fault, ContentMissing) or fault.details.get("growing", False)
-        if not lost or (late and now - place.entry.ratified < self._patience):
+        if not lost or (late and now - place.entry.ratified_ms < self._patience):
             return head, _problem(fault, place.version)
         if stuck_at(head) == place.version:
             return head, _problem(fault, place.version, stuck=True)

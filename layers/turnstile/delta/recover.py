@@ -139,7 +139,12 @@ class Unknowns:
             file = storage.read(staged.path, limit=len(raw))
             if file is not None and file[0] == raw:
                 request = CommitRequest(
-                    head.table_id, version, base=head.latest, staged=name, size=stat.size, modified=staged.modified
+                    head.table_id,
+                    version,
+                    base=head.latest,
+                    staged=name,
+                    size=stat.size,
+                    modified_ms=staged.modified_ms,
                 )
                 return request, False
         return CommitRequest(head.table_id, version, base=head.latest, size=stat.size), True

@@ -163,7 +163,7 @@ class Repairer:
             "kind": "inline" if entry.inline else "staged",
             "txn_id": entry.txn,
             "operation": entry.operation,
-            "ratified": entry.ratified,
+            "ratified": entry.ratified_ms,
             "ratified_size": entry.size,
         }
         storage = self._world.storages.open(head.location)
@@ -174,7 +174,7 @@ class Repairer:
             except StorageFault:
                 continue
             facts[f"{name}_size"] = stat.size if stat else None
-            facts[f"{name}_modified"] = stat.modified if stat else None
+            facts[f"{name}_modified"] = stat.modified_ms if stat else None
         return facts
 
 

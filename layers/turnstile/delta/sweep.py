@@ -202,4 +202,4 @@ class Sweeper:
 def _waiting_since(head: TableHead) -> int:
     """When the oldest unpublished commit was ratified (ms)."""
     waiting = head.tail[max(0, head.floor + 1 - head.tail_from) :]
-    return waiting[0].ratified if waiting else head.changed_at
+    return waiting[0].ratified_ms if waiting else head.changed_at

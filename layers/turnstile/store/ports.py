@@ -135,11 +135,11 @@ class Objs(Protocol):
 
 
 class Stat(msgspec.Struct, frozen=True):
-    """A stored file: path relative to the table, size in bytes, modification time in ms."""
+    """A stored file: path relative to the table, size in bytes, modification time."""
 
     path: str
     size: int
-    modified: int
+    modified_ms: int
 
 
 class LogStorage(Protocol):

@@ -31,7 +31,7 @@ def export_txn(table_id: str) -> str:
 
 def first_timestamp(state: LogState, now: int) -> int:
     """In-commit timestamp (ms) of the next version: later than everything that readers saw so far (I7)."""
-    return max(now, state.modified + 1, (state.ict or 0) + 1)
+    return max(now, state.modified_ms + 1, (state.ict or 0) + 1)
 
 
 def properties_after(state: LogState, table_id: str, ict: int) -> dict[str, str]:

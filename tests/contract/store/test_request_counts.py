@@ -89,7 +89,7 @@ class Table:
         content = delta.append(str(uuid.uuid4()), self.now, rows=1000)
         name = f"{version:020d}.{uuid.uuid4()}.json"
         self.world.storages.open(self.location).put_if_absent(staged_path(name), content)
-        proposal = CommitRequest(self.id, version, staged=name, size=len(content), modified=self.now)
+        proposal = CommitRequest(self.id, version, staged=name, size=len(content), modified_ms=self.now)
         self.units.sent.clear()
         with wiretap(*self.clients) as self.sent:
             return self.ratifier.commit(proposal)

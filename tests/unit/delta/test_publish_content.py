@@ -143,8 +143,8 @@ def test_i4_a_rewritten_file_is_not_given_to_whoever_asks_for_a_replay() -> None
 def test_i11_a_digest_costs_a_waiting_staged_commit_nine_bytes_and_every_other_entry_none() -> None:
     plain = Entry(
         txn="5c3a4bb2-6f4e-4f8e-9a51-3f1f0f3f9a51", ict=1_770_000_000_000, size=12_345, changed="append",
-        operation="WRITE", unique="0d9a36b4-2a9c-4c4b-8e61-0f5a0d2c7f10", modified=1_770_000_000_000, rows=-1,
-        ratified=1_770_000_000_123,
+        operation="WRITE", unique="0d9a36b4-2a9c-4c4b-8e61-0f5a0d2c7f10", modified_ms=1_770_000_000_000, rows=-1,
+        ratified_ms=1_770_000_000_123,
     )  # fmt: skip
     kept = msgspec.structs.replace(plain, digest=(1 << 64) - 1)
     assert (len(plain.pack()), cost(plain), cost(kept)) == (132, 176, 185)

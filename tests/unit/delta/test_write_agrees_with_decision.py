@@ -87,11 +87,11 @@ def test_i2_i4_i5_a_floor_change_keeps_what_stays_exactly_as_it_was(row: Row, da
     kept = {place.version: place for place in positioned(head)}
     for place in positioned(after):
         before = kept[place.version]
-        assert (place.ict, place.name, place.first_row, place.modified) == (
+        assert (place.ict, place.name, place.first_row, place.modified_ms) == (
             before.ict,
             before.name,
             before.first_row,
-            before.modified,
+            before.modified_ms,
         )
         assert place.entry == (before.entry.stripped() if place.published else before.entry)
 

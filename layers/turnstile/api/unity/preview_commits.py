@@ -175,7 +175,7 @@ def _rendered(listing: Listing) -> UnityCommits:
                 timestamp=place.ict,
                 file_name=place.name,
                 file_size=listing.sizes[place.version],
-                file_modification_timestamp=place.modified,
+                file_modification_timestamp=place.modified_ms,
             )
             for place in listing.places
             if not place.published

@@ -109,7 +109,7 @@ class Updater:
             version=commit.version,
             staged=commit.file_name,
             size=commit.file_size,
-            modified=commit.file_modification_timestamp,
+            modified_ms=commit.file_modification_timestamp,
             any_name=True,
             etag=etag,
             describe=functools.partial(metadata_after_commit, update),

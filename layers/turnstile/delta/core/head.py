@@ -71,9 +71,9 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
     ``unique`` is the unique part of the staged name (empty: derived from the txn id); ``data`` compressed inline
     content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
-    in-commit timestamp (ms); ``modified`` the staged file's modification time (ms, 0: the in-commit timestamp);
+    in-commit timestamp (ms); ``modified_ms`` the staged file's modification time (0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
-    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified`` server clock (ms); ``apps`` how
+    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified_ms`` server clock; ``apps`` how
     many streaming applications it names; ``digest`` of a staged commit's bytes as they were validated (0: they were
     not read whole, or are in ``_delta_log``).
     """
@@ -85,7 +85,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     operation: str = ""
     unique: str = ""
     name: str = ""
-    modified: int = 0
+    modified_ms: int = 0
     data: bytes = b""
     obj: str = ""
     inline: bool = False
@@ -93,7 +93,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     rows: int = 0
     hwm: int = ROWS_KEPT
     group: str = ""
-    ratified: int = 0
+    ratified_ms: int = 0
     apps: int = 0
     digest: int = 0
 
@@ -227,14 +227,14 @@ class Positioned(msgspec.Struct, frozen=True):
     For a named commit they were proposed; for a ticket they follow from its position in the row (design 2.2), so the write
     that ratified it fixed them, and everybody computes the same.
 
-    ``first_row`` is the base row id of a ticket's first file (None without row tracking); ``modified`` the one
-    stable modification time of the version (ms).
+    ``first_row`` is the base row id of a ticket's first file (None without row tracking); ``modified_ms`` the one
+    stable modification time of the version.
     """
 
     version: int
     ict: int
     name: str
-    modified: int
+    modified_ms: int
     first_row: int | None
     published: bool
     entry: Entry
@@ -264,7 +264,7 @@ def positioned(head: TableHead) -> tuple[Positioned, ...]:
                 version=version,
                 ict=ict,
                 name=name,
-                modified=entry.modified or ict,
+                modified_ms=entry.modified_ms or ict,
                 first_row=first_row,
                 published=version <= head.floor,
                 entry=entry,

@@ -111,7 +111,7 @@ class _CatalogScan:
             file
             for file in self.context.world.storages.open(entity.location).list(_FOLDER)
             if _NAME.fullmatch(file.path)
-            and owner["created"] + _SKEW_MS < file.modified <= settled
+            and owner["created"] + _SKEW_MS < file.modified_ms <= settled
             and (path := f"{entity.location}/{file.path}") != entity.metadata
             and path not in self._named
         ]
@@ -148,7 +148,7 @@ class _CatalogScan:
         return frozenset(entry.metadata_file for entry in metadata.metadata_log)
 
     def _item(self, entity: IcebergEntity, file: Stat) -> Item | None:
-        since = max(file.modified, self.kept.edge.commit.at // 1000)
+        since = max(file.modified_ms, self.kept.edge.commit.at // 1000)
         grace = self.context.grace.history_ms
         return due("iceberg", f"{entity.location}/{file.path}", file.size, since=since, now=self.now, grace=grace)
 

@@ -117,7 +117,7 @@ class OldMetadataScanner:
             return None
         storage, path = self._context.world.storages.open(head.location), published_path(_version(head.metadata))
         file = storage.stat(path) or next(iter(storage.list(LOG, after=path)), None)
-        return file.modified if file is not None else None
+        return file.modified_ms if file is not None else None
 
     def _remove(self, head: TableHead, space: str, items: tuple[Item, ...]) -> None:
         row = self._context.world.refs.read(head.key)

@@ -41,7 +41,7 @@ class StagedFileScanner:
         if head.state in _OTHERS_FILES:
             return
         storage = self._context.world.storages.open(head.location)
-        files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified) for stat in storage.list(STAGED))
+        files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in storage.list(STAGED))
         carried = frozenset(entry.name for entry in positioned(head))
         candidates = staged_candidates(files, head.floor, carried)
         if not candidates:
@@ -89,7 +89,7 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
     for stat in storage.list(LOG, after=published_path(first - 1) if first > 0 else ""):
         match = _PUBLISHED.fullmatch(stat.path.removeprefix(LOG))
         if match:
-            times[int(match[1])] = stat.modified
+            times[int(match[1])] = stat.modified_ms
     return times
 
 
