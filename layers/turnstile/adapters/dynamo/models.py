@@ -1,6 +1,6 @@
 """The rows of the two tables as PynamoDB models, and rows as DynamoDB items.
 
-Every attribute of every row is declared here, or by a struct that the model is made from (``store.core.rows``); writing
+Every attribute of a row of ``refs`` is declared by a struct (``store.core.rows``) that the model is made from; writing
 another attribute fails. The models only serialise: PynamoDB's own writes cannot return the old item when a condition
 fails, so ``refs.py`` sends them.
 """
@@ -26,6 +26,7 @@ from turnstile.access.core.client_rows import Client
 from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.request_rows import RequestOutcome
 from turnstile.catalog.core.rows import CatalogHead, ExternalRow, GoneCatalog, StagingRow
+from turnstile.coordination.core.named_ref import NamedRef
 from turnstile.coordination.core.rows import LeaseRow, Updateable
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.rows import Attribute as RowAttribute
@@ -77,27 +78,13 @@ def _attribute(attribute: RowAttribute) -> Attribute[Any]:
         case StoredAs.BINARY_LIST:
             return ListAttribute(of=BinaryAttribute, null=null)
         case StoredAs.COUNTS:
-            return Counts(null=null)
+            return Counts(null=True)  # references without rights have none
 
 
 def _declared_by(row: type[StoredRow]) -> type[RefRow]:
     """The model of rows that a struct declares."""
     members = {name: _attribute(attribute) for name, attribute in attributes(row).items() if name != "key"}
     return new_class(f"{row.__name__}Row", (RefRow,), exec_body=lambda body: body.update(members))
-
-
-class NamedRefRow(RefRow):
-    """A reference of another system (``coordination/core/named_ref.py``)."""
-
-    name = UnicodeAttribute()
-    token = UnicodeAttribute()
-    version = NumberAttribute()
-    state = UnicodeAttribute()
-    recent = ListAttribute(of=BinaryAttribute)
-    made = UnicodeAttribute()
-    rights = Counts(null=True)
-    created = NumberAttribute()
-    changed_at = NumberAttribute()
 
 
 class ObjRow(Model):
@@ -116,24 +103,20 @@ class ObjRow(Model):
     stamp = UnicodeAttribute(null=True)
 
 
-KINDS: Final[dict[str, type[RefRow]]] = {
-    **{
-        row.kind: _declared_by(row)
-        for row in (
-            TableHead,
-            CatalogHead,
-            GoneCatalog,
-            StagingRow,
-            ExternalRow,
-            Location,
-            RequestOutcome,
-            LeaseRow,
-            Updateable,
-            Client,
-        )
-    },
-    "ref": NamedRefRow,
-}
+_ROWS: Final[tuple[type[StoredRow], ...]] = (
+    TableHead,
+    CatalogHead,
+    GoneCatalog,
+    StagingRow,
+    ExternalRow,
+    Location,
+    RequestOutcome,
+    LeaseRow,
+    Updateable,
+    NamedRef,
+    Client,
+)
+KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
 
 
 # -- items ------------------------------------------------------------------------------------------------------------

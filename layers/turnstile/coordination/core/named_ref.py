@@ -1,7 +1,5 @@
 """Named references: the primitive that tables and catalogs stand on, for other systems (a pointer per application).
 
-    ref    {key, kind, name, token, version, state, recent, made, rights, created, changed_at}
-
 A reference has a value and a *token* that names this one value of this one reference. No two writes make the same token,
 so a swap under "the token is still t" cannot be misled by a value that came back. A token is the version and a hash of
 the request id and of the token that was replaced; for the first one of a life, of the time of creation instead. So a
@@ -18,12 +16,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
 from turnstile.coordination.core.ref_rights import Rights, owned_by, unchanged
 from turnstile.store.core.errors import InvalidRequest, TooLarge
+from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Action, Append, Change, Clause, Drop, Equals, Erase, Insert, Row, Set, new_row
 
 RECENT: Final = 20
@@ -51,35 +50,36 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     value: str | None
     at: int
 
+    def pack(self) -> bytes:
+        """The bytes stored in the row's ring."""
+        return _ENCODER.encode(self)
+
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Entry)
 
 
-class NamedRef(msgspec.Struct, frozen=True):
-    """A parsed row: ``made`` is the token of the value that it was created with, ``created`` when that was (ms);
-    ``rights`` as in ``ref_rights``."""
+class NamedRef(StoredRow, frozen=True):
+    """A reference as it is stored. ``made`` is the token of the value that it was created with, ``created`` when that was
+    (ms); ``rights`` as in ``ref_rights``."""
+
+    kind: ClassVar[str] = "ref"
 
     name: str
+    token: str
     version: int
     state: State
     recent: tuple[Entry, ...]
     made: str
     created: int
-    rights: Rights = {}
+    changed_at: int
+    rights: dict[str, int] = msgspec.field(default_factory=dict)
 
-    @classmethod
-    def from_row(cls, row: Row) -> NamedRef:
-        """Parse a refs row of kind ``ref``."""
-        return cls(
-            name=row["name"],
-            version=row["version"],
-            state=row["state"],
-            recent=tuple(_DECODER.decode(entry) for entry in row["recent"]),
-            made=row["made"],
-            created=row["created"],
-            rights=row.get("rights") or {},
-        )
+    def to_row(self) -> Row:
+        """Returns the row to be inserted; without ``rights`` where there are none, as ``ref_rights.unchanged`` requires."""
+        row = super().to_row()
+        if not self.rights:
+            del row["rights"]
+        return row
 
     @property
     def current(self) -> Entry:
@@ -122,21 +122,8 @@ def version_of(token: str) -> int:
 def create(key: str, name: str, value: str, request_id: str, now: int, *, owner: str = "") -> Insert:
     """The first value of a new reference, which belongs to ``owner``; empty: to admins only."""
     entry = Entry(0, first_token(0, request_id, now), value, now)
-    row: Row = {
-        "key": key,
-        "kind": "ref",
-        "name": name,
-        "token": entry.token,
-        "version": 0,
-        "state": LIVE,
-        "recent": [_ENCODER.encode(entry)],
-        "made": entry.token,
-        "created": now,
-        "changed_at": now,
-    }
-    if owner:
-        row["rights"] = owned_by(owner)
-    return Insert(row, (new_row("I6"),))
+    ref = NamedRef(key, name, entry.token, 0, LIVE, (entry,), entry.token, now, now, owned_by(owner))
+    return Insert(ref.to_row(), (new_row("I6"),))
 
 
 def revive(key: str, tombstone: NamedRef, value: str, request_id: str, now: int, *, owner: str = "") -> Change:
@@ -181,7 +168,7 @@ def _next(token: str, value: str | None, request_id: str, now: int) -> tuple[Act
 
 def _write(entry: Entry) -> tuple[Action, ...]:
     """The version gives the position in the ring, so the row need not be read."""
-    version, packed = entry.version, _ENCODER.encode(entry)
+    version, packed = entry.version, entry.pack()
     remember: Action = Append(("recent",), (packed,)) if version < RECENT else Set(("recent", version % RECENT), packed)
     return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
 
