@@ -3,11 +3,12 @@ removal of files and objs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -104,11 +105,15 @@ class GcContext:
         raise NotNow("files keep appearing")
 
 
-class Scanner(Protocol):
-    """Finds garbage of one kind behind refs rows of kind ``row_kind``. Built with a ``GcContext`` for each run."""
+class Scanner(ABC):
+    """Finds garbage of one kind behind refs rows of kind ``row_kind``. One is built for each run."""
 
-    row_kind: str
+    row_kind: ClassVar[str]
 
+    def __init__(self, context: GcContext) -> None:
+        self._context = context
+
+    @abstractmethod
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         """What is to be removed at ``now`` (ms). Changes nothing."""
 

@@ -12,7 +12,7 @@ from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
 from turnstile.delta.core.head import PURGED, PURGING, TableHead
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches, bytes_of, lost_parts
+from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, lost_parts
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.obj_types import prefixes
 from turnstile.store.core.writes import Row
@@ -22,7 +22,7 @@ _CATALOG_OBJS: Final = prefixes("history")
 """Commits before what they lead to. What belongs to tables lies in the same partition and goes with the tables."""
 
 
-class DroppedTableScanner:
+class DroppedTableScanner(Scanner):
     """Kind ``dropped``.
 
     - Collects: all files of dropped tables, then the owner of the location. The HEAD stays as a tombstone. Imported
@@ -34,9 +34,6 @@ class DroppedTableScanner:
     """
 
     row_kind = "table"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head, context = TableHead.from_row(row), self._context
@@ -84,7 +81,7 @@ class DroppedTableScanner:
         return None if row is None else Location.from_row(row)
 
 
-class DroppedCatalogScanner:
+class DroppedCatalogScanner(Scanner):
     """Kind ``catalogs``.
 
     - Collects: commits, entities and segments of dropped catalogs, and lost parts, then the row (kind ``gone``) that
@@ -96,9 +93,6 @@ class DroppedCatalogScanner:
     """
 
     row_kind = "gone"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         grace = self._context.grace.history_ms + SETTLED_MS
@@ -143,7 +137,7 @@ class DroppedCatalogScanner:
         self._context.world.refs.write(forget_catalog(row))
 
 
-class DeletedRefScanner:
+class DeletedRefScanner(Scanner):
     """Kind ``refs``.
 
     - Collects: tombstones of deleted references.
@@ -155,9 +149,6 @@ class DeletedRefScanner:
     """
 
     row_kind = "ref"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         ref = NamedRef.from_row(row)

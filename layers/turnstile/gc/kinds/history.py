@@ -10,7 +10,7 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
-from turnstile.gc.scanner import Batch, GcContext, Problem, batches, lost_parts
+from turnstile.gc.scanner import Batch, GcContext, Problem, Scanner, batches, lost_parts
 from turnstile.gc.trees import Fence, KeptTrees, require_same
 from turnstile.store.core.obj_types import prefixes
 from turnstile.store.core.writes import Row
@@ -24,7 +24,7 @@ _BITS_PER_OBJ: Final = 20
 _ENTRY_BYTES: Final = 20  # of a packed index, at least
 
 
-class HistoryScanner:
+class HistoryScanner(Scanner):
     """Kind ``history``. A mark and a sweep (``KeptTrees``):
 
         1  edge     the commit that was the HEAD when the kept history began: a few reads
@@ -45,7 +45,7 @@ class HistoryScanner:
     row_kind = "catalog"
 
     def __init__(self, context: GcContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._reader = CatalogReader(context.world)
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:

@@ -15,7 +15,7 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.batches import batched
 from turnstile.store.core.writes import Row
@@ -44,7 +44,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
 _DECODER: Final = msgspec.json.Decoder(_Metadata)
 
 
-class IcebergFileScanner:
+class IcebergFileScanner(Scanner):
     """Kind ``iceberg``.
 
         1  tables    those in the present tree that lie where Turnstile put them
@@ -71,7 +71,7 @@ class IcebergFileScanner:
     row_kind = "catalog"
 
     def __init__(self, context: GcContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._reader = CatalogReader(context.world)
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:

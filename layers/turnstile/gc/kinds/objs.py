@@ -9,14 +9,14 @@ from functools import partial
 from turnstile.delta.content import transaction_of, unpack
 from turnstile.delta.core.head import PURGED, TableHead
 from turnstile.gc.core import Item, due
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches, left_tail
+from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, left_tail
 from turnstile.store.core.locations import LOG, published_path
 from turnstile.store.core.obj_types import INLINE, METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Obj
 
 
-class InlineObjScanner:
+class InlineObjScanner(Scanner):
     """Kind ``objs``.
 
     - Collects: inline content in objs: of published commits, and of proposals that were refused.
@@ -28,9 +28,6 @@ class InlineObjScanner:
     """
 
     row_kind = "table"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         world, grace = self._context.world, self._context.grace.objs_ms
@@ -74,7 +71,7 @@ def _transaction(obj: Obj) -> str:
         return ""
 
 
-class OldMetadataScanner:
+class OldMetadataScanner(Scanner):
     """Kind ``metadata``.
 
     - Collects: table metadata of versions before the present metadata's. A writer may put metadata of the present or of
@@ -86,9 +83,6 @@ class OldMetadataScanner:
     """
 
     row_kind = "table"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head, world, grace = TableHead.from_row(row), self._context.world, self._context.grace.objs_ms

@@ -10,7 +10,7 @@ from typing import Final
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, batches, bytes_of, left_tail
+from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, left_tail
 from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
 from turnstile.store.core.obj_types import METADATA
 from turnstile.store.core.writes import Row
@@ -22,7 +22,7 @@ _OTHERS_FILES: Final = ("dropped", "recovering", "pinned")
 floor may be older than its log, and those at a clone's location are its source's."""
 
 
-class StagedFileScanner:
+class StagedFileScanner(Scanner):
     """Kind ``staged``.
 
     - Collects: staged files at or below the floor, losers and published winners alike.
@@ -33,15 +33,14 @@ class StagedFileScanner:
 
     row_kind = "table"
 
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
-
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head = TableHead.from_row(row)
         if head.state in _OTHERS_FILES:
             return
         storage = self._context.world.storages.open(head.location)
-        files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in storage.list(STAGED))
+        files = (
+            StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in storage.list(STAGED)
+        )
         carried = frozenset(entry.name for entry in positioned(head))
         candidates = staged_candidates(files, head.floor, carried)
         if not candidates:
@@ -93,7 +92,7 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
     return times
 
 
-class StagingTableScanner:
+class StagingTableScanner(Scanner):
     """Kind ``staging``.
 
     - Collects: staging tables that were never registered: their files, the metadata objs of a registration that failed
@@ -105,9 +104,6 @@ class StagingTableScanner:
     """
 
     row_kind = "staging"
-
-    def __init__(self, context: GcContext) -> None:
-        self._context = context
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         if now - row["created"] < self._context.grace.staging_ms and row["state"] != COLLECTING:
