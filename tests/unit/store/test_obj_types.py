@@ -9,8 +9,8 @@ import pytest
 from tests.support.catalog import create, fresh
 from turnstile.catalog.core.entities import Entity
 from turnstile.coordination.core.rows import check_name
-from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.core import KINDS
+from turnstile.gc.kinds import SCANNERS
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.obj_types import (
     COMMIT,
