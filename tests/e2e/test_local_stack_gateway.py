@@ -61,7 +61,7 @@ def test_routes_and_path_parameters(echo: Stack) -> None:
     assert seen["routeKey"] == "GET /v1/catalogs/{catalog}/namespaces/{namespace}/tables/{table}"
     assert seen["pathParameters"] == {"catalog": "c", "namespace": "a.b", "table": "t@x"}
     assert seen["rawQueryString"] == "content=true"
-    assert event(echo, "GET", "/v1/no/such/path")["routeKey"] == "$default"
+    assert event(echo, "GET", "/v1/no/such/path")["routeKey"] == "ANY /v1/{proxy+}"
     seen = event(echo, "GET", "/iceberg/v1/main/namespaces/a%1Fb")
     assert (seen["routeKey"], seen["rawPath"]) == ("ANY /iceberg/{proxy+}", "/iceberg/v1/main/namespaces/a\x1fb")
 
