@@ -12,15 +12,15 @@ from turnstile.store.core.names import MAX_ROW_ID, inline_unique, staged_file
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Row
 
-ACTIVE: Final = "active"
-LEAVING: Final = "leaving"
-DROPPED: Final = "dropped"
-STUCK: Final = "stuck"
-RECOVERING: Final = "recovering"
-PINNED: Final = "pinned"
-"""Of a clone: one version of another table's log. Read like every table, and never written (``catalog.clone.core``)."""
-
 State = Literal["active", "leaving", "dropped", "stuck", "recovering", "pinned"]
+
+ACTIVE: Final[State] = "active"
+LEAVING: Final[State] = "leaving"
+DROPPED: Final[State] = "dropped"
+STUCK: Final[State] = "stuck"
+RECOVERING: Final[State] = "recovering"
+PINNED: Final[State] = "pinned"
+"""Of a clone: one version of another table's log. Read like every table, and never written (``catalog.clone.core``)."""
 
 READ_ONLY: Final = (
     "a clone of a Delta table is read-only: write to its source, or copy it with CREATE TABLE ... AS SELECT"
