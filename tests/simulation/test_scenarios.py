@@ -6,9 +6,11 @@ import os
 
 import pytest
 
+from tests.simulation.auditors.record import Violation
 from tests.simulation.engine.plans import FREEZE
 from tests.simulation.engine.plans import KINDS as FAULTS
-from tests.simulation.engine.run import run, run_seeds
+from tests.simulation.engine.run import Failed, run, run_seeds
+from tests.simulation.scenarios.by_name import PLANTED, SCENARIOS
 from tests.simulation.scenarios.frozen import CHANGERS as FREEZING
 from tests.simulation.scenarios.frozen import OTHERS as BESIDE
 from tests.simulation.scenarios.frozen import Frozen
@@ -83,3 +85,13 @@ def test_every_actor_takes_part_in_some_seed() -> None:
     assert kinds(Pasts()) == {*CHANGERS, *(name.split("-")[0] for name in OTHERS)}
     assert kinds(Frozen()) == {*FREEZING, *(name.split("-")[0] for name in BESIDE)}
     assert kinds(Owners()) == set(KINDS)
+
+
+@pytest.mark.parametrize(("scenario", "name"), [(scenario, name) for scenario in PLANTED for name in PLANTED[scenario]])
+def test_a_mistake_can_be_planted_and_breaks_nothing_but_invariants(scenario: str, name: str) -> None:
+    """Whether it is found is a longer search (test_planted.py); here it must fit the product as it is now."""
+    with PLANTED[scenario][name][0]():
+        try:
+            run(SCENARIOS[scenario].plan(0), SCENARIOS[scenario])
+        except Failed as failed:
+            assert isinstance(failed.cause, Violation), failed

@@ -138,11 +138,17 @@ def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES) -> Counter[st
 def first_failure(
     plant: Callable[[], Any], seeds: int, scenario: Scenario = TABLES, *, known: int = 0
 ) -> Failed | None:
-    """The first seed that finds what is planted; ``known`` is tried before the others, because it once did."""
+    """The first seed that finds what is planted; ``known`` is tried before the others, because it once did.
+
+    Raises:
+        TypeError: what is planted does not fit the product any more, so that it fails by itself and breaks no invariant.
+    """
     with plant(), on_one_cpu():
         for seed in (known, *range(seeds)):
             try:
                 run(scenario.plan(seed), scenario)
             except Failed as failed:
+                if not isinstance(failed.cause, Violation):
+                    raise TypeError(f"what is planted does not fit the product: {failed.cause}") from failed
                 return failed
     return None

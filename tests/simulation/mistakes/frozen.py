@@ -4,7 +4,7 @@ each."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 from tests.simulation.mistakes.pasts import Plant, all_of
@@ -12,8 +12,6 @@ from tests.simulation.mistakes.tables import SWAP, swapped, without
 from turnstile.catalog.retry import Backoff, PriorityClaim
 from turnstile.gc.trees import Fence
 from turnstile.store.core.writes import Row
-
-_CATALOG: Final = "turnstile.catalog."
 
 
 def _believed_for_ever(self: PriorityClaim, row: Row | None) -> bool:
@@ -24,7 +22,7 @@ def _believed_for_ever(self: PriorityClaim, row: Row | None) -> bool:
 
 def _never_outlived() -> Any:
     """A change is applied however old it is."""
-    return swapped(_CATALOG + "attempts.OUTLIVED_MS", lambda _: 10**12)
+    return swapped("turnstile.catalog.commit.OUTLIVED_MS", lambda _: 10**12)
 
 
 def _no_look_after_the_pause() -> Any:
@@ -66,7 +64,7 @@ def _fence_for_resets_only() -> Any:
 
 
 FROZEN_MISTAKES: dict[str, tuple[Plant, str]] = {
-    "turn: believed for ever": (lambda: patch.object(PriorityClaim, "others", _believed_for_ever), "I11"),
+    "turn: believed for ever": (lambda: patch.object(PriorityClaim, "held_by_other", _believed_for_ever), "I11"),
     "change: applied however old it is": (all_of(_never_outlived, _no_look_after_the_pause), "I10"),
     "key: kept for an hour": (all_of(_never_outlived, _kept_for_an_hour), "I8"),
     "gc: no fence": (_no_fence, "I9"),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any, Final, Self
 from unittest.mock import patch
 
-import msgspec
+from msgspec.structs import replace
 
 from tests.simulation.engine.plans import HOUR
 from tests.simulation.mistakes.tables import SWAP, swapped, without
@@ -168,7 +167,7 @@ def _purges_what_clones_need() -> Any:
     """A purge looks for no clones."""
 
     def blind(parse: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda row: msgspec.structs.replace(parse(row), clones=frozenset())
+        return lambda row: replace(parse(row), clones=frozenset())
 
     return all_of(
         without("turnstile.gc.kinds.dropped.begin_purge", "uncloned"),

@@ -50,8 +50,8 @@ def _refused_means_won() -> Any:
     """After a refusal, look whether the table has that version by now (the client of another coordinator does)."""
 
     def wrong(attempt: Callable[..., Any]) -> Callable[..., Any]:
-        def looks_won(self: Ratifier, table_id: str, proposal: Any, only_judge: Any = None) -> Any:
-            answer = attempt(self, table_id, proposal, only_judge)
+        def looks_won(self: Ratifier, table_id: str, proposal: Any) -> Any:
+            answer = attempt(self, table_id, proposal)
             if type(answer).__name__ == "Conflict" and proposal.version is not None:
                 from turnstile.delta.core.decide import Ratified
 
