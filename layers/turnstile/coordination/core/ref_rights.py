@@ -40,13 +40,13 @@ def permits(rights: Rights, principal: Principal, least: int) -> bool:
 def permitted(names: Iterable[str], least: int) -> Clause:
     """``permits`` as a condition of a write."""
     tests = tuple(AtLeast(("rights", name), least) for name in sorted(names))
-    return Clause("permitted", "I12", "whoever asks has the right", Either(tests))
+    return Clause("permitted", "I12", "the principal has the right", Either(tests))
 
 
 def unchanged(rights: Rights) -> Clause:
     """Clause: the rights are those that a change of them was computed from."""
     test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
-    return Clause("same rights", "I12", "nobody changed the rights meanwhile", test)
+    return Clause("same rights", "I12", "the rights were not changed meanwhile", test)
 
 
 def owned_by(owner: str) -> dict[str, int]:

@@ -117,7 +117,7 @@ def delete_object(key: str, before: str) -> Erase:
 
 
 def _same_version(token: str) -> Clause:
-    return Clause("same version", "I6", "nobody changed the object since it was read", Equals(("token",), token))
+    return Clause("same version", "I6", "the object was not changed since it was read", Equals(("token",), token))
 
 
 def check_name(type: str, id: str) -> None:
