@@ -1,5 +1,5 @@
-"""Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's tree lists them (Polaris,
-"System Managed Entities").
+"""Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's tree lists them
+(Polaris, "System Managed Entities").
 
 The realm's tree is a catalog named ``.``, which no user can name. So listing catalogs costs as little as listing
 namespaces, where a scan would read every table's HEAD.
@@ -31,11 +31,7 @@ REALM_TREE: Final = "."
 
 
 class Catalogs:
-    """The catalogs of a realm.
-
-    Args:
-        dropper: empties a catalog that is dropped with everything in it.
-    """
+    """The catalogs of a realm; ``dropper`` empties one that is dropped with everything in it."""
 
     def __init__(
         self, world: World, reader: CatalogReader, committer: Committer, dropper: NamespaceDropper | None = None
@@ -50,12 +46,7 @@ class Catalogs:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> Catalog:
-        """Creates an empty catalog of ``owner``.
-
-        Raises:
-            InvalidRequest: not a name.
-            AlreadyExists: the name is taken, perhaps in another case.
-        """
+        """Creates an empty catalog of ``owner``. Raises InvalidRequest; AlreadyExists, perhaps in another case."""
         check_identifier(name, "name")
         world = self._world
         catalog = check_size(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
@@ -75,7 +66,6 @@ class Catalogs:
         return catalog
 
     def list(self) -> list[Catalog]:
-        """Returns all catalogs, by name."""
         try:
             tree = self._reader.current(REALM_TREE)
         except NotFound:
@@ -85,7 +75,6 @@ class Catalogs:
         return [entity for entity in (entities[id] for id in ids) if isinstance(entity, Catalog)]
 
     def get(self, name: str) -> Catalog:
-        """Returns the catalog ``name``. Raises NotFound."""
         return _entity(View(self._realm(name), self._reader.store), name)
 
     def update(
@@ -95,12 +84,8 @@ class Catalogs:
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
         properties: Mapping[str, str] | None = None,
     ) -> Catalog:
-        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced). Returns the catalog.
-
-        Raises:
-            NotFound: no such catalog.
-            TooLarge: comment and properties do not fit.
-        """
+        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced). Raises NotFound,
+        TooLarge."""
         self._realm(name)
 
         def change(view: View) -> Edit | None:
@@ -117,8 +102,8 @@ class Catalogs:
         return _entity(View(tree, self._reader.store), name)
 
     def _same_rights(self, name: str) -> tuple[Write, ...]:
-        """Returns the check that the catalog's rights are still those by which the request was authorized: they are in its
-        own tree, while this change is one of the realm's (I12)."""
+        """The catalog's rights must still be those by which the request was authorized: they are in its own tree, while
+        this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()
         key = self._reader.key(name)
@@ -127,13 +112,9 @@ class Catalogs:
         return (Check(key, (same,)),)
 
     def drop(self, name: str, *, force: bool = False) -> None:
-        """Drops a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in it is
-        dropped first; after a refusal in between the catalog is smaller.
-
-        Raises:
-            NotFound: no such catalog.
-            StateConflict: ``NamespaceNotEmpty``: it has namespaces and ``force`` is not set.
-        """
+        """Drops a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in
+        it is dropped first; after a refusal in between the catalog is smaller. Raises NotFound, StateConflict
+        ``NamespaceNotEmpty``."""
         self._realm(name)
 
         def change(view: View) -> Edit:
@@ -165,7 +146,7 @@ class Catalogs:
         return tree
 
     def _first_commit(self, name: str, now: int, access: Access = NO_ACCESS) -> Insert:
-        """Returns the row of an empty catalog; its commit obj is durable before any row names it (I9)."""
+        """The commit obj of an empty catalog is durable before any row names it (I9)."""
         store = self._reader.store
         id = store.new_commit_id()
         empty = CatalogCommit(0, (), f"create catalog {name}", now * 1000, embedded=pack(Index()), access=access)
@@ -173,7 +154,7 @@ class Catalogs:
         return new_catalog(self._reader.key(name), name, id, now)
 
     def realm_row(self) -> Row | None:
-        """Returns the row of the realm's tree; the first caller creates it, and those that lose the race use the
+        """Returns the row of the realm's tree. The first caller creates it; those that lose the race use the
         winner's."""
         key = self._reader.key(REALM_TREE)
         row = self._world.refs.read(key)

@@ -38,14 +38,14 @@ from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected,
 DEADLINE_MS: Final = 10_000
 
 MAX_ROWS: Final = TRANSACT_MAX - 2
-"""Writes that an edit has at most. One row of the transaction is the catalog's, and one may remember a request that carries
-an idempotency key."""
+"""Writes that an edit has at most. One row of the transaction is the catalog's, and one may remember a request that
+carries an idempotency key."""
 
 OUTLIVED_MS: Final = 15 * 60_000
-"""The longest time a function may run. An older change was frozen with its sandbox, and what it would make reachable may be
-as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc expects the
-objs of a commit to be written within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). A swap that is delayed
-later, on its way into the store, is met by a clause of its own (``core.rows``: ``not swept``)."""
+"""The longest time a function may run. An older change was frozen with its sandbox, and what it would make reachable
+may be as old: entities of an earlier attempt, files that its function wrote, an obj whose parts are gone by now. gc
+expects the objs of a commit to be written within ``gc.core.SETTLED_MS`` of the time that the commit carries (I10). A
+swap that is delayed later, on its way into the store, is met by a clause of its own (``core.rows``: ``not swept``)."""
 
 
 class Edit(msgspec.Struct, frozen=True):
@@ -82,11 +82,10 @@ class View:
         self.tree, self._store = tree, store
 
     def entity(self, obj: str) -> Entity:
-        """Returns an entity by obj id; cached, so another attempt reads only what has changed."""
+        """Cached, so another attempt reads only what has changed."""
         return self._store.entity(self.tree.catalog, obj)
 
     def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
-        """Returns many entities, with one request for a hundred."""
         return self._store.entities(self.tree.catalog, objs)
 
     def written(self, namespace: Path) -> Path:
@@ -97,20 +96,18 @@ class View:
 
 
 ChangeFunction = Callable[[View], Edit | None]
-"""Returns the change, or None if nothing needs changing; raises what refuses it. Called again with a newer tree when the
-catalog was changed meanwhile, so only real conflicts are refused."""
+"""Returns the change, or None if nothing needs changing; raises what refuses it. Called again with a newer tree when
+the catalog was changed meanwhile, so only real conflicts are refused."""
 
 RejectionHandler = Callable[[Mapping[int, Row | None]], None]
-"""Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error, or returns to try again."""
+"""Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error, or returns to try
+again."""
 
 
 class Committer:
     """Applies changes to catalogs. Safe for threads; a sandbox may have several.
 
     Args:
-        reader: the sandbox's reader; its store is written through.
-        pause: how to wait between attempts.
-        deadline_ms: time for all attempts of one change.
         queued: whether changes wait for those of the same sandbox before them (``reader.store.queue``). Not where an
             earlier one may never end.
         starving: the part of the deadline after which a change claims priority; 1, in measurements, for never.
@@ -138,20 +135,16 @@ class Committer:
         row: Row | None = None,
         on_rejected: RejectionHandler | None = None,
     ) -> Tree:
-        """Applies ``change`` and returns the tree that has it.
+        """Applies ``change`` and returns the tree that has it. ``row`` is the catalog's, if the caller has just read
+        it. Without ``on_rejected`` the change is computed again when other rows of it refuse.
 
-        Args:
-            catalog: its name.
-            row: the catalog's row, if the caller has just read it.
-            on_rejected: called when other rows of the change refuse; without it the change is computed again.
-
-        Raises:
+        Raises the following, and what ``change`` and ``on_rejected`` raise; only after OutcomeUnknown it may have been
+        applied:
             NotFound: no such catalog.
-            StateConflict: ``ConcurrentChange``: others were faster until the deadline; nothing was applied.
-            Throttled: the change was delayed for longer than a function may run; nothing was applied.
-            TooLarge: the catalog's index does not fit into one obj; nothing was applied.
+            StateConflict: ``ConcurrentChange``: others were faster until the deadline.
+            Throttled: the change was delayed for longer than a function may run.
+            TooLarge: the catalog's index does not fit into one obj.
             OutcomeUnknown: the swap's answer was lost until the deadline.
-            TurnstileError: what ``change`` and ``on_rejected`` raise; nothing was applied.
         """
         if self._queue is None:
             return self._commit(catalog, change, row, on_rejected)
@@ -195,7 +188,8 @@ class Committer:
             attempts.tidy()
 
     def _since(self) -> int:
-        """Returns when the first thing that a change depends on was read or written (ms), for a change that begins now."""
+        """Returns when the first thing that a change depends on was read or written (ms), for a change that begins
+        now."""
         return self._world.clock.now_ms()
 
 
@@ -209,12 +203,9 @@ class LostSwap(msgspec.Struct, frozen=True):
 class CommitAttempts:
     """The attempts of one change: what was written, what may be used again, what may be deleted.
 
-    HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that attempt can never land
-    any more, whatever became of its answer. Only then are its objs deleted here; in all other cases gc deletes them.
-
-    Args:
-        since: when the first thing that the change depends on was read or written (ms).
-    """
+    HEAD ids are used once. So once the row has moved past the HEAD that an attempt expected, that attempt can never
+    land any more, whatever became of its answer. Only then are its objs deleted here; in all other cases gc deletes
+    them."""
 
     def __init__(self, world: World, store: CatalogStore, backoff: Backoff, since: int) -> None:
         self._world, self._store, self._backoff, self._since = world, store, backoff, since
@@ -224,13 +215,8 @@ class CommitAttempts:
         self._catalog = ""
 
     def swap(self, at: CatalogHead, tree: Tree, edit: Edit, turn: str = "") -> Tree | LostSwap:
-        """Writes the objs of ``edit`` and makes them the HEAD, if the HEAD is still ``at``; that ends the priority claim
-        ``turn``.
-
-        Raises:
-            Throttled: nothing was applied: by the store, or because the change is older than ``OUTLIVED_MS``.
-            OutcomeUnknown: the answer was lost until the deadline.
-        """
+        """Writes the objs of ``edit`` and makes them the HEAD, if the HEAD is still ``at``; that ends the priority
+        claim ``turn``. Raises as ``Committer.commit``."""
         self._catalog = at.name
         placed = self._place(tree, edit)
         embedded = tree.index.with_changes(
@@ -274,7 +260,6 @@ class CommitAttempts:
         return outcome
 
     def tidy(self) -> None:
-        """Deletes what can never be reached."""
         for id in self._unreachable:
             try:
                 self._store.delete(self._catalog, id)
@@ -295,8 +280,8 @@ class CommitAttempts:
         )
 
     def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
-        """Returns the entities of the edit with their index entries, by key. An entity keeps the id of an earlier attempt
-        that put the same entity in place of the same obj."""
+        """Returns the entities of the edit with their index entries, by key. An entity keeps the id of an earlier
+        attempt that put the same entity in place of the same obj."""
         placed: dict[str, tuple[Entity, IndexEntry]] = {}
         for path, entity in edit.put.items():
             before = tree.find(path)
@@ -309,13 +294,10 @@ class CommitAttempts:
         return placed
 
     def _send(self, at: CatalogHead, id: str, writes: list[Write]) -> Accepted | AllAccepted | LostSwap:
-        """Sends the swap until there is an answer. Sending the same swap again is harmless: it is applied now, or refused
-        by a row that tells whether it was applied before.
-
-        Raises:
-            Throttled: nothing was applied.
-            OutcomeUnknown: an answer was lost until the deadline, or the swap that was sent again was not accepted (I3).
-        """
+        """Sends the swap until there is an answer. Sending the same swap again is harmless: it is applied now, or
+        refused by a row that tells whether it was applied before. Raises Throttled if nothing was applied;
+        OutcomeUnknown if an answer was lost until the deadline, or the swap that was sent again was not accepted
+        (I3)."""
         unknown: OutcomeUnknown | None = None
         answer: Accepted | Rejected | AllAccepted | SomeRejected
         while True:
@@ -338,15 +320,9 @@ class CommitAttempts:
             return self._refused(at, answer, uncertain=unknown is not None or answer.uncertain)
 
     def _refused(self, at: CatalogHead, answer: Rejected | SomeRejected, *, uncertain: bool) -> LostSwap:
-        """Returns which rows refused.
-
-        Args:
-            uncertain: an answer to the same swap was lost before. That swap can no longer land once the HEAD has moved,
-                and the history says whether it did. While the HEAD stands still it may still land (I3).
-
-        Raises:
-            OutcomeUnknown: an answer was lost, and the HEAD has not moved or could not be read.
-        """
+        """Returns which rows refused. ``uncertain``: an answer to the same swap was lost before. That swap can no
+        longer land once the HEAD has moved, and the history says whether it did; while the HEAD stands still it may
+        still land: OutcomeUnknown (I3)."""
         if isinstance(answer, Rejected):
             lost = LostSwap(answer.row)
         else:

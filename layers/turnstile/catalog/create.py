@@ -71,7 +71,8 @@ class Staging:
         creator: str = "",
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
-        """Returns a fresh staging table. Two requests when warm. A repeated request gets another one; gc collects the first.
+        """Returns a fresh staging table. Two requests when warm. A repeated request gets another one; gc collects the
+        first.
 
         Args:
             creator: who may register it; empty for admins only.
@@ -118,12 +119,8 @@ class VersionZero(msgspec.Struct, frozen=True):
 
 
 def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> VersionZero:
-    """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there is a table.
-
-    Raises:
-        NotFound: the file is not there.
-        InvalidCommit: it breaks the catalog-managed contract; the message names the member.
-    """
+    """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there is a table. Raises
+    NotFound, or InvalidCommit that names the member which breaks the catalog-managed contract."""
     path = published_path(0)
     file = world.storages.open(location).read(path, limit=limits.staged_bytes)
     if file is None:
@@ -172,8 +169,8 @@ class Registrar:
         3  objs                       table metadata; entity and catalog commit
         4  one transaction            catalog HEAD swapped, table HEAD new, staging row used up, location owned
 
-    A crash before 4 leaves the staging table as it was, to be registered again or collected. If the answer of 4 is lost, the
-    committer finds out; if the response to the client is lost, 1 of the repeated request does.
+    A crash before 4 leaves the staging table as it was, to be registered again or collected. If the answer of 4 is
+    lost, the committer finds out; if the response to the client is lost, 1 of the repeated request does.
     """
 
     def __init__(
@@ -200,13 +197,12 @@ class Registrar:
             describe: returns the table metadata for the content of version 0, or raises what refuses it.
 
         Raises:
-            InvalidRequest: not a name, not a uuid.
+            InvalidRequest, TooLarge: not a name, not a uuid; the comment.
             NotFound: no such catalog, namespace or staging table; no version 0.
             InvalidCommit: version 0 breaks the contract.
             AlreadyExists: the name is taken; the staging table can still be registered under another.
             StateConflict: ``StagingTableUsed``: it is a table of another name already.
             PermissionDenied: the staging table of another principal (I12).
-            TooLarge: the comment.
             OutcomeUnknown: send the same request again.
         """
         check_path(namespace)
@@ -278,7 +274,6 @@ class Registrar:
 
 
 def _open_staging(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
-    """Returns the staging row if it is open and ``principal`` may use it in ``catalog``."""
     if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
         raise _no_staging(table_id)
     check_creator(row, principal)
@@ -286,11 +281,8 @@ def _open_staging(row: Row | None, catalog: str, table_id: str, principal: Princ
 
 
 def check_creator(staging: Row, principal: Principal) -> None:
-    """Requires that a staging table is used by its creator, or by an admin; one without a creator is for admins.
-
-    Raises:
-        PermissionDenied: it is another principal's (I12).
-    """
+    """Requires that a staging table is used by its creator, or by an admin; one without a creator is for admins. Raises
+    PermissionDenied (I12)."""
     if not principal.admin and staging["creator"] != principal.name:
         raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
 
@@ -300,7 +292,7 @@ def _no_staging(table_id: str) -> NotFound:
 
 
 def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
-    """The refusal. Only admins learn which table it became: others may have no right to know."""
+    """Only admins learn which table it became: others may have no right to know."""
     details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
     table = f"the table '{head['name']}' ({head['state']})" if details else "a table"
     return StateConflict(

@@ -1,4 +1,5 @@
-"""Changes of a table's metadata that the catalog keeps beside the log, and the refusal of tables that are not active."""
+"""Changes of a table's metadata that the catalog keeps beside the log, and the refusal of tables that are not
+active."""
 
 from __future__ import annotations
 
@@ -20,12 +21,7 @@ Redescribe = Callable[[str, DeltaMetadata], DeltaMetadata]
 
 
 def not_active(name: str, row: Row | None) -> TurnstileError:
-    """Returns the error for a HEAD that is not in ordinary use.
-
-    Args:
-        name: full name of the table, for the message.
-        row: the HEAD as the refused write saw it.
-    """
+    """Returns the error for a table ``name`` whose HEAD, as the refused write saw it, is not in ordinary use."""
     if row is None or row["state"] == "dropped":
         return NotFound("table", name, field="table", remedy="list the namespace; it was dropped meanwhile")
     reason = f": {row['reason']}" if row.get("reason") else ""
@@ -50,14 +46,9 @@ class Describer:
         self._world, self._metadata = world, metadata
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:
-        """Returns the HEAD after ``change``: one conditional write, none if nothing changes.
-
-        Raises:
-            NotFound: the table was dropped.
-            StateConflict: ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time.
-            OutcomeUnknown: an answer was lost, and what was sent again was refused.
-            TurnstileError: what ``change`` raises.
-        """
+        """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises NotFound if the
+        table was dropped; StateConflict ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time;
+        OutcomeUnknown; what ``change`` raises."""
         world = self._world
         for _ in range(_ATTEMPTS):
             before = self._metadata.get(head.catalog, head.metadata)

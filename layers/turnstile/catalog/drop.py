@@ -1,9 +1,10 @@
-"""Drops tables and namespaces: a name leads nowhere and the HEAD is dropped, in one transaction (I9). Nothing is deleted.
+"""Drops tables and namespaces: a name leads nowhere and the HEAD is dropped, in one transaction (I9). Nothing is
+deleted.
 
 The name can be used again at once, by another table with another uuid. gc purges the files of a managed table after a
-grace period, if the location still belongs to the dropped uuid; those of an imported table it leaves alone. The log of an
-imported table stays in use elsewhere, so everything ratified is published before the drop (I11). A clone has no files; its
-drop releases those of its source.
+grace period, if the location still belongs to the dropped uuid; those of an imported table it leaves alone. The log of
+an imported table stays in use elsewhere, so everything ratified is published before the drop (I11). A clone has no
+files; its drop releases those of its source.
 """
 
 from __future__ import annotations
@@ -40,13 +41,9 @@ class Dropper:
         self._externals = Externals(world, reader, committer)
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
-        """Drops a table. Three requests when warm; an imported one is published and read first.
-
-        Raises:
-            NotFound: no such catalog, namespace or table.
-            StateConflict: ``TableNotActive``: leaving or recovering, or imported and it cannot be published;
-                ``ConcurrentChange``: the name leads to another table meanwhile.
-        """
+        """Three requests when warm; an imported table is published and read first. Raises NotFound; StateConflict
+        ``TableNotActive`` (leaving, recovering, or imported and it cannot be published) or ``ConcurrentChange`` (the
+        name leads to another table meanwhile)."""
         full = dotted(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
@@ -85,12 +82,8 @@ class Dropper:
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
-    """Publishes everything ratified, and returns the HEAD after that.
-
-    Raises:
-        NotFound: no such HEAD.
-        StateConflict: ``TableNotActive``: it cannot be published now.
-    """
+    """Publishes everything ratified, and returns the HEAD after that. Raises NotFound, or StateConflict
+    ``TableNotActive`` if it cannot be published now."""
     published = publisher.publish(table_id)
     if published.problem is not None:
         raise StateConflict(
@@ -109,25 +102,16 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
 class NamespaceDropper:
     """Drops namespaces, empty or with everything below them.
 
-    A namespace with up to ``TABLES_PER_CHANGE`` managed tables is dropped in one change. A larger one is emptied first, by
-    that many tables a change; imported tables are dropped one by one, since each is published before. After a crash or a
-    refusal in between the namespace is smaller, and another drop continues.
-
-    Args:
-        dropper: drops the imported tables.
-    """
+    A namespace with up to ``TABLES_PER_CHANGE`` managed tables is dropped in one change. A larger one is emptied first,
+    by that many tables a change; imported tables are dropped one by one, since each is published before. After a crash
+    or a refusal in between the namespace is smaller, and another drop continues."""
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer, dropper: Dropper) -> None:
         self._world, self._reader, self._committer, self._dropper = world, reader, committer, dropper
 
     def drop(self, catalog: str, path: Path, *, cascade: bool = False) -> None:
-        """Drops a namespace; with ``cascade`` also what is below it.
-
-        Raises:
-            NotFound: no such catalog or namespace.
-            StateConflict: ``NamespaceNotEmpty``: something is below it and ``cascade`` is not set, or it has Iceberg tables
-                or views; ``TableNotActive``: a table below it cannot be dropped now.
-        """
+        """With ``cascade`` also what is below it. Raises NotFound; StateConflict ``TableNotActive`` for a table below
+        it, and ``NamespaceNotEmpty`` as ``_droppable``."""
         while not self._step(catalog, path, cascade=cascade):
             pass
 
@@ -180,13 +164,9 @@ class NamespaceDropper:
 
 
 def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
-    """Returns everything below a namespace.
-
-    Raises:
-        NotFound: no such namespace.
-        StateConflict: ``NamespaceNotEmpty``: without ``cascade``; or something of Iceberg is there. Its tables and views own
-            locations, and whether their files go with them is a choice of their own API.
-    """
+    """Returns everything below a namespace. Raises StateConflict ``NamespaceNotEmpty`` without ``cascade``, or if
+    something of Iceberg is there: its tables and views own locations, and whether their files go with them is a choice
+    of their own API."""
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:

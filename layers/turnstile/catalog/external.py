@@ -1,8 +1,8 @@
-"""External tables: registered by location, not coordinated here. Each is an entity, the ownership of its location, and a row
-that leads from the uuid to the location.
+"""External tables: registered by location, not coordinated here. Each is an entity, the ownership of its location, and
+a row that leads from the uuid to the location.
 
-What lies at the location is not checked: the table may be written later, by another engine, in a format that only it knows.
-But no other table may own the location (I10), so that no drop here ever purges it.
+What lies at the location is not checked: the table may be written later, by another engine, in a format that only it
+knows. But no other table may own the location (I10), so that no drop here ever purges it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,8 @@ MAX_BYTES: Final = 262_144
 
 
 class Externals:
-    """Registers, updates and drops external tables.
-
-    Args:
-        claim_root: claims the lake root, before a location beside it is claimed.
-    """
+    """Registers, updates and drops external tables; ``claim_root`` claims the lake root, before a location beside it is
+    claimed."""
 
     def __init__(
         self, world: World, reader: CatalogReader, committer: Committer, claim_root: Callable[[], object] = lambda: None
@@ -54,15 +51,9 @@ class Externals:
         comment: str | None = None,
         owner: str = "",
     ) -> Table:
-        """Registers an external table of ``owner`` at ``location``.
-
-        Raises:
-            InvalidRequest: not a name, not a location, or a whole bucket.
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken.
-            StateConflict: ``LocationOwned``: the location overlaps another table's, or the lake root.
-            TooLarge: columns and properties do not fit.
-        """
+        """Registers an external table of ``owner`` at ``location``. Raises InvalidRequest, NotFound, AlreadyExists;
+        TooLarge for its columns and properties; StateConflict ``LocationOwned``: a whole bucket, or it overlaps another
+        table's or the lake root."""
         world = self._world
         check_path(namespace)
         check_identifier(name, "name")
@@ -109,12 +100,8 @@ class Externals:
     def update(
         self, catalog: str, namespace: Path, name: str, table_id: str, change: Callable[[str, Table], Table]
     ) -> tuple[Table, str]:
-        """Changes a table; ``change`` is called with its etag and the table. Returns the table and its new etag. One write.
-
-        Raises:
-            NotFound: the name does not lead to ``table_id`` any more.
-            TurnstileError: what ``change`` raises; it may run several times.
-        """
+        """Changes a table in one write; ``change`` is called, perhaps several times, with its etag and the table.
+        Returns the table and its new etag. Raises NotFound if the name does not lead to ``table_id`` any more."""
         path = (*namespace, name)
 
         def edit(view: View) -> Edit | None:
@@ -133,8 +120,7 @@ class Externals:
         return table, entry.obj
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
-        """Drops a table: its location is free again, its files stay. Raises NotFound if the name does not lead to
-        ``table_id``."""
+        """Its location is free again, its files stay. Raises NotFound if the name does not lead to ``table_id``."""
         world, path = self._world, (*namespace, name)
 
         def change(view: View) -> Edit:

@@ -1,8 +1,8 @@
 """Applies requests with an idempotency key once (``Idempotency-Key``).
 
-The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and however
-concurrently the request is sent, one of them changes something and all get the same response (I3). The row has the number
-of the commit, so the response can be read again as it was, whatever happened since.
+The row that remembers a request is written in the transaction that swaps the catalog's HEAD. So however often and
+however concurrently the request is sent, one of them changes something and all get the same response (I3). The row has
+the number of the commit, so the response can be read again as it was, whatever happened since.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from turnstile.store.ports import Rejected, World
 T = TypeVar("T")
 
 FinalStatus = Callable[[TurnstileError], int]
-"""Returns the status under which a refusal is remembered: the same request gets it again, whatever happens meanwhile. 0 for
-a refusal that may pass: one of the moment, or of a request that was not authorized yet."""
+"""Returns the status under which a refusal is remembered: the same request gets it again, whatever happens meanwhile. 0
+for a refusal that may pass: one of the moment, or of a request that was not authorized yet."""
 
 
 class Repeated(TurnstileError):
@@ -59,13 +59,8 @@ class _Overtaken(TurnstileError):
 
 class IdempotentCommitter(Committer):
     """A committer for one request: the last change that it commits also writes the row that remembers the request.
-    Earlier changes (``Edit.more``) do not: if the request is sent again they are already done.
-
-    Args:
-        key: refs key of the request.
-        asked: tells it from other requests.
-        final: which refusals are remembered.
-    """
+    Earlier changes (``Edit.more``) do not: if the request is sent again they are already done. ``key`` is the request's
+    in refs, ``asked`` tells it from other requests, ``final`` says which refusals are remembered."""
 
     def __init__(
         self, world: World, reader: CatalogReader, *, key: str, asked: str, final: FinalStatus, pause: Pause = no_pause
@@ -109,10 +104,8 @@ class IdempotentCommitter(Committer):
         return super().commit(catalog, remembering, row=row, on_rejected=key_first)
 
     def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
-        """Returns the result of ``operation``, or that of ``again`` if the request was done before.
-
-        Args:
-            again: called with the number of the commit that shows what was done; None if no tree does.
+        """Returns the result of ``operation``, or if the request was done before that of ``again``, called with the
+        number of the commit that shows what was done (None: no tree does).
 
         Raises:
             KeyReused: the key belongs to another request.
@@ -138,7 +131,7 @@ class IdempotentCommitter(Committer):
         return result
 
     def _since(self) -> int:
-        """Returns when the key was read: the swap notices a row that was written since, for as long as that row is kept. A
+        """When the key was read: the swap notices a row that was written since, for as long as that row is kept. A
         request that was frozen for longer would be applied twice (I3)."""
         return self._key_read_at
 

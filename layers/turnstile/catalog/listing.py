@@ -1,6 +1,7 @@
 """Listings and look-ups of a catalog's names, now or as of a moment.
 
-A listing is read page by page, each page from the HEAD that the first one read, without what the request may not see now.
+A listing is read page by page, each page from the HEAD that the first one read, without what the request may not see
+now.
 """
 
 from __future__ import annotations
@@ -38,13 +39,8 @@ SNAPSHOTS: Final = 100
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some results in name order.
-
-    Attributes:
-        next_token: of the next page; None on the last one.
-        head: the HEAD that the listing reads.
-        versions: of Delta tables by uuid, where they are known.
-    """
+    """Some results in name order; ``next_token`` is None on the last page, ``head`` the HEAD that the listing reads.
+    ``versions``: of Delta tables by uuid, where they are known."""
 
     items: tuple[T, ...]
     next_token: str | None
@@ -58,7 +54,6 @@ def size_of(key: str, entity: Entity) -> int:
 
 
 def _first_page(items: Iterable[_Item]) -> list[_Item]:
-    """Returns the first items, as many as one response holds."""
     budget = PageBudget()
     return list(takewhile(lambda item: budget.fits(size_of(*item)), items))
 
@@ -79,13 +74,9 @@ class Listings:
         page_token: str | None = None,
         max_results: int | None = None,
     ) -> Page[NamedNamespace]:
-        """Returns child namespaces of ``parent``; with ``deep`` all below it. One request warm, and one for every hundred
-        entities that are not cached; for a moment of the past those of ``AsOfReader``.
-
-        Raises:
-            NotFound: no such catalog or parent; no such moment.
-            InvalidRequest: a token that is damaged, expired or of another listing.
-        """
+        """Returns child namespaces of ``parent``; with ``deep`` all below it. One request warm, and one for every
+        hundred entities that are not cached; for a moment of the past those of ``AsOfReader``. Raises NotFound
+        (catalog, parent, moment); InvalidRequest for a token that is damaged, expired or of another listing."""
         moment, items, token = self._page(
             catalog, parent, NAMESPACE, as_of=as_of, page_token=page_token, max_results=max_results, deep=deep
         )
@@ -107,7 +98,7 @@ class Listings:
         page_token: str | None = None,
         max_results: int | None = None,
     ) -> Page[Table]:
-        """Returns tables of ``namespace``; requests and errors as ``namespaces``."""
+        """Requests and errors as ``namespaces``."""
         moment, items, token = self._page(
             catalog, namespace, TABLE, as_of=as_of, page_token=page_token, max_results=max_results
         )
@@ -117,13 +108,8 @@ class Listings:
     def snapshots(
         self, catalog: str, *, page_token: str | None = None, max_results: int | None = None
     ) -> Page[NamedSnapshot]:
-        """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which do not count here. One
-        request warm, and one for those that are not cached.
-
-        Raises:
-            NotFound: no such catalog.
-            InvalidRequest: as ``namespaces``.
-        """
+        """Returns named snapshots of a catalog. Responses must leave out their ``versions``, which do not count here.
+        One request warm, and one for those that are not cached. Raises as ``namespaces``."""
         size = min(page_size(max_results), SNAPSHOTS)
         start = self._as_of_reader.page(catalog, "", SNAPSHOT, None, page_token)
         tree = start.moment.tree
@@ -189,14 +175,8 @@ class Listings:
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a full name leads to.
-
-    Attributes:
-        catalog: its name as it was written.
-        head: the HEAD of the tree.
-        path: the full name as it was written, without the catalog.
-        version: of the Delta table, where the tree or the requested snapshot has one.
-    """
+    """What a full name leads to; ``catalog`` and ``path`` as written, ``version`` of a Delta table where the tree or
+    the requested snapshot has one."""
 
     catalog: str
     head: str
@@ -212,12 +192,8 @@ class Entries:
         self._reader, self._as_of_reader = reader, as_of_reader
 
     def namespace(self, catalog: str, path: Path, as_of: AsOf | None) -> tuple[NamedNamespace, str]:
-        """Returns a namespace, and the HEAD that has it. Requests of ``AsOfReader.at``, and one for entities that are not
-        cached.
-
-        Raises:
-            NotFound: no such catalog, moment or namespace.
-        """
+        """Returns a namespace, and the HEAD that has it. Requests of ``AsOfReader.at``, and one for entities that are
+        not cached. Raises NotFound."""
         moment = self._as_of_reader.at(catalog, as_of)
         if as_of is not None:
             self._as_of_reader.require(moment, path)

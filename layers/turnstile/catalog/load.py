@@ -49,15 +49,8 @@ class RegisteredTable(msgspec.Struct, frozen=True):
 
 
 class Loader:
-    """Loads tables by name. One per sandbox, and one for each request that is authorized; they share caches and threads.
-
-    Args:
-        reader: names to tables.
-        metadata: table metadata by etag.
-        commits: reads tails.
-        guard: authorizes the request; None: no request, or an operator's.
-        threads: for reads in parallel.
-    """
+    """Loads tables by name. One per sandbox, and one for each request that is authorized; they share caches and threads
+    (for parallel reads). Without a ``guard`` there is no request, or it is an operator's."""
 
     def __init__(
         self,
@@ -73,15 +66,12 @@ class Loader:
         self._guard, self._threads = guard, threads or ThreadPoolExecutor(2, thread_name_prefix="load")
 
     def authorized_by(self, guard: Guard) -> Loader:
-        """Returns a loader for one request."""
         reader = self.reader.authorized_by(guard)
         return Loader(self._world, reader, self._metadata, self._commits, guard=guard, threads=self._threads)
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
-        """Returns the table that the name leads to now.
-
-        Args:
-            content: return inline content instead of writing files, if the request may read the table.
+        """Returns the table that the name leads to now. ``content``: return inline content instead of writing files, if
+        the request may read the table.
 
         Raises:
             NotFound: catalog, namespace or table, whichever is missing first.
@@ -120,7 +110,6 @@ class Loader:
         return TableHead.from_row(row)
 
     def _resolve(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[ResolvedTable, Row | None]:
-        """Returns where the name leads, and the row of the HEAD."""
         world, guess = self._world, self.reader.guess(catalog, namespace, table)
         keys = [self.reader.key(catalog)]
         if guess is not None:

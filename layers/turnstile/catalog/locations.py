@@ -28,12 +28,8 @@ class Zones:
 
     def ensure(self, root: str) -> str:
         """Claims ``root`` and returns it normalised: no request once this sandbox knows it, else one read, and one
-        transaction the first time ever.
-
-        Raises:
-            InvalidRequest: not a location.
-            StateConflict: ``LocationOwned``: an imported table or another lake root lies above or below.
-        """
+        transaction the first time ever. Raises InvalidRequest; StateConflict ``LocationOwned`` if an imported table or
+        another lake root lies above or below."""
         root, world = normalise(root), self._world
         if root in self._claimed:
             return root
@@ -57,10 +53,10 @@ class Zones:
 def owning_table(world: World, reader: CatalogReader, own: Row, location: str) -> StateConflict | None:
     """Returns why an import may not continue with the uuid in ``own``, the owner's row of ``location``; None if it may.
 
-    ``own`` has no HEAD and no import run. So its owner is an external table, an Iceberg table or view, or the import of a
-    version that did not store the run. The first three come and go with their names, in one transaction with the owner's
-    row; so the tree, read after that row, tells them from the last (I9). Nothing leads from their uuids to their names, so
-    the whole catalog is read; only an import of what is a table already waits for that.
+    ``own`` has no HEAD and no import run. So its owner is an external table, an Iceberg table or view, or the import of
+    a version that did not store the run. The first three come and go with their names, in one transaction with the
+    owner's row; so the tree, read after that row, tells them from the last (I9). Nothing leads from their uuids to
+    their names, so the whole catalog is read; only an import of what is a table already waits for that.
     """
     row = world.refs.read(reader.key(own["catalog"]))
     if row is None:

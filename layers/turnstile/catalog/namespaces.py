@@ -48,13 +48,9 @@ class Namespaces:
         properties: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> NamedNamespace:
-        """Creates a namespace. Levels above it that do not exist are created in the same change, for the same ``owner``.
-
-        Raises:
-            NotFound: no such catalog.
-            InvalidRequest: not a name, or more than ``MAX_LEVELS`` levels.
-            AlreadyExists: the name is taken by a namespace or a table, perhaps in another case.
-        """
+        """Creates a namespace. Levels above it that do not exist are created in the same change, for the same
+        ``owner``. Raises NotFound, InvalidRequest; AlreadyExists for a name of a namespace or a table, perhaps in
+        another case."""
         check_path(path, "name")
         now = self._world.clock.now_ms()
         ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
@@ -76,7 +72,6 @@ class Namespaces:
         return self._named(View(tree, self._reader.store), path)
 
     def get(self, catalog: str, path: Path) -> NamedNamespace:
-        """Returns the namespace. Raises NotFound."""
         return self.of(self._reader.current(catalog), path)
 
     def of(self, tree: Tree, path: Path) -> NamedNamespace:
@@ -93,13 +88,9 @@ class Namespaces:
         merge: Mapping[str, Merge] | None = None,
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> NamedNamespace:
-        """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET keeps it. Returns the
-        namespace. Concurrent updates of different properties are all applied, and so are merges of the same one.
-
-        Raises:
-            NotFound: no such catalog or namespace.
-            InvalidRequest: a property both set and unset, or merged as well; one to merge that is no whole number.
-        """
+        """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET keeps it. Concurrent
+        updates of different properties are all applied, and so are merges of the same one. Raises NotFound;
+        InvalidRequest for a property that occurs twice, or to merge that is no whole number."""
         both = sorted({*unset} & {*(set or {})})
         if both:
             raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")

@@ -1,7 +1,7 @@
 """Page tokens: they pin the HEAD that the first page read, so a listing is one consistent view however long it takes.
 
-A token is opaque to clients: base64 of its members with a checksum. The checksum detects a token that was damaged or edited
-by mistake. It is no secret: a token opens nothing that its bearer could not list anyway (I12).
+A token is opaque to clients: base64 of its members with a checksum. The checksum detects a token that was damaged or
+edited by mistake. It is no secret: a token opens nothing that its bearer could not list anyway (I12).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _DECODER: Final = msgspec.msgpack.Decoder(PageToken)
 
 
 def place_of(key: str) -> str:
-    """Returns a token's ``parent`` for the index key whose children are listed: a digest, enough to tell listings apart.
-    With the key itself a token could exceed the 8 KiB of a query: names have up to 255 characters a level."""
+    """Returns a token's ``parent`` for the index key whose children are listed: a digest, enough to tell listings
+    apart. With the key itself a token could exceed the 8 KiB of a query: names have up to 255 characters a level."""
     return hashlib.sha256(key.encode()).hexdigest()[:24] if key else ""
 
 
@@ -56,11 +56,8 @@ def encode_token(token: PageToken) -> str:
 
 
 def decode_token(text: str, now: int, member: str = FIELD) -> PageToken:
-    """Returns the token that a client sent back in ``member`` of its request.
-
-    Raises:
-        InvalidRequest: it is none of ours, or too old.
-    """
+    """Returns the token that a client sent back in ``member`` of its request. Raises InvalidRequest: it is none of
+    ours, or too old."""
     try:
         raw = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         token = _DECODER.decode(raw[_CHECKSUM_BYTES:])
@@ -83,7 +80,7 @@ def bad_token(why: str, member: str = FIELD) -> InvalidRequest:
 
 
 def page_size(max_results: int | None) -> int:
-    """Returns how many results a page holds: 1 to ``MAX_PAGE``; None and 0 mean ``MAX_PAGE``. Raises InvalidRequest."""
+    """Returns how many results a page holds: 1 to ``MAX_PAGE``, also for None and 0. Raises InvalidRequest."""
     if max_results is not None and max_results < 0:
         raise InvalidRequest(f"max_results must not be {max_results}", field="max_results", remedy="use 1 to 1000")
     return min(max_results or MAX_PAGE, MAX_PAGE)

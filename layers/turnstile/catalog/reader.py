@@ -1,7 +1,7 @@
 """Resolves names to tables (design 2.4, "Load by name").
 
-A cached mapping counts only while the catalog's HEAD is the one that its tree came from, and absence is never cached. So
-loading by name is one batch read when warm:
+A cached mapping counts only while the catalog's HEAD is the one that its tree came from, and absence is never cached.
+So loading by name is one batch read when warm:
 
     guess = reader.guess(catalog, namespace, table)                    no request
     rows  = refs.read_many([reader.key(catalog), HEAD of guess])       one request
@@ -63,26 +63,17 @@ class LastHead(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ReaderCaches:
-    """What all readers of a sandbox share.
-
-    Attributes:
-        heads: the HEAD of each catalog that was read last.
-        commits: commits that a walk through the history has read, without their index.
-    """
+    """What all readers of a sandbox share: the HEAD of each catalog that was read last, and commits that a walk through
+    the history has read, without their index."""
 
     heads: Lru[str, LastHead] = field(default_factory=lambda: Lru(1024 * 1024))
     commits: Lru[tuple[str, str], CatalogCommit] = field(default_factory=lambda: Lru(4 * 1024 * 1024))
 
 
 class CatalogReader:
-    """Reads catalogs at their current HEAD. Safe for threads. One per sandbox, and one for each request that is authorized.
-
-    Args:
-        store: shared with the other catalog services of the sandbox, for its caches.
-        authorizer: authorizes the request on every tree before anything is answered from it; None: no request, or an
-            admin's.
-        caches: those of the sandbox's reader.
-    """
+    """Reads catalogs at their current HEAD. Safe for threads. One per sandbox, and one for each request that is
+    authorized: by ``authorizer``, on every tree before anything is answered from it. Without one there is no request,
+    or it is an admin's. Store and caches are shared."""
 
     def __init__(
         self,
@@ -96,15 +87,12 @@ class CatalogReader:
         self.authorizer, self.caches = authorizer, caches or ReaderCaches()
 
     def authorized_by(self, authorizer: TreeAuthorizer) -> CatalogReader:
-        """Returns a reader for one request, with the same caches."""
         return CatalogReader(self._world, self.store, authorizer=authorizer, caches=self.caches)
 
     def last_head(self, catalog: str) -> LastHead | None:
-        """Returns the HEAD that this sandbox read last; no request."""
         return self.caches.heads.get(fold(catalog))
 
     def key(self, catalog: str) -> str:
-        """Returns the refs key of the catalog's HEAD."""
         return self._world.space.catalog(catalog)
 
     def guess(self, catalog: str, namespace: Path, table: str) -> ResolvedTable | None:
@@ -117,12 +105,8 @@ class CatalogReader:
         return ResolvedTable(catalog, tree.head, entry.table_id, entry.obj)
 
     def confirm(self, catalog: str, row: Row | None, namespace: Path, table: str) -> ResolvedTable:
-        """Returns what the catalog row that was just read says: at most one request, for its commit obj and the one index
-        segment that the name may be in.
-
-        Raises:
-            NotFound: catalog, namespace or table, whichever is missing first.
-        """
+        """Returns what the catalog row that was just read says: at most one request, for its commit obj and the one
+        index segment that the name may be in. Raises NotFound for what is missing first."""
         return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
 
     def find(self, tree: Tree, namespace: Path, table: str) -> ResolvedTable:
@@ -139,23 +123,17 @@ class CatalogReader:
         return self.at(catalog, self._world.refs.read(self.key(catalog)))
 
     def at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """Returns the tree of a catalog row, authorized: at most one request, and those of the authorizer.
-
-        Args:
-            path: a name that will be looked up next; what that needs is read in the same request.
-
-        Raises:
-            PermissionDenied: before anything else.
-            NotFound: ``row`` is None.
-        """
+        """Returns the tree of a catalog row, authorized: at most one request, and those of the authorizer. What the
+        look-up of ``path`` needs is read in the same request. Raises PermissionDenied, before anything else; NotFound
+        if ``row`` is None."""
         tree = self.unauthorized_at(catalog, row, path)
         if self.authorizer is not None:
             self.authorizer.authorize(tree)
         return tree
 
     def unauthorized_at(self, catalog: str, row: Row | None, path: Path = ()) -> Tree:
-        """As ``at``, for a caller that authorizes the request on the tree itself before it uses it, in parallel to other
-        reads."""
+        """As ``at``, for a caller that authorizes the request on the tree itself before it uses it, in parallel to
+        other reads."""
         read_at = self._world.clock.now_ms()
         if row is None:
             if self.authorizer is not None:

@@ -1,9 +1,9 @@
-"""Renames tables and namespaces, also into another namespace of the same catalog: the catalog's HEAD and the full names in
-the HEADs of Delta tables change in one transaction (I9).
+"""Renames tables and namespaces, also into another namespace of the same catalog: the catalog's HEAD and the full names
+in the HEADs of Delta tables change in one transaction (I9).
 
-Uuids, locations and commits stay what they are. Files stay where they are too: a location says where a table was created, not
-what it is called. A cached mapping of the old name dies with the catalog HEAD that it came from. Nothing can move from one
-catalog to another: objs, and what HEADs and locations say of their catalog, belong to one.
+Uuids, locations and commits stay what they are. Files stay where they are too: a location says where a table was
+created, not what it is called. A cached mapping of the old name dies with the catalog HEAD that it came from. Nothing
+can move from one catalog to another: objs, and what HEADs and locations say of their catalog, belong to one.
 """
 
 from __future__ import annotations
@@ -51,10 +51,8 @@ class Renamer:
         *,
         external: bool = True,
     ) -> Path:
-        """Gives the table ``name`` another name and returns it in full. Three requests when warm.
-
-        Args:
-            external: whether a table that is registered only may be renamed, too.
+        """Gives the table ``name`` another name and returns it in full. Three requests when warm. ``external``: whether
+        a table that is registered only may be renamed, too.
 
         Raises:
             InvalidRequest: not a name.
@@ -112,7 +110,6 @@ class _Move:
         return key_of(self.source) == key_of(self.target)
 
     def key(self, key: str) -> str:
-        """Returns the new key of ``key``, which is below the source."""
         return key_of(self.target) + key[len(key_of(self.source)) :]
 
 
@@ -124,8 +121,8 @@ class NamespaceMover:
         HEADs of Delta tables      their full names, in the same transaction; so at most ``MAX_TABLES``
         tables without a HEAD      nothing of their own: registered tables, Iceberg's tables and views
 
-    What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer tree:
-    nothing is left behind under the old name.
+    What is created or dropped inside meanwhile moves the HEAD first, and the change is computed again from the newer
+    tree: nothing is left behind under the old name.
     """
 
     def __init__(self, world: World, reader: CatalogReader, committer: Committer) -> None:
@@ -134,8 +131,8 @@ class NamespaceMover:
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
     ) -> NamedNamespace:
-        """Gives the namespace ``path`` another name, and returns it. Three requests when warm, and one for every hundred
-        Delta tables and nested namespaces in it that are not cached.
+        """Gives the namespace ``path`` another name, and returns it. Three requests when warm, and one for every
+        hundred Delta tables and nested namespaces in it that are not cached.
 
         Args:
             parent: the namespace to move it to, the empty path for the catalog's top; None: it stays where it is.
@@ -187,7 +184,6 @@ class NamespaceMover:
 
 
 def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
-    """Raises InvalidRequest if ``parent`` is the namespace ``path`` or lies below it."""
     source, target = key_of(path), key_of(parent)
     if target == source or is_below(target, source):
         raise InvalidRequest(
@@ -198,7 +194,6 @@ def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
 
 
 def _require_levels(inside: _Entries, move: _Move) -> None:
-    """Raises InvalidRequest if a namespace below would be nested too deeply."""
     below = [path_of(key) for key, entry in inside.items() if entry.kind == NAMESPACE]
     depth = max((len(path) for path in below), default=0) - len(move.source) + len(move.target)
     if depth > MAX_LEVELS:
@@ -210,11 +205,8 @@ def _require_levels(inside: _Entries, move: _Move) -> None:
 
 
 def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str, str]:
-    """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path`` is called ``full``.
-
-    Raises:
-        TooLarge: their HEADs do not fit into one transaction.
-    """
+    """Returns the new full names of Delta tables with a HEAD, by uuid, when the namespace ``path`` is called
+    ``full``."""
     tables = _coordinated(view, inside, path)
     levels = {
         key: [inside[key_of(path_of(key)[:end])].obj for end in range(len(path) + 1, len(path_of(key)))]
@@ -228,7 +220,8 @@ def _full_names(view: View, inside: _Entries, full: str, path: Path) -> dict[str
 
 
 def _coordinated(view: View, inside: _Entries, path: Path) -> dict[str, Table]:
-    """Returns the tables that have a HEAD, by key. Stops reading once there are too many."""
+    """Returns the tables that have a HEAD, by key. Raises TooLarge if these do not fit into one transaction; stops
+    reading then."""
     tables: dict[str, Table] = {}
     entries = [(key, entry.obj) for key, entry in inside.items() if entry.kind == TABLE]
     for batch in batched(entries, BATCH_GET_MAX):

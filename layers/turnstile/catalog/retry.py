@@ -1,4 +1,5 @@
-"""Fairness between attempts to change one catalog: pauses, a queue in each process, and claims of priority between processes.
+"""Fairness between attempts to change one catalog: pauses, a queue in each process, and claims of priority between
+processes.
 
 Losses are not spread evenly. A large change takes longer than a small one, so on a busy catalog it finds the HEAD moved
 every time; and the writer that has just won has the newest tree and wins again. Three remedies, none needed for safety:
@@ -33,14 +34,9 @@ def no_pause(seconds: float) -> None:
 
 
 class Backoff:
-    """The pauses between the attempts of one operation.
-
-    Args:
-        deadline_ms: time for all attempts together.
-        first_ms, most_ms: bounds of the jitter's upper limit. An attempt takes 15 ms or so; one that starts before the
-            attempts of others have ended loses to them again, and costs requests.
-        starving: the part of ``deadline_ms`` after which the operation is ``starving``.
-    """
+    """The pauses between the attempts of one operation. ``first_ms`` and ``most_ms`` bound the jitter's upper limit: an
+    attempt takes 15 ms or so; one that starts before the attempts of others have ended loses to them again, and costs
+    requests."""
 
     def __init__(
         self,
@@ -65,8 +61,8 @@ class Backoff:
         return paused
 
     def hold_back(self, most_ms: int) -> bool:
-        """Pauses for a random time up to ``most_ms``, unless the deadline has passed. Returns whether it has not passed after
-        the pause either: a sandbox may be frozen in it for hours."""
+        """Pauses for a random time up to ``most_ms``, unless the deadline has passed. Returns whether it has not passed
+        after the pause either: a sandbox may be frozen in it for hours."""
         if self._over:
             return False
         share = int(self._ids.uuid().replace("-", "")[-8:], 16) / 0x1_0000_0000
@@ -79,11 +75,9 @@ class Backoff:
 
     @property
     def starving(self) -> bool:
-        """Whether the operation has lost for so long that it should claim priority."""
         return self._clock.now_ms() >= self._starves
 
     def gave_up(self, catalog: str) -> StateConflict:
-        """Returns the error for an operation whose deadline has passed."""
         return StateConflict(
             "ConcurrentChange",
             f"catalog '{catalog}' changed during every attempt",
@@ -107,7 +101,6 @@ class LocalQueue:
 
     @contextmanager
     def wait(self, catalog: str, patience_ms: int) -> Iterator[None]:
-        """Waits for the changes before, but no longer than ``patience_ms``."""
         lock = self._locks[hash(catalog) % _LOCKS]
         acquired = lock.acquire(timeout=patience_ms / 1000)
         try:
@@ -127,15 +120,16 @@ class PriorityClaim:
         self.id = ""
 
     def held_by_other(self, row: Row | None) -> bool:
-        """Whether another change has a claim that counts. No claim may last longer than ``HOLD_MS``: one that ends later
-        was made by a clock that is ahead, and would close the catalog until then."""
+        """Whether another change has a claim that counts. No claim may last longer than ``HOLD_MS``: one that ends
+        later was made by a clock that is ahead, and would close the catalog until then."""
         if row is None or "turn" not in row:
             return False
         head, now = CatalogHead.from_row(row), self._world.clock.now_ms()
         return head.turn != self.id and now < head.turn_until <= now + HOLD_MS
 
     def claim(self, key: str) -> Row | None:
-        """Claims priority and returns the catalog's row after that, whether or not another change has a claim already."""
+        """Claims priority and returns the catalog's row after that, whether or not another change has a claim
+        already."""
         now = self._world.clock.now_ms()
         self.id = self.id or self._world.ids.uuid()
         return self._world.refs.write(claim_priority(key, self.id, now + HOLD_MS, now)).row

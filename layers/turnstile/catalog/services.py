@@ -32,14 +32,9 @@ from turnstile.store.ports import World
 
 @dataclass(frozen=True, eq=False)
 class CatalogServices:
-    """The services of a sandbox, or of one request. Each is built when it is first used.
-
-    The fields are shared by all requests of a sandbox, except:
-
-    Attributes:
-        reader: authorizes the request, if it is one's.
-        request_committer: applies the request's change, if it carries an idempotency key.
-    """
+    """The services of a sandbox, or of one request: all fields are shared by all requests, except ``reader``, which
+    authorizes the request, and ``request_committer``, which applies the change of one that carries an idempotency key.
+    Each service is built when it is first used."""
 
     world: World
     lake_root: str
@@ -57,7 +52,6 @@ class CatalogServices:
         return replace(self, reader=self.reader.authorized_by(authorizer), request_committer=None)
 
     def committing_with(self, committer: Committer) -> CatalogServices:
-        """Returns the services for one request whose change is applied by ``committer``."""
         return replace(self, request_committer=committer)
 
     @cached_property
@@ -137,13 +131,8 @@ def build(
     reader: CatalogReader | None = None,
     metadata: MetadataStore | None = None,
 ) -> CatalogServices:
-    """Returns the services of a sandbox.
-
-    Args:
-        lake_root: storage location below which managed tables live.
-        pause: how to wait between attempts to swap a HEAD.
-        reader, metadata: to share, for their caches.
-    """
+    """Returns the services of a sandbox; ``lake_root`` is the location below which managed tables live. ``reader`` and
+    ``metadata`` are given to share their caches."""
     limits = limits or Limits()
     return CatalogServices(
         world=world,
@@ -158,13 +147,9 @@ def build(
 
 
 def ensure(world: World, catalog: str = "main", namespace: str = "default", *, lake_root: str = "") -> None:
-    """Creates what a stack has from the start, as far as it is missing: a catalog with a namespace, and the claim of the
-    lake root. May be repeated, also by several at once.
-
-    Args:
-        namespace: dotted.
-        lake_root: location of managed tables to claim; empty leaves that to the first staging table.
-    """
+    """Creates what a stack has from the start, as far as it is missing: a catalog with a namespace (dotted), and the
+    claim of the lake root; an empty one leaves that to the first staging table. May be repeated, also by several at
+    once."""
     services = build(world, lake_root=lake_root)
     if lake_root:
         services.zones.ensure(lake_root)

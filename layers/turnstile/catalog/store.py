@@ -25,14 +25,9 @@ _DECODED: Final = 8  # a decoded index takes several times its packed size
 
 
 class CatalogStore:
-    """Reads and writes the objs of catalogs. One per sandbox; safe for threads.
-
-    Args:
-        limits: when indexes spill into segments.
-
-    Attributes:
-        queue: where the changes of this sandbox wait for each other.
-    """
+    """Reads and writes the objs of catalogs. One per sandbox; safe for threads. In ``queue`` the changes of this
+    sandbox wait for each other. Look-ups raise TurnstileError for an obj that is missing, which I9 excludes unless
+    tables were restored apart from each other; ``find_*`` return None."""
 
     def __init__(self, world: World, limits: SpillLimits | None = None) -> None:
         self.limits, self.queue = limits or SpillLimits(), LocalQueue()
@@ -42,30 +37,21 @@ class CatalogStore:
         self._entities: Lru[tuple[str, str], Entity] = Lru(_ENTITIES_BYTES)
 
     def new_commit_id(self) -> str:
-        """Returns a fresh id for a commit obj; never used before, so HEADs never repeat (I9)."""
+        """Never used before, so HEADs never repeat (I9)."""
         return COMMIT.id(self._ids.obj_id())
 
     def new_entity_id(self) -> str:
-        """Returns a fresh id for an entity obj."""
         return ENTITY_PREFIX + self._ids.obj_id()
 
     def new_segment_id(self) -> str:
-        """Returns a fresh id for an index segment."""
         return SEGMENT.id(self._ids.obj_id())
 
     def cached_tree(self, catalog: str, head: str) -> Tree | None:
-        """Returns the tree at ``head`` if it is cached: no request."""
         return self._trees.get((catalog.casefold(), head))
 
     def tree(self, catalog: str, head: str, segment: str = "") -> Tree:
-        """Returns the tree at ``head``: at most one request, none when cached.
-
-        Args:
-            segment: id of a segment that will be needed next; it is read in the same request.
-
-        Raises:
-            TurnstileError: the obj is missing, which I9 excludes unless tables were restored apart from each other.
-        """
+        """Returns the tree at ``head``: at most one request, none when cached. In the same request ``segment`` is read,
+        which will be needed next."""
         tree = self.cached_tree(catalog, head)
         if tree is None and segment and self.peek(catalog, segment) is None:
             tree = self._with_segment(catalog, head, segment)
@@ -102,15 +88,10 @@ class CatalogStore:
         return self._cache_tree(catalog, objs[head]) if head in objs else None
 
     def segments(self, catalog: str) -> StoredSegments:
-        """Returns the source of segments for the trees of a catalog."""
         return StoredSegments(self, catalog)
 
     def segment(self, catalog: str, id: str) -> Index:
-        """Returns an index segment: at most one request, none when cached.
-
-        Raises:
-            TurnstileError: the obj is missing, as for ``tree``.
-        """
+        """Returns an index segment: at most one request, none when cached."""
         index = self.peek(catalog, id)
         if index is not None:
             return index
@@ -124,11 +105,7 @@ class CatalogStore:
         return self._segments.get((catalog.casefold(), id))
 
     def entities(self, catalog: str, ids: Sequence[str]) -> dict[str, Entity]:
-        """Returns entities by id: one request for every hundred that are not cached.
-
-        Raises:
-            TurnstileError: one is missing, as for ``tree``.
-        """
+        """Returns entities by id: one request for every hundred that are not cached."""
         folded = catalog.casefold()
         cached = {id: self._entities.get((folded, id)) for id in ids}
         entities = {id: entity for id, entity in cached.items() if entity is not None}
@@ -143,7 +120,6 @@ class CatalogStore:
         return entities
 
     def entity(self, catalog: str, id: str) -> Entity:
-        """Returns one entity: at most one request."""
         return self.entities(catalog, [id])[id]
 
     def write(
@@ -154,11 +130,8 @@ class CatalogStore:
         entities: Mapping[str, Entity],
         segments: Mapping[str, Index] = MappingProxyType({}),
     ) -> None:
-        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9). One batch.
-
-        Raises:
-            TooLarge: an obj exceeds the limit of the port; nothing was written.
-        """
+        """Makes a commit, its new entities and segments durable, before any HEAD names them (I9). One batch. Raises
+        TooLarge if an obj exceeds the limit of the port; nothing was written then."""
         space, created = self._space.objs(catalog), self._clock.now_ms() * 1000
         objs = [Obj(space, commit_id, COMMIT.name, encode_commit(commit), created)]
         objs += [Obj(space, id, kind_of(entity), encode(entity), created) for id, entity in entities.items()]

@@ -1,7 +1,9 @@
 """What a catalog's tree holds: immutable entities, one obj each. A changed entity is a new obj under a new id.
 
-The tags and members are stored formats: they may be added to, never renamed.
-"""
+The tags and members are stored formats: they may be added to, never renamed. Of all entities: ``name`` is as it was
+written, ids are uuids kept through all changes, ``created`` and ``updated`` are ms since the epoch (``updated`` 0
+without a change), ``location`` is normalised, ``access`` has the rights on the entity and below it. ``managed``:
+Turnstile chose the location and may purge it."""
 
 from __future__ import annotations
 
@@ -27,15 +29,7 @@ DELTA: Final = "delta"
 
 
 class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=NAMESPACE):
-    """One level of the tree.
-
-    Attributes:
-        name: as it was written.
-        id: uuid, kept through all updates.
-        created: ms since the epoch.
-        updated: last change in ms; 0 if there was none.
-        access: rights on it and below it.
-    """
+    """One level of the tree."""
 
     name: str
     id: str
@@ -47,16 +41,9 @@ class Namespace(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", 
 
 
 class External(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The description of a table that is registered only: its log, if any, is not coordinated here and it has no HEAD.
-
-    All attributes are as the engine gave them that registered or updated the table.
-
-    Attributes:
-        columns: fields of the schema in Delta's JSON.
-        protocol, domains: in Delta's JSON; None and empty if not given.
-        version, timestamp: the version that this metadata reflects, and its time (ms); None if not given.
-        updated: last change in ms.
-    """
+    """What the engine told of a table that is registered only: its log, if any, is not coordinated here and it has no
+    HEAD. ``columns`` (fields of the schema), ``protocol`` and ``domains`` are Delta's JSON; ``version`` and
+    ``timestamp`` (ms) are those that this metadata reflects."""
 
     columns: tuple[dict[str, Any], ...] = ()
     partition_columns: tuple[str, ...] = ()
@@ -76,18 +63,8 @@ class CloneOf(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=TABLE):
-    """A Delta or external table in its catalog; what changes with its commits is in its own HEAD.
-
-    Attributes:
-        name: last level of the full name, as it was written.
-        table_id: uuid; names the HEAD.
-        location: normalised storage location.
-        created: ms since the epoch.
-        managed: whether Turnstile chose the location and may purge it; not so for imported and external tables and clones.
-        external: only of a table that is registered only; it has no HEAD.
-        access: rights on it.
-        clone: only of a clone, which shows a version of another table and has no files of its own.
-    """
+    """A Delta or external table in its catalog; what changes with its commits is in its own HEAD, which ``table_id``
+    names. ``external``: of a table that is registered only. ``clone``: of a clone, which has no files of its own."""
 
     name: str
     table_id: str
@@ -102,8 +79,8 @@ class Table(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=
 
 
 class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=CATALOG):
-    """A catalog in the realm's own tree; ``id`` is empty for a catalog of a version without ids. Its rights are in its own
-    tree, where a request for one of its tables reads them."""
+    """A catalog in the realm's own tree; ``id`` is empty for a catalog of a version without ids. Its rights are in its
+    own tree, where a request for one of its tables reads them."""
 
     name: str
     created: int
@@ -114,20 +91,9 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 
 
 class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_TABLE):
-    """An Iceberg table. Its metadata is in files that never change; the entity names the current one. So a commit to one
-    table, or to several at once, writes a new file for each and swaps the catalog's HEAD once.
-
-    Attributes:
-        name: last level of the full name, as it was written.
-        table_id: the uuid in its metadata.
-        location: normalised storage location.
-        metadata: full path of the current metadata file.
-        created: ms since the epoch.
-        managed: whether Turnstile chose the location and may purge it.
-        updated: last change in ms.
-        access: rights on it.
-        needs: locations of files that its snapshots name and that are not its own: those of a clone's source.
-    """
+    """An Iceberg table. Its metadata is in files that never change; ``metadata`` is the full path of the current one.
+    So a commit to one table, or to several at once, writes a new file for each and swaps the catalog's HEAD once.
+    ``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source."""
 
     name: str
     table_id: str
@@ -141,7 +107,7 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
 
 
 class IcebergView(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_VIEW):
-    """An Iceberg view; attributes as those of a table. Its location holds only metadata files."""
+    """An Iceberg view; its location holds only metadata files."""
 
     name: str
     table_id: str

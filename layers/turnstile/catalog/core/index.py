@@ -4,9 +4,9 @@
     Segment         one range of keys of the spilled layer; a directory of them says which segment obj holds a key
     LayeredIndex    the embedded layer over the spilled one, as if they were one sorted map
 
-The embedded layer is in the commit obj; the layer below it is spilled into segment objs that the commit names (``spill``).
-The embedded entry wins. A key that is removed from a layer above another one is marked ``GONE`` there instead. ``paths``
-makes keys from names.
+The embedded layer is in the commit obj; the layer below it is spilled into segment objs that the commit names
+(``spill``). The embedded entry wins. A key that is removed from a layer above another one is marked ``GONE`` there
+instead. ``paths`` makes keys from names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _SURROGATES: Final = ("\ud7ff", "\ue000")  # between them lies no character
 
 
 class IndexEntry(msgspec.Struct, frozen=True):
-    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty if it is no table)."""
+    """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty if it is no
+    table)."""
 
     kind: str
     obj: str
@@ -43,7 +44,7 @@ def past_prefix(prefix: str) -> str | None:
 
 
 class Index:
-    """Sorted keys with their entries. Immutable; ``with_changes`` returns another index."""
+    """Sorted keys with their entries. Immutable."""
 
     __slots__ = ("_entries", "_packed", "keys")
 
@@ -53,7 +54,6 @@ class Index:
 
     @property
     def packed(self) -> bytes:
-        """The bytes of ``pack``, computed once."""
         if self._packed is None:
             self._packed = pack(self)
         return self._packed
@@ -68,7 +68,6 @@ class Index:
         return hash((self.keys, self._entries))
 
     def get(self, key: str) -> IndexEntry | None:
-        """The entry under exactly ``key``."""
         at = bisect_left(self.keys, key)
         return self._entries[at] if at < len(self.keys) and self.keys[at] == key else None
 
@@ -82,13 +81,11 @@ class Index:
         return ((self.keys[at], self._entries[at]) for at in positions)
 
     def between(self, start: str, stop: str | None) -> Index:
-        """The part with ``start <= key < stop``."""
         low = bisect_left(self.keys, start)
         high = len(self.keys) if stop is None else bisect_left(self.keys, stop)
         return Index(self.keys[low:high], self._entries[low:high])
 
     def first(self, start: str) -> tuple[str, IndexEntry] | None:
-        """The first entry with ``key >= start``."""
         return next(self.iterate(start), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
@@ -163,11 +160,7 @@ def pack(index: Index) -> bytes:
 
 
 def unpack(packed: bytes) -> Index:
-    """Returns the index that ``pack`` was given.
-
-    Raises:
-        ValueError: bytes of a format this version does not know.
-    """
+    """Returns the index that ``pack`` was given. Raises ValueError for a format this version does not know."""
     format, kinds, rows = _DECODER.decode(packed)
     if format != _FORMAT:
         raise ValueError(f"index format {format} is not known here")
@@ -185,17 +178,12 @@ def unpack(packed: bytes) -> Index:
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One range of keys of the spilled layer, and the segment obj that holds it.
+    """One range of keys of the spilled layer, from the key ``first`` to before that of the next range, and the segment
+    ``obj`` that holds it: empty if nothing lies there. ``weight`` is about how many packed bytes of the segment lie in
+    the range.
 
-    A range begins at its ``first`` key and ends before that of the next one. Segment objs are written once, and trees of
-    many commits share them. A segment obj may hold keys outside the range: they are remains of a range that was wider
-    once, and are ignored.
-
-    Attributes:
-        first: the lowest possible key of the range.
-        obj: id of the segment; empty for a range that holds nothing below the embedded layer.
-        weight: about how many packed bytes of the segment lie in the range.
-    """
+    Segment objs are written once, and trees of many commits share them. One may hold keys outside the range, remains of
+    a range that was wider once; they are ignored."""
 
     first: str
     obj: str
@@ -203,8 +191,8 @@ class Segment(msgspec.Struct, frozen=True):
 
 
 Directory = tuple[Segment, ...]
-"""A partition of all keys into ranges, in key order; the first range begins at the empty key. An empty directory: nothing
-was ever spilled."""
+"""A partition of all keys into ranges, in key order; the first range begins at the empty key. An empty directory:
+nothing was ever spilled."""
 
 
 class Segments(Protocol):
@@ -254,11 +242,8 @@ def pack_directory(directory: Directory) -> bytes:
 
 
 def unpack_directory(packed: bytes) -> Directory:
-    """Returns the directory that ``pack_directory`` was given.
-
-    Raises:
-        ValueError: bytes of a format this version does not know.
-    """
+    """Returns the directory that ``pack_directory`` was given. Raises ValueError for a format this version does not
+    know."""
     if not packed:
         return ()
     format, rows = _DIRECTORY_DECODER.decode(packed)
@@ -291,11 +276,8 @@ Item = tuple[str, IndexEntry]
 
 
 class LayeredIndex:
-    """The index of a tree: sorted keys with their entries. Immutable.
-
-    The embedded layer wins, ``GONE`` included. Segments are loaded as they are needed: a look-up reads at most one, a
-    range only those it crosses.
-    """
+    """The index of a tree: sorted keys with their entries. Immutable. Segments are loaded as they are needed: a look-up
+    reads at most one, a range only those it crosses."""
 
     __slots__ = ("_segments", "directory", "embedded")
 
@@ -303,7 +285,6 @@ class LayeredIndex:
         self.embedded, self.directory, self._segments = embedded, directory, segments
 
     def get(self, key: str) -> IndexEntry | None:
-        """Returns the entry under exactly ``key``: at most one segment is read."""
         entry = self.embedded.get(key)
         if entry is None:
             id = segment_of(self.directory, key)
@@ -328,15 +309,12 @@ class LayeredIndex:
             yield from _merged(over, under, reverse=reverse)
 
     def starting(self, prefix: str, *, reverse: bool = False) -> Iterator[Item]:
-        """Entries whose key starts with ``prefix``, in key order (or the reverse of it)."""
         return self.iterate(prefix, past_prefix(prefix), reverse=reverse)
 
     def first(self, start: str) -> Item | None:
-        """The first entry with ``key >= start``."""
         return next(self.iterate(start), None)
 
     def last(self, stop: str | None) -> Item | None:
-        """The last entry with ``key < stop``; with None the last of all."""
         return next(self.iterate(stop=stop, reverse=True), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:

@@ -6,10 +6,11 @@ A location has at most one row, of one of three sorts:
     zone     no ``table_id``, ``below`` 0: a lake root. Only Turnstile assigns the locations below it
     marker   no ``table_id``, ``below`` n > 0: n owners or zones lie somewhere below
 
-An owner outside a zone, or a zone, is written in one transaction with a marker on each of its ancestors. The clauses fail
-if the location itself has a row (an owner, a zone, or a marker of what lies below) or if an ancestor is an owner or a
-zone. So of two overlapping claims only one can be written, whatever their order. Managed tables lie inside a zone and are
-disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other claims out.
+An owner outside a zone, or a zone, is written in one transaction with a marker on each of its ancestors. The clauses
+fail if the location itself has a row (an owner, a zone, or a marker of what lies below) or if an ancestor is an owner
+or a zone. So of two overlapping claims only one can be written, whatever their order. Managed tables lie inside a zone
+and are disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other
+claims out.
 
 Two more facts are kept in the row of an owner:
 
@@ -68,8 +69,7 @@ class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Location(StoredRow, frozen=True):
-    """A parsed location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way;
-    ``created`` in ms."""
+    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way."""
 
     kind: ClassVar[str] = "location"
 
@@ -83,7 +83,7 @@ class Location(StoredRow, frozen=True):
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
-        """Parses a refs row of kind ``location``; one of an early release may lack ``below``."""
+        """Parses a row; one of an early release may lack ``below``."""
         return super().from_row({"below": 0, **row})
 
     def keeps(self, held: HeldLocation) -> bool:
@@ -92,12 +92,10 @@ class Location(StoredRow, frozen=True):
 
     @property
     def marker(self) -> bool:
-        """Whether the row only says that something lies below."""
         return not self.table_id and self.below > 0
 
     @property
     def zone(self) -> bool:
-        """Whether only Turnstile assigns the locations below."""
         return not self.table_id and self.below == 0
 
 
@@ -139,13 +137,9 @@ def _owned(location: str, how: str, remedy: str = _APART, **details: str) -> Sta
 def claim(
     space: Space, location: str, rows: Mapping[str, Row], *, table_id: str, catalog: str, now: int, importing: str = ""
 ) -> list[Write]:
-    """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every ancestor.
-
-    Args:
-        rows: those under ``keys_above``, for which markers exist. If that has changed by the time of the write, a clause
-            fails: read again.
-        importing: the import run that claims the location.
-    """
+    """The writes that make ``table_id`` the owner (empty: make a zone), with a marker on every ancestor. ``rows`` are
+    those under ``keys_above``; if they have changed by the time of the write, a clause fails: read again. So with
+    ``release`` and ``give_back``. ``importing`` is the import run that claims the location."""
     writes: list[Write] = [owner_row(space, location, table_id, catalog, now, importing=importing)]
     for above in ancestors(location):
         key = space.location(above)
@@ -162,12 +156,7 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     """The writes that give a location up if ``table_id`` still owns it: the reverse of ``claim``, and for a managed
     table, which has no markers, of ``owner_row``. A marker that counts only this claim is erased too.
 
-    Args:
-        rows: those under ``keys_above``; if they have changed by the time of the write, a clause fails: read again.
-
-    Raises:
-        StateConflict: ``TableHasClones``: the next owner of the location could remove the files that they need.
-    """
+    Raises StateConflict ``TableHasClones``: the next owner of the location could remove the files that they need."""
     clones = rows.get(space.location(location), {}).get("clones")
     if clones:
         raise StateConflict(
@@ -202,11 +191,8 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
 
 
 def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -> Change:
-    """``run`` continues the import that makes ``table_id``.
-
-    Args:
-        stored: the run that was read there; empty for a claim of a version that did not store the run.
-    """
+    """``run`` continues the import that makes ``table_id`` and that ``stored`` was seen to run; empty: a claim of a
+    version that did not store the run."""
     unmoved = Equals(_IMPORTING, stored) if stored else Absent(_IMPORTING)
     return Change(
         space.location(location),
@@ -219,7 +205,8 @@ def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -
 
 
 def take_over(space: Space, location: str, dropped: TableHead, table_id: str, run: str) -> tuple[Change, Check]:
-    """The location of a dropped table goes to the import that brings it back as ``table_id``; markers stay as they are."""
+    """The location of a dropped table goes to the import that brings it back as ``table_id``; markers stay as they
+    are."""
     theirs = Clause("still theirs", "I10", "it was not taken over", Equals(("table_id",), dropped.table_id))
     still_dropped = (
         Clause("dropped", "I10", "the earlier table takes no commits", Equals(("state",), "dropped")),
@@ -237,11 +224,7 @@ def finish(space: Space, location: str, table_id: str) -> Change:
 
 
 def give_back(space: Space, location: str, table_id: str, run: str, rows: Mapping[str, Row]) -> list[Write]:
-    """The writes that free the location, if ``run`` is still the run in the row and there is no table.
-
-    Args:
-        rows: those under ``keys_above``; if they have changed by the time of the write, a clause fails.
-    """
+    """The writes that free the location, if ``run`` is still the run in the row and there is no table."""
     own, *markers = release(space, location, table_id, rows)
     alone = Clause("same run", "I10", "no other run took the import up", Equals(_IMPORTING, run))
     unmade = Clause("unmade", "I10", "there is no such table", Absent(("key",)))
@@ -274,11 +257,8 @@ def let_go(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
 def exchange(
     space: Space, held: HeldLocation, stored: frozenset[str], *, come: Iterable[str], go: Iterable[str]
 ) -> Change:
-    """Some clones need the location again, others no longer. One write, because a write changes a set only once.
-
-    Args:
-        stored: the clones that were read there.
-    """
+    """Some clones need the location again, others no longer; ``stored`` are those that were read there. One write,
+    because a write changes a set only once."""
     clones = stored.difference(go).union(come)
     same = Equals(_CLONES, stored) if stored else Absent(_CLONES)
     return Change(

@@ -16,7 +16,8 @@ from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.integers import LONG_MAX
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
-"""As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other scripts."""
+"""As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other
+scripts."""
 
 
 class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,11 +29,8 @@ class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def apply_merges(properties: Mapping[str, str], merges: Mapping[str, Merge]) -> dict[str, str]:
-    """Returns ``properties`` after ``merges``.
-
-    Raises:
-        InvalidRequest: a property is no whole number, or would not fit into 64 bits.
-    """
+    """Returns ``properties`` after ``merges``. Raises InvalidRequest for what is no whole number, or would not fit into
+    64 bits."""
     after = dict(properties)
     for name, merge in merges.items():
         number = _merged(name, after.get(name), merge)

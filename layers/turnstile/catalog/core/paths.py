@@ -1,8 +1,8 @@
 """Full names in a catalog, and the index keys made of them.
 
-A key is the full name with its levels folded to one case and joined by NUL, which sorts before every character of a name.
-So a subtree is one contiguous range that directly follows its root. Names are compared by their keys, and entities keep
-them as written; two names that differ only in case are one name (I9).
+A key is the full name with its levels folded to one case and joined by NUL, which sorts before every character of a
+name. So a subtree is one contiguous range that directly follows its root. Names are compared by their keys, and
+entities keep them as written; two names that differ only in case are one name (I9).
 """
 
 from __future__ import annotations

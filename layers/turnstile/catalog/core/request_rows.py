@@ -16,30 +16,23 @@ from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Insert, new_row
 
 REQUEST_KEPT_S: Final = 86_400
-"""How long a request is remembered after its first response, in seconds: much longer than another sandbox can be working on
-the same request (``catalog.commit.OUTLIVED_MS``, and the time that a swap is on its way)."""
+"""How long a request is remembered after its first response, in seconds: much longer than another sandbox can be
+working on the same request (``catalog.commit.OUTLIVED_MS``, and the time that a swap is on its way)."""
 
 DONE: Final = 200
 
 _TEXT_MAX: Final = 1_100
-"""Characters that are kept of a refusal's message, field and remedy: more than a response has (``api.http.errors``), so that
-a text which was cut here is cut there again."""
+"""Characters that are kept of a refusal's message, field and remedy: more than a response has (``api.http.errors``), so
+that a text which was cut here is cut there again."""
 
 _DETAILS_BYTES: Final = 1_000
 """Bytes that are kept of its details, as JSON."""
 
 
 class RequestOutcome(StoredRow, frozen=True):
-    """A parsed row.
-
-    Attributes:
-        asked: tells this request from others under the same key.
-        status: 200, or that of the refusal, whose other attributes are those of its ``TurnstileError``.
-        created: ms.
-        expires: seconds, the table's time-to-live attribute.
-        seq: number of the catalog commit that shows what was done; None if no tree does.
-        details: JSON.
-    """
+    """A row: ``asked`` tells this request from others under the same key; ``expires`` is the table's time-to-live
+    attribute, in seconds; ``seq`` is the number of the catalog commit that shows what was done (None: no tree does).
+    All from ``type`` on is of the refusal's ``TurnstileError``, ``details`` as JSON."""
 
     kind: ClassVar[str] = "request"
 
@@ -79,7 +72,6 @@ def request_row(
 
 
 def _details(error: TurnstileError) -> str:
-    """Returns the details of a refusal that fit the row."""
     details: dict[str, Any] = {}
     for name, value in error.details.items():
         if len(msgspec.json.encode({**details, name: value})) <= _DETAILS_BYTES:

@@ -39,11 +39,10 @@ COLLECTING: Final = "collecting"
 
 
 class CatalogHead(StoredRow, frozen=True):
-    """A parsed catalog row.
+    """A catalog row.
 
     Attributes:
         recent: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``.
-        created, changed_at: ms.
         spilled: the packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and
             segment in one request. Empty if there is none, or if it is too large for the row.
         turn: the priority claim of a change that has lost often: others let it go first until ``turn_until`` (ms).
@@ -73,7 +72,7 @@ class GoneCatalog(StoredRow, frozen=True):
 
 
 class StagingRow(StoredRow, frozen=True):
-    """A table between the first and the last step of its creation; ``created`` in ms."""
+    """A table between the first and the last step of its creation."""
 
     kind: ClassVar[str] = "staging"
 
@@ -88,7 +87,7 @@ class StagingRow(StoredRow, frozen=True):
 
 
 class ExternalRow(StoredRow, frozen=True):
-    """Leads from the uuid of an external table to its location; ``created`` in ms."""
+    """Leads from the uuid of an external table to its location."""
 
     kind: ClassVar[str] = "external"
 
@@ -113,9 +112,8 @@ def swap_head(
     Args:
         spilled: the packed segment directory of the new HEAD; not stored if it is too large for the row.
         turn: this change's priority claim, if it has one: the swap ends it.
-        replaced: when the tree of the past that the new HEAD brings back was replaced (ms), if only the kept history
-            keeps that tree. Everything else a new HEAD leads to is in the present tree or was written at ``now``. So a
-            swap that was delayed until gc removed either is refused.
+        replaced: as in ``commit.Edit``. Everything else a new HEAD leads to is in the present tree or was written at
+            ``now``. So a swap that was delayed until gc removed either is refused.
     """
     unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
@@ -138,9 +136,9 @@ def swap_head(
 
 
 def claim_priority(key: str, change: str, until: int, now: int) -> Change:
-    """Asks the other changes to let ``change`` go first until ``until`` (ms). This is no lock: a swap needs no claim, so
-    safety does not depend on others seeing it (I9). Only one claim at a time. A stored claim that ends after ``until`` was
-    made by a clock that is ahead; nobody respects it, so it may be replaced."""
+    """Asks the other changes to let ``change`` go first until ``until`` (ms). This is no lock: a swap needs no claim,
+    so safety does not depend on others seeing it (I9). Only one claim at a time. A stored claim that ends after
+    ``until`` was made by a clock that is ahead; nobody respects it, so it may be replaced."""
     free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
     return Change(
         key,
@@ -153,8 +151,8 @@ def claim_priority(key: str, change: str, until: int, now: int) -> Change:
 
 
 def begin_sweep(key: str, created: int, began: int) -> Change:
-    """From now on nothing can be brought back that was replaced before ``began`` (ms), where the kept history begins for
-    a gc run that is about to remove what nothing since then leads to. A reset that was delayed is refused (I9)."""
+    """From now on nothing can be brought back that was replaced before ``began`` (ms), where the kept history begins
+    for a gc run that is about to remove what nothing since then leads to. A reset that was delayed is refused (I9)."""
     older = Either((Absent(("swept",)), AtMost(("swept",), began)))
     return Change(
         key,
@@ -168,8 +166,8 @@ def begin_sweep(key: str, created: int, began: int) -> Change:
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
     """Erases the catalog's row while ``head`` is its HEAD, and inserts a note under the key ``gone`` that its objs are
-    still there; their grace counts from then. The note replaces an older one: the objs of an earlier catalog of the same
-    name are among those of this one, and became unreachable only now (I10)."""
+    still there; their grace counts from then. The note replaces an older one: the objs of an earlier catalog of the
+    same name are among those of this one, and became unreachable only now (I10)."""
     same = Clause("same head", "I9", "nothing was created in it meanwhile", Equals(("head",), head))
     return Erase(key, (same,)), Insert(GoneCatalog(gone, name, now).to_row(), ())
 

@@ -2,8 +2,8 @@
 
 When the embedded layer exceeds its limit, its fullest range moves into the segment of that range. A change ordinarily
 writes at most one segment, however large the index is: one range moves, the others wait. If the range has outgrown a
-segment, only its fuller part is written, and the old segment still serves the rest. Small neighbours are joined. Segments
-are never changed, so trees of older commits keep reading theirs (I9).
+segment, only its fuller part is written, and the old segment still serves the rest. Small neighbours are joined.
+Segments are never changed, so trees of older commits keep reading theirs (I9).
 """
 
 from __future__ import annotations
@@ -47,14 +47,9 @@ NewId = Callable[[], str]
 def spill(
     embedded: Index, directory: Directory, limits: SpillLimits, *, load: Load, new_id: NewId, patience: float = 0.0
 ) -> Spilled:
-    """Returns ``embedded`` over ``directory`` after as much spilling as is due.
-
-    Args:
-        load: reads a segment.
-        new_id: a fresh id for a segment.
-        patience: in [0, 1); the part of the limit by which it may be exceeded before a spill. If all concurrent writers
-            spilled at once, all but one would have written a segment for nothing; different values prevent that.
-    """
+    """Returns ``embedded`` over ``directory`` after as much spilling as is due. ``patience``, in [0, 1), is the part of
+    the limit by which it may be exceeded before: if all concurrent writers spilled at once, all but one would have
+    written a segment for nothing; different values prevent that."""
     work = _Spilling(embedded, directory, limits, load, new_id)
     bulk = len(work.embedded.packed) > _BULK * work.limit
     while len(work.embedded.packed) > _BULK * work.limit:
@@ -67,8 +62,6 @@ def spill(
 
 
 class _Spilling:
-    """One run of ``spill``: the index so far, and the segments written."""
-
     def __init__(self, embedded: Index, directory: Directory, limits: SpillLimits, load: Load, new_id: NewId) -> None:
         self.embedded, self.directory, self._limits = embedded, directory, limits
         self._load, self._new_id = load, new_id
@@ -76,7 +69,6 @@ class _Spilling:
 
     @property
     def limit(self) -> int:
-        """Bytes above which the embedded layer spills."""
         return max(self._limits.embedded, len(pack_directory(self.directory)))
 
     def move(self, *, whole: bool) -> None:
@@ -100,7 +92,6 @@ class _Spilling:
         self.embedded = self.embedded.with_changes({}, moved)
 
     def _clipped(self, ranges: Directory, at: int) -> Index:
-        """Returns the part of a range's segment that lies in the range."""
         segment = ranges[at]
         if not segment.obj:
             return Index()
@@ -108,8 +99,8 @@ class _Spilling:
         return index.between(segment.first, stop_of(ranges, at))
 
     def _joined(self, ranges: Directory, at: int, merged: Index) -> tuple[int, int, Index]:
-        """Returns ``merged``, joined with a neighbour if both are small, after the positions of the first and the last range
-        that it covers."""
+        """Joins a range with a neighbour if both are small. Returns the first and the last position covered, and the
+        index."""
         size = len(merged.packed)
         if merged and size * _SMALL <= self._limits.segment:
             for other in (at - 1, at + 1):

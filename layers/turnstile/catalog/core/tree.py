@@ -1,8 +1,8 @@
 """A catalog at one HEAD: the commit obj, and the tree of names that it describes (design 2.4).
 
-A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]`` is the newest earlier
-commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit computes its parents from those of the commit
-before it, without a read, and any ancestor is a few steps away however long the history is.
+A commit names its ancestors. ``parents[0]`` of commit ``seq`` is commit ``seq - 1``; ``parents[k]`` is the newest
+earlier commit whose sequence number is a multiple of ``8 ** k``, a bookmark. A commit computes its parents from those
+of the commit before it, without a read, and any ancestor is a few steps away however long the history is.
 """
 
 from __future__ import annotations
@@ -50,10 +50,8 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         seq: position in the catalog's history, from 0, without gaps.
         parents: ids of its ancestors, the direct one first, then the bookmarks; empty for the first commit.
-        message: what changed, for people.
         at: microseconds since the epoch; greater than that of the commit before.
-        embedded: the packed embedded layer of the index.
-        segments: the packed directory of the spilled layer; empty while there is none.
+        embedded, segments: the packed embedded layer and directory of segments of the index.
         access: rights on the catalog; those on its namespaces and tables are in their entities.
         restores: whether it brought back what the commit before it did not lead to (a reset, a name for a HEAD of the past).
         restored_by: the newest commit before it that did; empty if none did.
@@ -95,21 +93,16 @@ class Tree:
 
     @classmethod
     def of(cls, catalog: str, head: str, commit: CatalogCommit, segments: Segments) -> Tree:
-        """Returns the tree of a commit obj, whose index reads ``segments`` as it needs them.
-
-        Raises:
-            ValueError: the commit has a format this version does not know.
-        """
+        """Returns the tree of a commit obj. Raises ValueError if it has a format this version does not know."""
         index = LayeredIndex(unpack(commit.embedded), unpack_directory(commit.segments), segments)
         return cls(catalog, head, commit, index)
 
     @property
     def empty(self) -> bool:
-        """Whether there are no names."""
         return self.index.first(below("")[0]) is None
 
     def find(self, path: Path) -> IndexEntry | None:
-        """Returns what the full name ``path`` leads to, or None (I9: at most one entry)."""
+        """Returns what ``path`` leads to (I9: at most one entry)."""
         return self.index.get(key_of(path))
 
     def peek(self, path: Path) -> IndexEntry | None:
@@ -117,11 +110,10 @@ class Tree:
         return self.index.peek(key_of(path))
 
     def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
-        """Returns the namespace ``path``. Raises NotFound."""
         return self._namespace(path, field, "check the name")
 
     def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
-        """Returns the namespace ``path``, for something to be created in it. Raises NotFound."""
+        """As ``namespace``, for something to be created in it."""
         return self._namespace(path, field, "create it first, or check the name")
 
     def _namespace(self, path: Path, field: str, remedy: str) -> IndexEntry:
@@ -139,15 +131,15 @@ class Tree:
         return entry
 
     def named(self, table_id: str) -> Path | None:
-        """Returns the full name of the table with this uuid, folded; None if no name leads to it. Reads every entry."""
+        """Returns the full name of the table with this uuid, folded. Reads every entry."""
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
     def children(
         self, path: Path, kind: str, after: str = "", *, reverse: bool = False
     ) -> Iterator[tuple[str, IndexEntry]]:
-        """Yields the direct children of a kind in key order, with their keys, from the first key greater than ``after``;
-        in ``reverse`` from the last key less than ``after``, if given. Subtrees of children are skipped without reading
-        them."""
+        """Yields the direct children of a kind in key order, with their keys, from the first key greater than
+        ``after``; in ``reverse`` from the last key less than ``after``, if given. Does not read subtrees of
+        children."""
         if reverse:
             yield from self._children_backwards(path, kind, after)
             return
@@ -161,8 +153,7 @@ class Tree:
             at = past_subtree(child)
 
     def subtree(self, path: Path, after: str = "", *, reverse: bool = False) -> Iterator[tuple[str, IndexEntry]]:
-        """Yields everything strictly below ``path`` in key order, from the first key greater than ``after``; in
-        ``reverse`` from the last key less than ``after``, if given."""
+        """As ``children``, everything strictly below ``path``."""
         start, stop = below(key_of(path))
         if after and reverse:
             stop = after if stop is None else min(stop, after)
