@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
+from typer.main import get_command
 
 from turnstile_cli.main import app
 
@@ -70,12 +72,18 @@ def service(answers: dict[str, Answer]) -> Iterator[Canned]:
         server.server_close()
 
 
+@functools.cache
+def _command() -> Any:
+    """The program, made once: it has a hundred options."""
+    return get_command(app)
+
+
 def run(*arguments: str, **environment: str) -> Result:
     """One command, with nothing of the caller's environment that could lead it elsewhere."""
     clean = dict.fromkeys(
         ("TURNSTILE_URL", "TURNSTILE_HOME", "TURNSTILE_PORT", "TURNSTILE_TOKEN", "TURNSTILE_LAKE"), None
     )
-    return CliRunner().invoke(app, list(arguments), env={**clean, **environment})
+    return CliRunner().invoke(_command(), list(arguments), env={**clean, **environment})
 
 
 def ask(stack: Stack, *arguments: str, exit: int = 0) -> Any:

@@ -59,7 +59,7 @@ def issuer() -> Iterator[Issuer]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     made.url = f"http://127.0.0.1:{server.server_port}"
     try:
         yield made
