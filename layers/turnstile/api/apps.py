@@ -103,7 +103,7 @@ def iceberg(services: Services | None = None) -> App:
 
 def tokens(services: Services | None = None) -> App:
     """Returns the token endpoint and the operations on its clients."""
-    from turnstile.api.tokens import clients, endpoint, errors
+    from turnstile.api.tokens import clients, endpoint
 
     def opened() -> Services:
         here = services or Services.open(settings.tokens())
@@ -117,5 +117,5 @@ def tokens(services: Services | None = None) -> App:
         services=opened,
         authentication=authentication(),
         public=(endpoint.TOKEN, endpoint.EXCHANGE),
-        renders={"/oauth": errors.render, "/api/1.0/unity-control": errors.render},
+        renders={"/oauth": endpoint.render, "/api/1.0/unity-control": endpoint.render},
     )

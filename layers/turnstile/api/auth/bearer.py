@@ -21,32 +21,20 @@ class Authentication(Protocol):
     """Finds the principal of a request."""
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """Returns the principal.
-
-        Args:
-            authorization: the header, empty when there is none.
-            context: the event's ``requestContext``, which only the gateway writes.
-
-        Raises:
-            NotAuthenticated: the request has no token that is accepted.
-            AuthenticationUnavailable: that could not be found out.
-        """
+        """Returns the principal, by the header (empty when there is none) and the event's ``requestContext``, which only
+        the gateway writes. Raises NotAuthenticated without an accepted token, AuthenticationUnavailable if that could not
+        be found out."""
 
 
 class Open:
     """Everybody is the operator: ``TURNSTILE_AUTHENTICATION=none``."""
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """See ``Authentication``."""
         return OPERATOR
 
 
 class StaticTokens:
-    """Finds the principal of a static token.
-
-    Args:
-        principals: by their token's ``fingerprint``.
-    """
+    """Principals of static tokens, by their token's ``fingerprint``."""
 
     def __init__(self, principals: Mapping[str, Principal]) -> None:
         self._principals = dict(principals)
@@ -61,13 +49,8 @@ class StaticTokens:
 
 
 class Bearer:
-    """``Authentication`` by bearer tokens.
-
-    Args:
-        static: the deployment's own tokens.
-        signed: makes the verifier of signed tokens at the first one (it loads PyJWT); None: none are accepted.
-        now: seconds since the epoch.
-    """
+    """``Authentication`` by bearer tokens. ``signed`` makes the verifier of signed tokens at the first one (it loads PyJWT);
+    None: none are accepted."""
 
     def __init__(
         self,
@@ -80,10 +63,8 @@ class Bearer:
         self._verifier: Verifier | None = None
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """See ``Authentication``. The token is verified here if the context holds none, or one that has ended.
-
-        A context counts only where signed tokens are accepted: elsewhere the template deploys no authorizer.
-        """
+        """The token is verified here if the context holds none, or one that has ended. A context counts only where signed
+        tokens are accepted: elsewhere the template deploys no authorizer."""
         verified = from_context(context) if self._signed is not None else None
         if verified is not None and (verified.expires_s is None or self._now() < verified.expires_s):
             return verified.principal
@@ -125,11 +106,7 @@ def bearer(accepted: AuthSettings) -> Bearer:
 
 
 def token_of(authorization: str) -> str:
-    """The bearer token of an ``Authorization`` header.
-
-    Raises:
-        NotAuthenticated: no header, another scheme, or a token that is too long to be one.
-    """
+    """The bearer token of an ``Authorization`` header; raises NotAuthenticated for none, or one that is too long."""
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:

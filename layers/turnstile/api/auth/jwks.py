@@ -32,20 +32,14 @@ ALGORITHMS: Final[Mapping[str, str]] = {
 
 FRESH_S: Final = 600
 STALE_S: Final = 6 * 3600
-PAUSE_S: Final = 30
-"""Least seconds between two fetches."""
-
-CURRENT_S: Final = 1
-"""Seconds for which a fetch counts as the issuer's present state."""
-
-RETRY_S: Final = 5
-"""Least seconds between a fetch that failed and the next."""
-
-Jwk = dict[str, Any]
+PAUSE_S: Final = 30  # at least, between two fetches
+CURRENT_S: Final = 1  # for which a fetch counts as the issuer's present state
+RETRY_S: Final = 5  # at least, between a fetch that failed and the next
 
 TIMEOUT_S: Final = 3.0
-MAX_BYTES: Final = 512 * 1024
-"""Of a document of the issuer's."""
+MAX_BYTES: Final = 512 * 1024  # of a document of the issuer's
+
+Jwk = dict[str, Any]
 
 
 class Unreachable(Exception):
@@ -60,11 +54,8 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_json(url: str) -> dict[str, Any]:
-    """Returns the JSON object at ``url``: https only, no redirects, within ``TIMEOUT_S`` and ``MAX_BYTES``.
-
-    Raises:
-        Unreachable: no response in time, another status than 200, too large, not an object, or not a trusted URL.
-    """
+    """Returns the JSON object at ``url``: https only, no redirects, within ``TIMEOUT_S`` and ``MAX_BYTES``; raises
+    Unreachable otherwise."""
     if not is_trusted(url):
         raise Unreachable(f"{url[:200]!r} is not an https URL")
     opener = urllib.request.build_opener(_NoRedirects)
@@ -86,13 +77,7 @@ def fetch_json(url: str) -> dict[str, Any]:
 
 
 class IssuerKeys:
-    """The keys of one issuer.
-
-    Args:
-        issuer: its URL, as in the claim ``iss``.
-        fetch: gets a URL's JSON object, or raises ``Unreachable``.
-        now: seconds, never going back.
-    """
+    """The keys of one ``issuer`` (its URL, as in the claim ``iss``), fetched with what behaves as ``fetch_json``."""
 
     def __init__(
         self,

@@ -29,16 +29,8 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 class OidcSettings(msgspec.Struct, frozen=True):
-    """A trusted issuer.
-
-    Attributes:
-        issuer: its URL, exactly as in ``iss``.
-        audiences: ``aud`` must name one of them.
-        name: claim with the principal's name.
-        roles: claims with the principal's roles.
-        admins: names of principals that are administrators.
-        admin_roles: roles whose members are administrators.
-    """
+    """A trusted issuer: its URL exactly as in ``iss``, audiences of which ``aud`` must name one, the claims with the
+    principal's name and roles, and which principals, or members of which roles, are administrators."""
 
     issuer: str
     audiences: tuple[str, ...]
@@ -49,13 +41,8 @@ class OidcSettings(msgspec.Struct, frozen=True):
 
 
 class AuthSettings(msgspec.Struct, frozen=True):
-    """What is accepted.
-
-    Attributes:
-        tokens: principals of static tokens by fingerprint.
-        keys: signing keys of Turnstile's own tokens. The first signs, all of them verify.
-        lifetime_s: how long such a token is valid.
-    """
+    """What is accepted: principals of static ``tokens`` by fingerprint, and tokens of Turnstile's own, signed with the
+    first of ``keys`` for ``lifetime_s`` and verified with all of them."""
 
     realm: str
     tokens: dict[str, Principal]
@@ -71,11 +58,8 @@ class _TokenEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read() -> AuthSettings | None:
-    """Returns what is accepted; None if the deployment needs no authentication.
-
-    Raises:
-        BadSetting: no token is accepted, or a variable has the wrong form.
-    """
+    """Returns what is accepted; None if the deployment needs no authentication. Raises BadSetting if no token is accepted,
+    or a variable has the wrong form."""
     mode = env.text("TURNSTILE_AUTHENTICATION", "required")
     if mode not in ("required", "none"):
         raise env.BadSetting(f"TURNSTILE_AUTHENTICATION must be required or none, not {mode!r}")

@@ -15,11 +15,8 @@ from turnstile.api.auth.jwks import ALGORITHMS, IssuerKeys
 from turnstile.api.auth.settings import AuthSettings, OidcSettings, SigningKey
 from turnstile.api.auth.verifier import VerifiedToken, invalid
 
-MAX_NAME: Final = 255
-"""Characters of a principal's or role's name."""
-
+MAX_NAME: Final = 255  # characters of a principal's or role's name
 MAX_ROLES: Final = 500
-
 LEEWAY_S: Final = 60
 """Seconds that an issuer's clock may differ from ours."""
 
@@ -51,20 +48,16 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
         except jwt.MissingRequiredClaimError as error:
             raise invalid(f"it has no claim {error.claim!r}") from None
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise invalid(
-                next((reason for kind, reason in _REASONS if isinstance(error, kind)), "it is malformed")
-            ) from None
+            reasons = (reason for kind, reason in _REASONS if isinstance(error, kind))
+            raise invalid(next(reasons, "it is malformed")) from None
 
     return inner
 
 
 @refusing
 def verified_claims(token: str, key: Any, *, algorithm: str, issuer: str, audience: Sequence[str]) -> dict[str, Any]:
-    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this service.
-
-    Raises:
-        NotAuthenticated: any of this does not hold.
-    """
+    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this service;
+    raises NotAuthenticated if any of this does not hold."""
     claims: dict[str, Any] = jwt.decode(
         token,
         key,
@@ -83,12 +76,8 @@ def expiry_s(claims: dict[str, Any]) -> int:
 
 
 def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal:
-    """Returns the principal that the configured claims name.
-
-    Raises:
-        NotAuthenticated: no usable name, one that only Turnstile itself gives, an e-mail that the issuer did not
-            verify, or more roles than are looked at.
-    """
+    """Returns the principal that the configured claims name; raises NotAuthenticated for no usable name, one that only
+    Turnstile itself gives, an e-mail that the issuer did not verify, or more roles than are looked at."""
     name = _claim(claims, settings.name)
     if not isinstance(name, str) or not _usable(name):
         raise invalid(f"its claim {settings.name!r} is not a name")
@@ -128,29 +117,17 @@ def _usable(name: str) -> bool:
 
 
 class OidcTokens:
-    """Verifies tokens of one OIDC issuer: signed with one of its published keys, for this service, valid now.
-
-    Args:
-        settings: issuer, audiences, claims, administrators.
-        keys: the issuer's keys.
-    """
+    """Verifies tokens of one OIDC issuer: signed with one of its published keys, for this service, valid now."""
 
     def __init__(self, settings: OidcSettings, keys: IssuerKeys) -> None:
         self._settings, self._keys = settings, keys
 
     def verify(self, token: str, header: dict[str, Any]) -> VerifiedToken:
-        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``.
-
-        Raises:
-            NotAuthenticated: it is not accepted.
-            AuthenticationUnavailable: the issuer's keys could not be fetched.
-        """
-        algorithm: str = header["alg"]
+        """Verifies a token whose unverified header names one of ``jwks.ALGORITHMS``; raises as ``Verifier``."""
+        settings, algorithm = self._settings, header["alg"]
         key = self._keys.find(header.get("kid"), algorithm)
-        claims = verified_claims(
-            token, key, algorithm=algorithm, issuer=self._settings.issuer, audience=self._settings.audiences
-        )
-        return VerifiedToken(principal_of(claims, self._settings), expiry_s(claims))
+        claims = verified_claims(token, key, algorithm=algorithm, issuer=settings.issuer, audience=settings.audiences)
+        return VerifiedToken(principal_of(claims, settings), expiry_s(claims))
 
 
 class Issued(NamedTuple):
@@ -170,12 +147,8 @@ class OwnTokens:
     """Issues and verifies Turnstile's own access tokens: short-lived, signed with a key of the deployment.
 
     They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted client stay valid until
-    they end. The realm is issuer and audience: a token of one realm is not accepted in another.
-
-    Args:
-        keys: the first signs; all of them verify, so that a key can be replaced without a gap.
-        lifetime_s: how long one is valid.
-        now: seconds since the epoch.
+    they end. The realm is issuer and audience: a token of one realm is not accepted in another. The first of ``keys``
+    signs; all of them verify, so that a key can be replaced without a gap.
     """
 
     def __init__(
@@ -217,36 +190,28 @@ class SignedTokens:
     """``Verifier`` of all signed tokens, by the token's algorithm.
 
     A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only: no header makes a token
-    of one kind be verified with a key of the other.
-
-    Args:
-        own: None where the deployment has no signing key.
-        issuer: None where no OIDC issuer is trusted.
+    of one kind be verified with a key of the other. None: the deployment has no signing key, or trusts no OIDC issuer.
     """
 
     def __init__(self, own: OwnTokens | None, issuer: OidcTokens | None) -> None:
         self.own, self.issuer = own, issuer
 
     def verify(self, token: str) -> VerifiedToken:
-        """See ``Verifier``."""
         header = _header(token)
-        if header.get("alg") == ALGORITHM:
-            if self.own is None:
-                raise invalid(_MISSING)
-            return self.own.verify(token, header)
-        return self._issuers(token, header)
+        if header.get("alg") != ALGORITHM:
+            return self.verify_issuers(token)
+        if self.own is None:
+            raise invalid(_MISSING)
+        return self.own.verify(token, header)
 
     def verify_issuers(self, token: str) -> VerifiedToken:
         """Verifies a token that only counts if the issuer made it; raises as ``verify``."""
-        return self._issuers(token, _header(token))
-
-    def _issuers(self, token: str, header: dict[str, Any]) -> VerifiedToken:
-        algorithm = header.get("alg")
-        if isinstance(algorithm, str) and algorithm in ALGORITHMS:
-            if self.issuer is None:
-                raise invalid(_MISSING)
-            return self.issuer.verify(token, header)
-        raise invalid("its algorithm is not one that is accepted")
+        header = _header(token)
+        if header.get("alg") not in tuple(ALGORITHMS):
+            raise invalid("its algorithm is not one that is accepted")
+        if self.issuer is None:
+            raise invalid(_MISSING)
+        return self.issuer.verify(token, header)
 
 
 def from_settings(settings: AuthSettings) -> SignedTokens:

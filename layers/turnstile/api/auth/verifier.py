@@ -16,12 +16,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class VerifiedToken(msgspec.Struct, frozen=True):
-    """An accepted token.
-
-    Attributes:
-        principal: whose it is.
-        expires_s: seconds since the epoch when it ends, the leeway for clocks included; None: it does not end.
-    """
+    """An accepted token; it ends at ``expires_s`` since the epoch, the leeway for clocks included (None: never)."""
 
     principal: Principal
     expires_s: int | None = None
@@ -31,12 +26,8 @@ class Verifier(Protocol):
     """Verifies tokens of some kinds."""
 
     def verify(self, token: str) -> VerifiedToken:
-        """Returns the verified token.
-
-        Raises:
-            NotAuthenticated: it is not accepted; the message says why.
-            AuthenticationUnavailable: whether it is accepted could not be found out.
-        """
+        """Returns the verified token; raises NotAuthenticated if it is not accepted, AuthenticationUnavailable if that
+        could not be found out."""
 
 
 def invalid(why: str) -> NotAuthenticated:
@@ -57,16 +48,12 @@ def is_trusted(url: str) -> bool:
         parts = urlsplit(url)
     except ValueError:
         return False
-    return bool(parts.hostname) and (
-        parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
-    )
+    secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    return bool(parts.hostname) and secure
 
 
 def to_context(verified: VerifiedToken) -> dict[str, str]:
-    """The authorizer's context: ``name``, ``roles`` (JSON), ``admin`` and ``until`` (seconds).
-
-    All values are text, because gateways do not agree on how other values arrive.
-    """
+    """The authorizer's context. All values are text: gateways do not agree on how other values arrive."""
     principal = verified.principal
     return {
         "name": principal.name,
@@ -77,11 +64,8 @@ def to_context(verified: VerifiedToken) -> dict[str, str]:
 
 
 def from_context(request_context: Mapping[str, Any]) -> VerifiedToken | None:
-    """The token that the authorizer verified, from an event's ``requestContext``.
-
-    Returns None if there is none, or none that ``to_context`` wrote: a refusal leaves the context empty, and the function
-    verifies the token itself (docs/security.md).
-    """
+    """The token that the authorizer verified, from an event's ``requestContext``; None if there is none, or none that
+    ``to_context`` wrote: a refusal leaves it empty, and the function verifies the token itself (docs/security.md)."""
     authorizer = request_context.get("authorizer")
     context = authorizer.get("lambda") if isinstance(authorizer, Mapping) else None
     if not isinstance(context, Mapping):

@@ -25,7 +25,7 @@ class NewClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST /v1/clients/{client_id}/rotate``; ``keep_seconds`` that the present secret still counts."""
+    """``POST /v1/clients/{client_id}/rotate``; the present secret still counts for ``keep_seconds``."""
 
     keep_seconds: int = 0
 
@@ -60,11 +60,8 @@ def list_clients() -> ClientList:
 @routes.route("/v1/clients", methods=["POST"])
 def create_client() -> Answer:
     _check_admin()
-    request = body(NewClient)
-    created = open_services().clients.create(
-        request.name, request.roles, admin=request.admin, creator=current().principal
-    )
-    return _shown(created, 201)
+    new, creator = body(NewClient), current().principal
+    return _shown(open_services().clients.create(new.name, new.roles, admin=new.admin, creator=creator), 201)
 
 
 @routes.route("/v1/clients/{client_id}", methods=["GET"])

@@ -1,12 +1,13 @@
-"""The token endpoint: client credentials (RFC 6749, 4.4) and token exchange (RFC 8693).
+"""The token endpoint: client credentials (RFC 6749, 4.4) and token exchange (RFC 8693), for those without a bearer token.
 
-Who asks here has no bearer token yet, and shows something else.
+Errors have the shape of RFC 6749, 5.2: ``{"error", "error_description"}`` and nothing more.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote_plus
 
@@ -16,10 +17,9 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.grants import Principal
 from turnstile.api.http.request import Request, current, note
-from turnstile.api.http.responses import Answer
+from turnstile.api.http.responses import Answer, status_of
 from turnstile.api.services import open_services
-from turnstile.api.tokens.errors import NO_STORE, OAuthError
-from turnstile.store.core.errors import NotAuthenticated
+from turnstile.store.core.errors import NotAuthenticated, TurnstileError
 
 if TYPE_CHECKING:
     from turnstile.api.auth.signed import OwnTokens
@@ -41,8 +41,13 @@ MAX_MEMBERS: Final = 20
 _TYPE: Final = "urn:ietf:params:oauth:token-type:"
 _SUBJECTS: Final = (_TYPE + "id_token", _TYPE + "access_token", _TYPE + "jwt")
 
+NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+"""Of every answer, RFC 6749, 5.1."""
+
+_FOREIGN: Final = re.compile(r"[^\x20-\x21\x23-\x5b\x5d-\x7e]")
+"""What an ``error_description`` may not hold."""
+
 Form = dict[str, str]
-"""Members of a form."""
 
 
 class Credentials(NamedTuple):
@@ -50,6 +55,14 @@ class Credentials(NamedTuple):
 
     client_id: str
     secret: str
+
+
+class OAuthError(TurnstileError):
+    """A refusal by the token endpoint; ``error`` is one of the specification's codes."""
+
+    def __init__(self, error: str, description: str) -> None:
+        super().__init__(description)
+        self.type = error
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
@@ -66,29 +79,18 @@ class TokenResponse(msgspec.Struct, frozen=True):
 def token() -> Answer:
     request = current()
     form = _form_of(request)
-    if form.get("grant_type") == CLIENT_CREDENTIALS:
-        return Answer(_by_credentials(request, form), headers=NO_STORE)
-    return _exchange(form)
+    return _by_credentials(request, form) if form.get("grant_type") == CLIENT_CREDENTIALS else _by_exchange(form)
 
 
 @routes.route(EXCHANGE, methods=["POST"])
 def exchange() -> Answer:
-    return _exchange(_form_of(current()))
-
-
-def _exchange(form: Form) -> Answer:
-    grant = form.get("grant_type")
-    if grant is None:
-        raise OAuthError("invalid_request", "grant_type is missing")
-    if grant != TOKEN_EXCHANGE:
-        raise OAuthError("unsupported_grant_type", f"{grant[:80]} is not a grant type of this path")
-    return Answer(_by_exchange(form), headers=NO_STORE)
+    return _by_exchange(_form_of(current()))
 
 
 # -- grants -----------------------------------------------------------------------------------------------------------
 
 
-def _by_credentials(request: Request, form: Form) -> TokenResponse:
+def _by_credentials(request: Request, form: Form) -> Answer:
     """A token for a registered client that shows its secret."""
     shown = _client_credentials(request, form)
     own = _own()
@@ -99,8 +101,13 @@ def _by_credentials(request: Request, form: Form) -> TokenResponse:
     return _issue(own, principal)
 
 
-def _by_exchange(form: Form) -> TokenResponse:
+def _by_exchange(form: Form) -> Answer:
     """A token for a client that shows one of the trusted issuer's. It ends when that one does, at the latest."""
+    grant = form.get("grant_type")
+    if grant is None:
+        raise OAuthError("invalid_request", "grant_type is missing")
+    if grant != TOKEN_EXCHANGE:
+        raise OAuthError("unsupported_grant_type", f"{grant[:80]} is not a grant type of this path")
     from turnstile.api.auth.signed import LEEWAY_S
 
     own, issuer = _own(), open_services().signed.issuer
@@ -124,14 +131,12 @@ def _by_exchange(form: Form) -> TokenResponse:
     return _issue(own, verified.principal, until, _TYPE + "access_token")
 
 
-def _issue(
-    own: OwnTokens, principal: Principal, until: int | None = None, kind: str | UnsetType = UNSET
-) -> TokenResponse:
+def _issue(own: OwnTokens, principal: Principal, until: int | None = None, kind: str | UnsetType = UNSET) -> Answer:
     issued = own.issue(principal, until_s=until)
     if issued.lifetime_s <= 0:
         raise OAuthError("invalid_request", "the subject_token has expired")
     note(principal=principal.name)
-    return TokenResponse(issued.token, issued.lifetime_s, issued_token_type=kind)
+    return Answer(TokenResponse(issued.token, issued.lifetime_s, issued_token_type=kind), headers=NO_STORE)
 
 
 def _own() -> OwnTokens:
@@ -146,15 +151,33 @@ def _check_scope(form: Form) -> None:
         raise OAuthError("invalid_scope", f"the only scope is {SCOPE}")
 
 
+def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
+    """Returns status, headers and body."""
+    headers = {"Content-Type": "application/json", **NO_STORE}
+    status, code, words = status_of(error), "invalid_request", error.message
+    if isinstance(error, OAuthError):
+        status, code = 401 if error.type == "invalid_client" else 400, error.type
+        if status == 401:
+            headers["WWW-Authenticate"] = 'Basic realm="turnstile", charset="UTF-8"'
+    elif error.type in ("Throttled", "AuthenticationUnavailable"):
+        retry = int(error.details.get("retry_after_ms", 1000))
+        headers["Retry-After"] = str(max(1, -(-retry // 1000)))
+        status, code = 503, "temporarily_unavailable"
+    elif status >= 500:
+        status, code, words = 500, "server_error", f"an internal error occurred, correlation id {correlation}"
+    elif status == 405:
+        headers["Allow"] = ", ".join(error.details.get("allowed", ()))
+    elif status != 404:
+        status = 400
+    body = {"error": code, "error_description": _FOREIGN.sub("?", words)}
+    return status, headers, msgspec.json.encode(body)
+
+
 # -- forms (RFC 6749, 2.3.1 and 3.2) -----------------------------------------------------------------------------------
 
 
 def _form_of(request: Request) -> Form:
-    """The body's members. One without a value counts as left out; one given twice is refused.
-
-    Raises:
-        OAuthError: ``invalid_request``.
-    """
+    """The body's members. One without a value counts as left out; one given twice is refused."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media != "application/x-www-form-urlencoded":
         raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")
@@ -175,11 +198,7 @@ def _form_of(request: Request) -> Form:
 
 
 def _client_credentials(request: Request, form: Form) -> Credentials:
-    """What the client shows: in the header (``client_secret_basic``) or in the form (``client_secret_post``).
-
-    Raises:
-        OAuthError: ``invalid_client`` for none, ``invalid_request`` for both.
-    """
+    """What the client shows in the header (``client_secret_basic``) or, never both, the form (``client_secret_post``)."""
     header = request.headers.get("authorization", "")
     if not header:
         if "client_id" not in form or "client_secret" not in form:
