@@ -100,6 +100,13 @@ def test_i3_what_left_the_tail_is_looked_up_even_for_a_table_that_is_gone(state:
     assert isinstance(refused, Ratified if state == "active" else Refused)
 
 
+def test_i3_only_tickets_need_the_applications_of_what_left_the_tail() -> None:
+    """Whoever names its version has seen the commits before it."""
+    row = floored(table(9))
+    assert TableHead.from_row(row).tail_from == 7
+    assert isinstance(answer(row, named(10, "y", START_ICT + 99, base=2, recalled=7, apps=APPS[:1])), Ratified)
+
+
 def test_i3_a_proposal_whose_base_reaches_the_tail_needs_no_index() -> None:
     assert isinstance(answer(floored(table(9)), named(10, ict=START_ICT + 99, base=6)), Ratified)
     assert isinstance(answer(floored(table(9)), named(10, ict=START_ICT + 99, base=5)), Recall)
