@@ -1,23 +1,16 @@
 """Moments of a catalog's past as text, and named snapshots.
 
-A moment is written in one way, in queries, in warehouses and on the command line:
-
-    head:<id>            a HEAD
-    seq:<number>         a number of the catalog's log
-    time:<time>          ISO 8601 with its zone, or ms since 1970: the newest commit not after it
-    snapshot:<name>      a named snapshot
-
-No name of a catalog holds a colon, so ``lake@snapshot:month_end`` is not ambiguous.
+A moment is written in one way, in queries, in warehouses and on the command line (``GRAMMAR``). No name of a catalog holds a
+colon, so ``lake@snapshot:month_end`` is not ambiguous.
 
 A named snapshot is a HEAD that keeps its tree for as long as it has a name (TreeCat, "snapshot"). It is an entry of the tree
-itself, beside everything that users name: under a key that no name can have and that sorts before all of them. So naming
-one is a change like every other, and a snapshot costs one small obj.
+itself, under a key that no name can have and that sorts before all of them. So naming one is a change like every other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -60,11 +53,7 @@ def parse_as_of(text: str, field: str = FIELD) -> AsOf:
 
 
 def check_as_of(as_of: AsOf, field: str) -> AsOf:
-    """Returns a moment whose members were read one by one, below ``field`` of a request's body.
-
-    Raises:
-        InvalidRequest: not exactly one member is set; or ``head`` cannot be a HEAD, or ``snapshot`` a name.
-    """
+    """Returns a moment whose members were read one by one, below ``field`` of a request's body. Raises InvalidRequest."""
     names = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
     if len(names) != 1:
         raise InvalidRequest(
@@ -91,8 +80,7 @@ def report_field(field: str) -> Iterator[None]:
 
 
 def as_of_text(as_of: AsOf) -> str:
-    """Returns the moment as ``parse_as_of`` reads it: one text for each moment, without characters that a path would
-    escape."""
+    """Returns the moment as ``parse_as_of`` reads it: one text for each, without characters that a path would escape."""
     if as_of.head is not None:
         return f"head:{as_of.head.removeprefix(_HEAD)}"
     if as_of.seq is not None:
@@ -103,18 +91,14 @@ def as_of_text(as_of: AsOf) -> str:
 def _head(value: str, field: str) -> str:
     id = _HEAD + value.removeprefix(_HEAD)
     if not is_commit_id(id):
-        raise InvalidRequest(
-            f"{field} {value[:100]!r} is not the id of a HEAD", field=field, remedy="list the catalog's log"
-        )
+        raise _not(value, "the id of a HEAD", field)
     return id
 
 
 def _number(value: str, field: str) -> int:
     number = int(value) if value.isascii() and value.isdigit() and len(value) <= 16 else -1
     if not 0 <= number <= MAX_VERSION:
-        raise InvalidRequest(
-            f"{field} {value[:100]!r} is not a number of the log", field=field, remedy="list the catalog's log"
-        )
+        raise _not(value, "a number of the log", field)
     return number
 
 
@@ -122,17 +106,16 @@ def _time(value: str, field: str) -> int:
     """Milliseconds since 1970. Fractions are cut off: commits are looked for up to the end of the millisecond."""
     if value.isascii() and value.isdigit():
         return _number(value, field)
-    try:
+    with suppress(ValueError):
         time = datetime.fromisoformat(value)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or time < _EPOCH:
-        raise InvalidRequest(
-            f"{field} {value[:100]!r} is not a time with its zone",
-            field=field,
-            remedy="write 2026-11-01T00:00:00Z or +01:00 for Z ('+' is %2B in a URL), or ms since 1970",
-        )
-    return (time - _EPOCH) // timedelta(milliseconds=1)
+        if time.tzinfo is not None and time >= _EPOCH:
+            return (time - _EPOCH) // timedelta(milliseconds=1)
+    remedy = "write 2026-11-01T00:00:00Z or +01:00 for Z ('+' is %2B in a URL), or ms since 1970"
+    raise _not(value, "a time with its zone", field, remedy)
+
+
+def _not(value: str, what: str, field: str, remedy: str = "list the catalog's log") -> InvalidRequest:
+    return InvalidRequest(f"{field} {value[:100]!r} is not {what}", field=field, remedy=remedy)
 
 
 SNAPSHOT: Final = "snapshot"
@@ -149,7 +132,6 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
     """A name for a HEAD.
 
     Attributes:
-        name: as the user wrote it.
         head, seq, at: the commit that it names: id, number, time (microseconds).
         created: when it was named (ms).
         versions: version of each Delta table by uuid when it was named; empty for a HEAD of the past, whose tables are
@@ -166,5 +148,5 @@ class NamedSnapshot(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="
 
 
 def snapshot_path(name: str) -> Path:
-    """Returns the path of a snapshot in the tree."""
+    """The path of a snapshot in the tree."""
     return (_ROOT, name)

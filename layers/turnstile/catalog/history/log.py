@@ -23,7 +23,7 @@ def named_snapshots_of(tree: Tree, store: CatalogStore) -> Iterator[NamedSnapsho
     """Returns the snapshots that a tree names, in name order."""
     ids = [entry.obj for _, entry in tree.index.iterate(*ALL)]
     entities = store.entities(tree.catalog, ids)
-    return (entity for entity in (entities[id] for id in ids) if isinstance(entity, NamedSnapshot))
+    return (entity for id in ids if isinstance(entity := entities[id], NamedSnapshot))
 
 
 def find_named_snapshot(tree: Tree, store: CatalogStore, name: str, field: str = "snapshot") -> NamedSnapshot:
@@ -70,22 +70,15 @@ class History:
         self._reader = reader
 
     def tree(self, catalog: str, as_of: AsOf) -> Tree:
-        """Returns the tree that the catalog had.
-
-        Raises:
-            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
-            NotFound: no such catalog; or no such commit or snapshot, never or no more.
-        """
+        """Returns the tree that the catalog had. Raises InvalidRequest for what is no moment; NotFound for a catalog, commit or
+        snapshot that does not exist, never or no more."""
         return self._tree_at(self._reader.current(catalog), as_of)
 
     def log(
         self, catalog: str, *, start: int | None = None, oldest_first: bool = False, max_results: int | None = None
     ) -> LogPage:
         """Returns commits from number ``start`` on (by default the newest, or with ``oldest_first`` the oldest that still
-        exists).
-
-        One read a commit, and a few to get to the first of them. Raises NotFound, also for a ``start`` that is gone.
-        """
+        exists): one read a commit, and a few to get to the first. Raises NotFound, also for a ``start`` that is gone."""
         now, size = self._reader.current(catalog), min(page_size(max_results), 100)
         newest = now.commit.seq
         if start is not None and not 0 <= start <= newest:
@@ -103,13 +96,7 @@ class History:
     def kept(self, now: Tree, as_of: AsOf, since_ms: int) -> KeptTree:
         """Returns the tree as of a moment, of the catalog whose present tree is ``now``, if gc leaves it alone: a named
         snapshot's, or one that was not replaced before ``since_ms``. gc may be about to take other trees, and may have
-        taken a part of them.
-
-        A HEAD that was found once takes no request again, as long as its tree is cached.
-
-        Raises:
-            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
-            NotFound: no such commit or snapshot, never or no more.
+        taken a part of them. No request for a HEAD whose tree is cached. Raises as ``tree``.
         """
         by_head = as_of.head is not None and as_of == AsOf(head=as_of.head)
         # the HEAD of a snapshot may be so old that nothing else can show any more that it was a HEAD
@@ -136,14 +123,16 @@ class History:
         return successor.at if successor.parents[0] == past.head else None
 
     def _tree_at(self, now: Tree, as_of: AsOf) -> Tree:
-        if sum(member is not None for member in (as_of.head, as_of.seq, as_of.time, as_of.snapshot)) != 1:
-            raise InvalidRequest(
-                "name one of head, seq, time and snapshot", field="as_of", remedy="leave the others out"
-            )
+        if sum(member is not None for member in msgspec.structs.astuple(as_of)) != 1:
+            problem = "name one of head, seq, time and snapshot"
+            raise InvalidRequest(problem, field=FIELD, remedy="leave the others out")
         if as_of.snapshot is not None:
             return self._tree(now, find_named_snapshot(now, self._reader.store, as_of.snapshot, FIELD).head)
         if as_of.head is not None:
-            return self._by_head(now, as_of.head)
+            past = self._tree(now, as_of.head)
+            if past.head != now.head and self._replaced(now, past) is None:
+                raise _gone(now.catalog, as_of.head)
+            return past
         if as_of.seq is not None:
             if not 0 <= as_of.seq <= now.commit.seq:
                 raise _gone(now.catalog, f"number {as_of.seq}")
@@ -151,16 +140,8 @@ class History:
         time_us = (as_of.time or 0) * 1000 + 999
         return self._tree(now, self._back(now, lambda commit: commit.at > time_us)[0])
 
-    def _by_head(self, now: Tree, head: str) -> Tree:
-        past = self._tree(now, head)
-        if past.head != now.head and self._replaced(now, past) is None:
-            raise _gone(now.catalog, head)
-        return past
-
     def _tree(self, now: Tree, head: str) -> Tree:
-        if head == now.head:
-            return now
-        past = self._reader.store.find_tree(now.catalog, head)
+        past = now if head == now.head else self._reader.store.find_tree(now.catalog, head)
         if past is None:
             raise _gone(now.catalog, head)
         return past
@@ -188,36 +169,32 @@ class History:
         """A commit on the way, without its index. It is cached, since requests as of one moment all go the same way."""
         key = (fold(catalog), id)
         commit = self._reader.caches.commits.get(key)
-        if commit is None:
-            commit = self._reader.store.find_commit(catalog, id)
-            if commit is not None:
-                self._reader.caches.commits.put(key, msgspec.structs.replace(commit, embedded=b"", segments=b""), 1024)
+        if commit is None and (commit := self._reader.store.find_commit(catalog, id)) is not None:
+            self._reader.caches.commits.put(key, msgspec.structs.replace(commit, embedded=b"", segments=b""), 1024)
         return commit
 
     def _down(self, now: Tree, seq: int, count: int) -> list[LogEntry]:
         """``count`` commits from number ``seq`` backwards, as far as there are any."""
-        entries: list[LogEntry] = []
         id, commit = self._numbered(now, seq)
-        while True:
-            entries.append(LogEntry(id, commit.seq, commit.at, commit.message))
-            if len(entries) == count or not commit.parents:
-                return entries
-            parent = self._reader.store.find_commit(now.catalog, commit.parents[0])
+        entries = [LogEntry(id, commit.seq, commit.at, commit.message)]
+        while len(entries) < count and commit.parents:
+            id = commit.parents[0]
+            parent = self._reader.store.find_commit(now.catalog, id)
             if parent is None:
-                return entries
-            id, commit = commit.parents[0], parent
+                break
+            commit = parent
+            entries.append(LogEntry(id, commit.seq, commit.at, commit.message))
+        return entries
 
     def _oldest(self, now: Tree) -> int:
         """The number of the oldest commit that can still be reached."""
-        commit = now.commit
+        find, commit = self._reader.store.find_commit, now.commit
         while True:
-            for _, id in ancestors(commit.seq, commit.parents):
-                ancestor = self._reader.store.find_commit(now.catalog, id)
-                if ancestor is not None:
-                    commit = ancestor
-                    break
-            else:
+            reachable = (find(now.catalog, id) for _, id in ancestors(commit.seq, commit.parents))
+            farthest = next(filter(None, reachable), None)
+            if farthest is None:
                 return commit.seq
+            commit = farthest
 
 
 def _gone(catalog: str, what: str, field: str = FIELD) -> NotFound:

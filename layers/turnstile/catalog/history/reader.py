@@ -7,7 +7,6 @@ things that still have their names. The rest is for admins, since the rights on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,8 +21,7 @@ from turnstile.store.core.errors import NotFound
 from turnstile.store.ports import Clock
 
 
-@dataclass(frozen=True, slots=True)
-class TreeAsOf:
+class TreeAsOf(msgspec.Struct, frozen=True):
     """What one request is answered from.
 
     Attributes:
@@ -34,11 +32,10 @@ class TreeAsOf:
 
     tree: Tree
     present: Tree
-    versions: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class PageStart:
+class PageStart(msgspec.Struct, frozen=True):
     """Where a page begins.
 
     Attributes:
@@ -56,12 +53,8 @@ class PageStart:
 
 
 class AsOfReader:
-    """Opens trees for requests. Cheap: one per request, or shared.
-
-    Args:
-        reader: with the request's authorizer, where rights are to be checked.
-        history_ms: for how long gc leaves a catalog's past.
-    """
+    """Opens trees for requests. Cheap: one per request, or shared. ``reader`` has the request's authorizer, where rights are
+    to be checked; ``history_ms`` is for how long gc leaves a catalog's past."""
 
     def __init__(self, reader: CatalogReader, clock: Clock, history_ms: int) -> None:
         self._reader, self._clock, self._history_ms = reader, clock, history_ms
@@ -69,13 +62,7 @@ class AsOfReader:
 
     def at(self, catalog: str, as_of: AsOf | None) -> TreeAsOf:
         """Returns the catalog now, or as of a moment that gc leaves alone: one request warm. A moment that is new to the
-        sandbox also takes the reads of ``History``.
-
-        Raises:
-            InvalidRequest: not exactly one of HEAD, number, time and snapshot.
-            NotFound: no such catalog; or no such commit or snapshot, never or no more.
-            PermissionDenied: by the present rights.
-        """
+        sandbox also takes the reads of ``History``. Raises as ``History.tree``; PermissionDenied by the present rights."""
         present = self._reader.current(catalog)
         if as_of is None:
             return TreeAsOf(present, present)
@@ -83,19 +70,11 @@ class AsOfReader:
 
     def kept(self, present: Tree, as_of: AsOf) -> KeptTree:
         """Returns the tree as of a moment, for changes of ``present`` that bring something of the past back. They call it
-        again whenever they are computed again, since gc, or the end of a name, may have come first (I9). Raises as
-        ``at``."""
+        again whenever they are computed again, since gc, or the end of a name, may have come first (I9). Raises as ``at``."""
         return self._history.kept(present, as_of, self._clock.now_ms() - self._history_ms)
 
     def page(
-        self,
-        catalog: str,
-        parent: str,
-        kind: str,
-        as_of: AsOf | None,
-        page_token: str | None,
-        *,
-        member: str = FIELD,
+        self, catalog: str, parent: str, kind: str, as_of: AsOf | None, page_token: str | None, *, member: str = FIELD
     ) -> PageStart:
         """Returns where a page of a listing begins; every page is a view of the HEAD that the first one read. A page that
         follows takes no request where no rights are checked and the tree is cached.
@@ -105,9 +84,7 @@ class AsOfReader:
             kind: of listing; a token is valid for listings of one kind.
             member: the request's member that holds the token.
 
-        Raises:
-            InvalidRequest: a token that is damaged, expired or of another listing.
-            NotFound, PermissionDenied: as ``at``.
+        Raises as ``at``; InvalidRequest also for a token that is damaged, expired or of another listing.
         """
         parent = place_of(parent)
         kind = kind if as_of is None else f"{kind} {as_of_text(as_of)}"
@@ -129,19 +106,12 @@ class AsOfReader:
     def require(self, moment: TreeAsOf, path: Path, what: str = "namespace", member: str = "namespace") -> None:
         """Raise NotFound unless ``shows``: with the same words whether it did not exist, or may not be seen."""
         if not self.shows(moment, path):
-            raise NotFound(
-                what,
-                dotted(moment.tree.catalog, *path),
-                field=member,
-                remedy="list what was there then; what has lost its name since is shown to admins",
-            )
+            remedy = "list what was there then; what has lost its name since is shown to admins"
+            raise NotFound(what, dotted(moment.tree.catalog, *path), field=member, remedy=remedy)
 
     def shows(self, moment: TreeAsOf, path: Path) -> bool:
-        """Whether the request may see what ``path`` led to; if not, the answer is that it led nowhere (I12).
-
-        The guard has checked the rights on ``path`` in the present tree. They count only for what still has the name:
-        rights on a table are no rights on an earlier one of the same name.
-        """
+        """Whether the request may see what ``path`` led to; if not, the answer is that it led nowhere (I12). The guard has
+        checked the rights on ``path`` in the present tree. They are no rights on an earlier entity of the same name."""
         then = moment.tree.find(path)
         if then is None or self._reader.authorizer is None:
             return then is not None

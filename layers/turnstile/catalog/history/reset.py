@@ -4,14 +4,11 @@ Names, properties, rights and the current metadata of Iceberg tables are again w
 commits. Tables that were created since are dropped. Tables that were dropped since come back as long as gc has not begun to
 purge them, stuck if they were stuck: HEADs and names change in one transaction (I9). Snapshots stay. Clones come and go like
 other tables; the locations that they need are held again, or released, in the same transaction (I10).
-
-If the objs that the present HEAD leads to are lost, ``LostHead`` goes on from another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -42,12 +39,10 @@ _MESSAGE: Final = "reset to "
 
 _Entries = Mapping[str, IndexEntry]
 _NamedTables = list[tuple[str, Table]]
-_NO_REASONS: Final[Mapping[str, str]] = {}
 
 
 class ResetResult(msgspec.Struct, frozen=True):
-    """What a reset did: the HEAD gone back to, the new one, and the full names of tables that came back, were dropped, or
-    got their old name."""
+    """The HEAD gone back to, the new one, and the full names of tables that came back, were dropped, or got their old name."""
 
     to: str
     head: str
@@ -57,8 +52,7 @@ class ResetResult(msgspec.Struct, frozen=True):
     renamed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Reset:
+class _Reset(msgspec.Struct, frozen=True):
     """Going back ``to`` a HEAD. The tables that come, go and move have the first of ``edit.writes``, in this order."""
 
     to: str
@@ -67,14 +61,9 @@ class _Reset:
     going: _NamedTables
     moving: _NamedTables
 
-    @property
-    def names(self) -> list[str]:
-        return [name for name, _ in (*self.coming, *self.going, *self.moving)]
-
     def result(self, head: str, seq: int) -> ResetResult:
         groups = (self.coming, self.going, self.moving)
-        restored, dropped, renamed = (tuple(name for name, _ in tables) for tables in groups)
-        return ResetResult(self.to, head, seq, restored, dropped, renamed)
+        return ResetResult(self.to, head, seq, *(tuple(name for name, _ in tables) for tables in groups))
 
 
 class Resetter:
@@ -110,16 +99,16 @@ class Resetter:
             return msgspec.structs.replace(attempt.edit, writes=(*attempt.edit.writes, *rows), replaced=past.replaced)
 
         def on_rejected(rejected: Mapping[int, Row | None]) -> None:
-            names = attempts[0].names
+            tables = [*attempts[0].coming, *attempts[0].going, *attempts[0].moving]
             for position, row in rejected.items():
-                if position >= len(names):
+                if position >= len(tables):
                     continue  # a location's clones changed since they were read: the reset is computed again
                 if position < len(attempts[0].coming) and _was_stuck(row, reasons):
                     continue  # it is restored with the reason why it was stuck
-                name, state = names[position], row["state"] if row else "gone"
+                state, reason = (row["state"], row.get("reason")) if row else ("gone", None)
                 raise StateConflict(
                     "TableNotActive",
-                    f"table '{name}' is {state}" + (f" ({row['reason']})" if row and row.get("reason") else ""),
+                    f"table '{tables[position][0]}' is {state}" + (f" ({reason})" if reason else ""),
                     field="table",
                     remedy="go back to another time, or wait until it is in ordinary use",
                     state=state,
@@ -130,53 +119,35 @@ class Resetter:
 
     def result_of(self, catalog: str, seq: int | None) -> ResetResult:
         """Returns the result of the reset that made commit ``seq``; None: one that began the log anew, whose commit is the
-        present one.
-
-        Raises:
-            NotFound: no such catalog, or no such commit any more.
-        """
+        present one. Raises NotFound, also for a commit that is gone."""
         after = self._reader.current(catalog) if seq is None else self._history.tree(catalog, AsOf(seq=seq))
         to = after.commit.message.removeprefix(_MESSAGE).partition(",")[0]
         if seq is None:
             return ResetResult(to, after.head, after.commit.seq)
         before = View(self._history.tree(catalog, AsOf(seq=seq - 1)), self._reader.store)
-        return msgspec.structs.replace(self._prepare(before, after).result(after.head, seq), to=to)
+        return msgspec.structs.replace(self._prepare(before, after, {}).result(after.head, seq), to=to)
 
-    def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str] = _NO_REASONS) -> _Reset:
+    def _prepare(self, view: View, past: Tree, reasons: Mapping[str, str]) -> _Reset:
         """What going back to ``past`` takes. ``reasons``: why tables were stuck when they were dropped, by uuid."""
         now, then = dict(view.tree.subtree(())), dict(past.subtree(()))
         self._require_same_iceberg(view, now, then)
         tables, before = _tables(now), _tables(then)
         coming = self._named(view, then, [before[id] for id in before.keys() - tables.keys()])
         going = self._named(view, now, [tables[id] for id in tables.keys() - before.keys()])
-        both = [
-            id
-            for id in tables.keys() & before.keys()
-            if tables[id] != before[id] or now[tables[id]].obj != then[before[id]].obj
-        ]
-        moving = self._moved(view, now, then, [(tables[id], before[id]) for id in both])
+        both = [(tables[id], before[id]) for id in tables.keys() & before.keys()]
+        changed = [(here, there) for here, there in both if here != there or now[here].obj != then[there].obj]
+        moving = self._moved(view, now, then, changed)
         count = len(coming) + len(going) + len(moving)
         if count > MAX_TABLES:
-            raise TooLarge(
-                f"{count} tables of catalog '{view.tree.catalog}' would come, go or move",
-                field="to",
-                remedy="go back in steps, or drop and rename some of them first",
-                limit=MAX_TABLES,
-                size=count,
-            )
-        clock, space = self._world.clock.now_ms(), self._world.space
-        writes: list[Write] = [
-            restore_head(
-                space.table(table.table_id),
-                name,
-                clock,
-                ACTIVE if table.clone is None else PINNED,
-                reason=reasons.get(table.table_id, ""),
-            )
-            for name, table in coming
-        ]
-        writes += [drop_head(space.table(table.table_id), clock) for _, table in going]
-        writes += [rename_head(space.table(table.table_id), name, clock) for name, table in moving]
+            problem = f"{count} tables of catalog '{view.tree.catalog}' would come, go or move"
+            raise _too_large(problem, count, MAX_TABLES, "drop and rename some of them first")
+        clock, key_of_head = self._world.clock.now_ms(), self._world.space.table
+        writes: list[Write] = []
+        for name, table in coming:
+            key, reason = key_of_head(table.table_id), reasons.get(table.table_id, "")
+            writes.append(restore_head(key, name, clock, ACTIVE if table.clone is None else PINNED, reason=reason))
+        writes += [drop_head(key_of_head(table.table_id), clock) for _, table in going]
+        writes += [rename_head(key_of_head(table.table_id), name, clock) for name, table in moving]
         edit = Edit(
             f"{_MESSAGE}{past.head}",
             entries={key: entry for key, entry in then.items() if now.get(key) != entry},
@@ -195,8 +166,7 @@ class Resetter:
         changed = [key for key in here if here[key].obj != there[key].obj]
         entities = view.entities([index[key].obj for key in changed for index in (here, there)])
         for key in changed:
-            ids = {getattr(entities[index[key].obj], "table_id", None) for index in (here, there)}
-            if len(ids) > 1:
+            if len({getattr(entities[index[key].obj], "table_id", None) for index in (here, there)}) > 1:
                 raise _cannot_come_or_go(view.tree, key)
 
     def _named(self, view: View, index: _Entries, keys: list[str]) -> _NamedTables:
@@ -237,8 +207,7 @@ def _tables(index: _Entries) -> dict[str, str]:
 
 
 def _was_stuck(row: Row | None, reasons: dict[str, str]) -> bool:
-    """Whether a table was not restored only because it was stuck when it was dropped. If so, ``reasons`` says why from now
-    on."""
+    """Whether a table was not restored only because it was stuck when it was dropped. If so, ``reasons`` says why then."""
     head = TableHead.from_row(row) if row is not None else None
     if head is None or head.state != DROPPED or gone_for_good(head) or reasons.get(head.table_id, "") == head.reason:
         return False
@@ -247,65 +216,55 @@ def _was_stuck(row: Row | None, reasons: dict[str, str]) -> bool:
 
 
 def _cannot_come_or_go(tree: Tree, key: str) -> StateConflict:
-    return StateConflict(
-        "CannotReset",
-        f"'{dotted(tree.catalog, *path_of(key))}' would come or go, and it is no managed Delta table",
-        field="to",
-        remedy="register or drop it first, so that it is there now as it was then",
-    )
+    problem = f"'{dotted(tree.catalog, *path_of(key))}' would come or go, and it is no managed Delta table"
+    return _refusal(problem, "register or drop it first, so that it is there now as it was then")
 
 
 def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *, room: int) -> list[Write]:
     """Returns the writes that hold, or release, the locations that clones among these tables need. One read where there
     are any.
 
-    Args:
-        room: rows that the transaction has left.
-
     Raises:
         StateConflict: ``CannotReset``: the files that a clone shows are gone or being removed.
-        TooLarge: there is no room for them.
+        TooLarge: more than ``room``, the rows that the transaction has left.
     """
     come, go = ({table.table_id: needs_of(table)[0] for table in some if table.clone} for some in (coming, going))
     keys = {held: world.space.location(held.location) for held in (*come.values(), *go.values())}
     if not keys:
         return []
     if len(keys) > room:
-        raise TooLarge(
-            f"clones of {len(keys)} locations would come or go",
-            field="to",
-            remedy="go back in steps, or drop some of the clones first",
-            limit=room,
-            size=len(keys),
-        )
+        problem = f"clones of {len(keys)} locations would come or go"
+        raise _too_large(problem, len(keys), room, "drop some of the clones first")
     rows = world.refs.read_many(list(keys.values()))
     writes: list[Write] = []
     for held, key in keys.items():
         owner = Location.from_row(rows[key]) if key in rows else None
         if owner is None or not owner.keeps(held):
-            raise StateConflict(
-                "CannotReset",
-                f"a clone would come back whose files in {held.location} are gone or being removed",
-                field="to",
-                remedy="go back to another time",
-            )
+            problem = f"a clone would come back whose files in {held.location} are gone or being removed"
+            raise _refusal(problem, "go back to another time")
         comes, goes = ([id for id, needed in some.items() if needed == held] for some in (come, go))
         writes.append(exchange(world.space, held, owner.clones, come=comes, go=goes))
     return writes
 
 
+def _too_large(problem: str, size: int, limit: int, remedy: str) -> TooLarge:
+    return TooLarge(problem, field="to", remedy=f"go back in steps, or {remedy}", limit=limit, size=size)
+
+
+def _refusal(problem: str, remedy: str, **details: list[str]) -> StateConflict:
+    return StateConflict("CannotReset", problem, field="to", remedy=remedy, **details)
+
+
 class LostHead:
     """Goes on from a recent HEAD when the catalog's own leads nowhere, as after a loss of objs (a replica that lags behind
-    its refs): the tree of a recent HEAD that is whole is taken as it is, and the log goes on from there.
-
-    Reads past the caches, which may still have what is lost.
-    """
+    its refs): the tree of a recent HEAD that is whole is taken as it is, and the log goes on from there. Reads past the
+    caches, which may still have what is lost."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self._world, self._reader = world, reader
 
     def stored(self, catalog: str, head: str) -> bool:
-        """Whether the commit is in the store (a list is never cached). One request."""
+        """Whether the commit is in the store: one request, for a list, which is never cached."""
         newest = self._world.objs.newest(self._world.space.objs(catalog), head)
         return newest is not None and newest.id == head
 
@@ -317,13 +276,8 @@ class LostHead:
             OutcomeUnknown: it may have happened.
         """
         if to.head is None or to.head not in at.recent:
-            raise StateConflict(
-                "CannotReset",
-                f"the HEAD of catalog '{at.name}' leads nowhere",
-                field="to",
-                remedy="name a recent HEAD that is whole: the catalog's row lists them",
-                recent=list(at.recent),
-            )
+            remedy = "name a recent HEAD that is whole: the catalog's row lists them"
+            raise _refusal(f"the HEAD of catalog '{at.name}' leads nowhere", remedy, recent=list(at.recent))
         store = self._reader.store
         past = store.tree(at.name, to.head)
         self._require_whole(past)
@@ -353,9 +307,5 @@ class LostHead:
         for prefix in {id.partition("/")[0] + "/" for id in missing}:
             missing.difference_update(obj.id for obj in self._world.objs.list(space, prefix))
         if missing:
-            raise StateConflict(
-                "CannotReset",
-                f"{len(missing)} objs of HEAD {tree.head} are missing, as {min(missing)}",
-                field="to",
-                remedy="name an older one of the recent HEADs",
-            )
+            problem = f"{len(missing)} objs of HEAD {tree.head} are missing, as {min(missing)}"
+            raise _refusal(problem, "name an older one of the recent HEADs")

@@ -26,13 +26,11 @@ class NamedSnapshots:
         self._world, self._reader, self._committer, self._as_of_reader = world, reader, committer, as_of_reader
 
     def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> NamedSnapshot:
-        """Name the present HEAD, or the one as of a moment. Returns the snapshot.
-
-        For the present HEAD the versions of Delta tables are recorded, each as it is read, after the HEAD.
+        """Name the present HEAD, or the one as of a moment. Returns the snapshot. For the present HEAD the versions of Delta
+        tables are recorded, each as it is read, after the HEAD.
 
         Raises:
-            InvalidRequest: not a name; not a moment.
-            NotFound: no such catalog; no such moment, never or no more.
+            InvalidRequest, NotFound: as ``History.tree``; not a name.
             AlreadyExists: the name is taken.
             TooLarge: the comment, or too many tables to record.
         """
@@ -57,7 +55,6 @@ class NamedSnapshots:
         return snapshots[0]
 
     def get(self, catalog: str, name: str) -> NamedSnapshot:
-        """Returns the snapshot. Raises NotFound."""
         return find_named_snapshot(self._reader.current(catalog), self._reader.store, name)
 
     def drop(self, catalog: str, name: str) -> None:
@@ -71,10 +68,8 @@ class NamedSnapshots:
 
     def _read(self, tree: Tree, versions: dict[str, int]) -> None:
         """Add the versions of the tree's tables that are not in ``versions`` yet; tables without a HEAD have none."""
-        ids = [
-            entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE and entry.table_id not in versions
-        ]
-        keys = {self._world.space.table(id): id for id in ids}
+        ids = (entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE)
+        keys = {self._world.space.table(id): id for id in ids if id not in versions}
         for key, row in self._world.refs.read_many(list(keys)).items():
             versions[keys[key]] = row["latest"]
 
