@@ -1,19 +1,16 @@
 """Clones: a namespace with everything under it, or one table, under another name, in one swap of the HEAD (ADR 17).
 
-    1  source       the present tree, or one of the past
-    2  refusals     rights, names, sizes: before anything is written (``clone.copies``)
-    3  copies       new namespaces and tables with new uuids; the data stays where it is
-    4  the swap     one transaction: all names, the HEADs of Delta clones, and for every location that a clone needs its
+    1  refusals     rights, names, sizes: before anything is written (``clone.copies``)
+    2  copies       new namespaces and tables with new uuids; the data stays where it is
+    3  the swap     one transaction: all names, the HEADs of Delta clones, and for every location that a clone needs its
                     uuid in the owner's row, so that no purge removes its files (``core.location_rows``)
 
-The cost grows with the number of names; files are not read. A crash before 4 leaves unreachable objs, and files in locations
-that were given out and never used: gc collects both.
+The cost grows with the number of names; files are not read. A crash before 3 leaves objs and files that gc collects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import msgspec
@@ -36,8 +33,7 @@ _MESSAGE: Final = "clone from "
 
 
 class ClonedTable(msgspec.Struct, frozen=True):
-    """A table or view of a clone: its full name without the catalog, its kind, its uuid, and for a Delta table the version
-    that it shows."""
+    """A table or view of a clone: ``name`` without the catalog; the version that it shows for a Delta table."""
 
     name: str
     kind: str
@@ -57,14 +53,13 @@ class CloneResult(msgspec.Struct, frozen=True):
 
 
 class CloneAuthorizer(Protocol):
-    """Authorizes a clone by the tree that it changes (I12). The implementation is ``access.clone_rights``."""
+    """Authorizes a clone by the tree that it changes (I12): ``access.clone_rights``."""
 
     def __call__(self, now: Tree, source: Path, kind: str | None, to: Path, *, past: bool) -> None:
         """Raise PermissionDenied when it is not allowed. ``kind`` is that of the source, None when there is no source."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True):
     """What to clone where; ``tree`` and ``past`` are set for a moment of the past."""
 
     source: Path
@@ -78,8 +73,7 @@ class Cloner:
 
     Args:
         services: the catalog's, authorized by the request's guard.
-        copiers: how tables are copied, by the kind of their entity.
-        authorize: checks the right to clone.
+        copiers: by the kind of the entities that they copy.
         owner: of the clone; empty for admins only.
     """
 
@@ -120,20 +114,13 @@ class Cloner:
         return msgspec.structs.replace(attempts.result, head=tree.head, seq=tree.commit.seq)
 
     def result_of(self, catalog: str, to: Path, seq: int) -> CloneResult:
-        """Returns the result of the clone that made commit ``seq``.
-
-        Raises:
-            NotFound: no such catalog, or no such commit any more.
-        """
-        tree, store = self._services.history.tree(catalog, AsOf(seq=seq)), self._services.reader.store
+        """Returns the result of the clone that made commit ``seq``. Raises NotFound, also for a commit that is gone."""
+        tree = self._services.history.tree(catalog, AsOf(seq=seq))
         first = tree.find(to)
         if first is None or not tree.commit.message.startswith(_MESSAGE):  # another catalog has this name since then
-            raise NotFound(
-                "catalog commit",
-                f"{catalog}@seq:{seq} that made {dotted(*to)}",
-                remedy="the catalog was dropped and made again since: clone under a fresh key",
-            )
-        view = View(tree, store)
+            remedy = "the catalog was dropped and made again since: clone under a fresh key"
+            raise NotFound("catalog commit", f"{catalog}@seq:{seq} that made {dotted(*to)}", remedy=remedy)
+        view = View(tree, self._services.reader.store)
         entries = [(key_of(to), first), *tree.subtree(to)]
         entities = view.entities([entry.obj for _, entry in entries])
         name = (*view.written(to[:-1]), to[-1])
@@ -149,7 +136,7 @@ class Cloner:
         return CloneResult(dotted(*name), of, tree.head, seq, len(entries) - len(tables), tuple(tables))
 
     def _of(self, catalog: str, source: Path, to: Path, of: AsOf) -> _Request:
-        """A request for a moment of the past, authorized before the moment is looked for."""
+        """A request that is authorized before the moment is looked for."""
         now = self._services.reader.current(catalog)
         self._authorize(now, source, _kind(now, source), to, past=True)
         moment = self._services.as_of_reader.at(catalog, of)
@@ -165,12 +152,7 @@ class _Attempts:
     """
 
     def __init__(
-        self,
-        world: World,
-        request: _Request,
-        copiers: Mapping[str, Copier],
-        authorize: CloneAuthorizer,
-        access: Access,
+        self, world: World, request: _Request, copiers: Mapping[str, Copier], authorize: CloneAuthorizer, access: Access
     ) -> None:
         self._world, self._request, self._copiers = world, request, copiers
         self._authorize, self._access = authorize, access
@@ -179,12 +161,10 @@ class _Attempts:
         self.result = CloneResult("", "", "", 0, 0, ())
 
     def change(self, view: View) -> Edit:
-        """Returns the clone, computed from one tree."""
-        request = self._request
-        tree = view.tree if request.tree is None else request.tree
-        kind = _kind(tree, request.source)
-        self._authorize(view.tree, request.source, kind, request.to, past=request.tree is not None)
-        parts = parts_of(view, tree, request.source, request.to)
+        source, to, past = self._request.source, self._request.to, self._request.tree
+        tree = view.tree if past is None else past
+        self._authorize(view.tree, source, _kind(tree, source), to, past=past is not None)
+        parts = parts_of(view, tree, source, to)
         check_rows(parts, {kind: copier.rows for kind, copier in self._copiers.items()})
         check_held(self._world, parts)
         for kind, copier in self._copiers.items():
@@ -213,9 +193,7 @@ class _Attempts:
         return Edit(f"{_MESSAGE}{tree.head}: {what} to {to}"[:200], put=put, writes=tuple(writes))
 
     def _namespace(self, source: Namespace, to: Path) -> Namespace:
-        if to not in self._ids:
-            self._ids[to] = self._world.ids.uuid()
-        id = self._ids[to]
+        id = self._ids[to] = self._ids.get(to) or self._world.ids.uuid()
         return msgspec.structs.replace(source, name=to[-1], id=id, created=self._now_ms, updated=0, access=self._access)
 
 

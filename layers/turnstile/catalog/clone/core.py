@@ -14,7 +14,7 @@ from turnstile.catalog.core.entities import CloneOf, Entity, IcebergTable, Table
 from turnstile.catalog.core.location_rows import HeldLocation, let_go
 from turnstile.catalog.core.paths import Path, dotted, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.keys import Space
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
@@ -25,8 +25,7 @@ class Pin(msgspec.Struct, frozen=True):
     Attributes:
         source: uuid of the table whose log it is; the first one, if clones are cloned.
         location: that table's.
-        version: number of the version.
-        ict: its in-commit timestamp (ms).
+        ict: the version's in-commit timestamp (ms).
         row_hwm: its row-id high-water mark; None where row tracking is off.
         metadata: id of the table metadata, written for the clone.
     """
@@ -84,19 +83,16 @@ def let_go_of(space: Space, dropped: Iterable[Entity]) -> list[Write]:
     return [let_go(space, held, table_ids) for held, table_ids in clones.items()]
 
 
+def cannot_clone(problem: str, remedy: str, field: str = "of", **details: int) -> StateConflict:
+    """Returns the refusal for versions or files that are gone."""
+    return StateConflict("CannotClone", problem, field=field, remedy=remedy, **details)
+
+
 def check_apart(catalog: str, source: Path, to: Path, outermost: Iterable[str]) -> None:
-    """Check that ``to`` is no part of what is cloned, then or now.
-
-    Args:
-        outermost: keys of the catalog's outermost names then and now; a clone of the whole catalog must not be in them.
-
-    Raises:
-        InvalidRequest: a clone would contain itself.
-    """
+    """Raises InvalidRequest when ``to`` is part of what is cloned, then or now: a clone would contain itself. A clone of the
+    whole catalog must not be in ``outermost``, the keys of its outermost names then and now."""
     inside = key_of(to) == key_of(source) or is_below(key_of(to), key_of(source))
     if inside and (source or key_of(to[:1]) in outermost):
-        raise InvalidRequest(
-            f"'{dotted(catalog, *to)}' lies in what is cloned, '{dotted(catalog, *source)}'",
-            field="to",
-            remedy="clone to a name outside of it" + ("" if source else ", one that the catalog never had at the top"),
-        )
+        problem = f"'{dotted(catalog, *to)}' lies in what is cloned, '{dotted(catalog, *source)}'"
+        remedy = "clone to a name outside of it" + ("" if source else ", one that the catalog never had at the top")
+        raise InvalidRequest(problem, field="to", remedy=remedy)

@@ -1,9 +1,9 @@
 """Clones of Delta tables: one version of the source, pinned (``clone.core``).
 
-    1  HEAD         read; everything up to the version is published, since a clone has no tail
-    2  version      the latest; for a moment of the past the one that the named snapshot recorded, or that the log had then
-    3  metadata     that of the version: of the HEAD, or from the log where it has changed since
-    4  obj          the metadata, written under the clone's own uuid, before anything names it
+    1  version      the latest; for a moment of the past the one that the named snapshot recorded, or that the log had then.
+                    Everything up to it is published, since a clone has no tail
+    2  metadata     that of the version: of the HEAD, or from the log where it has changed since; written under the clone's
+                    own uuid, before anything names it
 
 The version of a time is found with a few reads, however long the log is: in-commit timestamps only increase (I7), so it is
 a binary search. Only the first action of a commit is read, its commitInfo.
@@ -11,6 +11,7 @@ a binary search. Only the first action of a commit is read, its commitInfo.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -18,9 +19,9 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.clone.copies import Copy, CopyRequest, PastVersions
-from turnstile.catalog.clone.core import Pin, new_pinned
+from turnstile.catalog.clone.core import Pin, cannot_clone, new_pinned
 from turnstile.catalog.core.entities import CloneOf, Entity, Table
-from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, STUCK, TableHead, gone_for_good, positioned
@@ -34,7 +35,8 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, World
 
 _FIRST_BYTES: Final = 65_536
-_NAME_LENGTH: Final = len("00000000000000000000.json")
+_LATER: Final = "clone a later moment, or the table as it is now"
+_COMMIT: Final = re.compile(r"([0-9]{20})\.json")
 
 
 class DeltaCopier:
@@ -67,9 +69,7 @@ class DeltaCopier:
         source = request.source
         assert isinstance(source, Table)
         key = (source.table_id, request.to)
-        if key not in self._pins:
-            self._pins[key] = self._pin(source.table_id, request, past)
-        table_id, pin = self._pins[key]
+        table_id, pin = self._pins[key] = self._pins.get(key) or self._pin(source.table_id, request, past)
         entity = Table(
             name=request.to[-1],
             table_id=table_id,
@@ -81,9 +81,8 @@ class DeltaCopier:
             access=request.access,
             clone=CloneOf(pin.source, pin.version),
         )
-        name = ".".join((request.catalog, *request.to))
-        space = self._world.space
-        head = new_pinned(space, pin, table_id=table_id, catalog=request.catalog, name=name, now=entity.created)
+        space, catalog, name = self._world.space, request.catalog, dotted(request.catalog, *request.to)
+        head = new_pinned(space, pin, table_id=table_id, catalog=catalog, name=name, now=entity.created)
         return Copy(entity, table_id, (head,), pin.version)
 
     def discard(self) -> None:
@@ -96,8 +95,7 @@ class DeltaCopier:
         """The clone's uuid and the version it shows; its metadata is written."""
         head = self._readable(source, request.name, past)
         version, ict = self._version(head, request.name, past)
-        if version > head.floor:
-            self._publish(head, version, request.name)
+        self._publish(head, version, request.name)
         metadata = self._metadata_at(head, version, ict)
         table_id = self._world.ids.uuid()
         id = self._metadata.put(request.catalog, table_id, metadata, self._world.clock.now_ms())
@@ -113,13 +111,9 @@ class DeltaCopier:
         if past is None:
             raise not_active(name, row)
         if head is None or head.state != DROPPED or gone_for_good(head):
-            raise StateConflict(
-                "CannotClone",
-                f"table '{name}' is {head.state if head else 'gone'}"
-                + (f": {head.reason}" if head and head.reason else ""),
-                field="of",
-                remedy="clone what is left, or another moment",
-            )
+            problem = f"table '{name}' is {head.state if head else 'gone'}"
+            problem += f": {head.reason}" if head and head.reason else ""
+            raise cannot_clone(problem, "clone what is left, or another moment")
         return head
 
     def _version(self, head: TableHead, name: str, past: PastVersions | None) -> tuple[int, int]:
@@ -131,27 +125,19 @@ class DeltaCopier:
             return head.latest, head.last_ict
         storage = self._world.storages.open(head.location)
         if recorded is not None:
-            if recorded > head.floor:
-                head = self._publish(head, recorded, name)
+            self._publish(head, recorded, name)
             return recorded, timestamp_of(storage, recorded, name)
         latest = max((commit.version for commit in positioned(head) if commit.ict <= past.time_ms), default=head.floor)
-        if latest > head.floor:
-            head = self._publish(head, latest, name)
-        return version_at(storage, head, past.time_ms, name)
+        return version_at(storage, self._publish(head, latest, name), past.time_ms, name)
 
     def _publish(self, head: TableHead, version: int, name: str) -> TableHead:
         """The HEAD after everything up to ``version`` is in the log. For a dropped table nothing is published any more."""
+        if version <= head.floor:
+            return head
         if head.state == DROPPED:
-            if version <= head.floor:
-                return head
-            raise StateConflict(
-                "CannotClone",
-                f"table '{name}' was dropped before its version {version} was published"
-                + (f": {head.reason}" if head.reason else ""),
-                field="of",
-                remedy="bring the table back with a reset of its catalog, have it published, and clone it then",
-                version=version,
-            )
+            text = f"table '{name}' was dropped before its version {version} was published"
+            remedy = "bring the table back with a reset of its catalog, have it published, and clone it then"
+            raise cannot_clone(text + (f": {head.reason}" if head.reason else ""), remedy, version=version)
         result = self._publisher.publish(head.table_id)
         if result.floor < version:
             problem = result.problem
@@ -180,16 +166,9 @@ class DeltaCopier:
 
 
 def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) -> tuple[int, int]:
-    """Returns the newest published version of ``head`` that is not later than ``time_ms``, and its in-commit timestamp.
-
-    If even the first version is later, by the clock of its writer, it is that one.
-
-    Args:
-        name: the table's, for messages.
-
-    Raises:
-        StateConflict: ``CannotClone``: the log does not go back so far any more.
-    """
+    """Returns the newest published version of ``head`` that is not later than ``time_ms``, and its in-commit timestamp. If
+    even the first version is later, by the clock of its writer, it is that one. Raises StateConflict (``CannotClone``) if
+    the log does not go back so far any more."""
     if head.floor == head.latest and head.last_ict <= time_ms:
         return head.latest, head.last_ict
     low = _oldest(storage)
@@ -212,20 +191,12 @@ def version_at(storage: LogStorage, head: TableHead, time_ms: int, name: str) ->
 
 
 def timestamp_of(storage: LogStorage, version: int, name: str) -> int:
-    """Returns the in-commit timestamp of a published version (ms); 0 if the table had none then.
-
-    Raises:
-        StateConflict: ``CannotClone``: the log does not have the version any more.
-    """
+    """Returns the in-commit timestamp of a published version (ms); 0 if the table had none then. Raises StateConflict
+    (``CannotClone``) if the log does not have the version any more."""
     file = storage.read(published_path(version), _FIRST_BYTES)
     if file is None:
-        raise StateConflict(
-            "CannotClone",
-            f"version {version} of table '{name}' is not in its log any more",
-            field="of",
-            remedy="clone a later moment, or the table as it is now",
-            version=version,
-        )
+        problem = f"version {version} of table '{name}' is not in its log any more"
+        raise cannot_clone(problem, _LATER, version=version)
     try:
         action = msgspec.json.decode(file[0].split(b"\n", 1)[0], type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeError):
@@ -237,17 +208,9 @@ def timestamp_of(storage: LogStorage, version: int, name: str) -> int:
 
 def _oldest(storage: LogStorage) -> int | None:
     """The oldest version whose commit is in the log; the listing stops there."""
-    for stat in storage.list(LOG):
-        name = stat.path.removeprefix(LOG)
-        if len(name) == _NAME_LENGTH and name.endswith(".json") and name[:20].isdigit():
-            return int(name[:20])
-    return None
+    names = (_COMMIT.fullmatch(stat.path.removeprefix(LOG)) for stat in storage.list(LOG))
+    return next((int(name[1]) for name in names if name is not None), None)
 
 
 def _cleaned(name: str, time_ms: int) -> StateConflict:
-    return StateConflict(
-        "CannotClone",
-        f"the log of table '{name}' does not go back to {time_ms}",
-        field="of",
-        remedy="clone a later moment, or the table as it is now",
-    )
+    return cannot_clone(f"the log of table '{name}' does not go back to {time_ms}", _LATER)
