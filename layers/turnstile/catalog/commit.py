@@ -23,10 +23,10 @@ import msgspec
 
 from turnstile.access.core.grants import Access
 from turnstile.catalog.core.entities import Entity, Namespace, Table, kind_of
-from turnstile.catalog.core.index import Index, IndexEntry, LayeredIndex, pack_directory
+from turnstile.catalog.core.index import IndexEntry, LayeredIndex, pack_directory
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
-from turnstile.catalog.core.spill import Spilled, spill
+from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.retry import STARVING, Backoff, Pause, PriorityClaim, no_pause
@@ -87,6 +87,18 @@ class View:
 
     def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
         return self._store.entities(self.tree.catalog, objs)
+
+    def namespace(self, path: Path) -> Namespace:
+        """Raises NotFound."""
+        entity = self.entity(self.tree.namespace(path).obj)
+        assert isinstance(entity, Namespace)
+        return entity
+
+    def table(self, namespace: Path, name: str) -> Table:
+        """Raises NotFound."""
+        entity = self.entity(self.tree.table(namespace, name).obj)
+        assert isinstance(entity, Table)
+        return entity
 
     def written(self, namespace: Path) -> Path:
         """Returns the levels of an existing namespace as they were written. Raises NotFound."""
@@ -224,7 +236,14 @@ class CommitAttempts:
             [key_of(path) for path in edit.remove],
         )
         id, now = self._store.new_commit_id(), self._world.clock.now_ms()
-        index = self._spilled(tree, embedded, id)
+        index = spill(
+            embedded,
+            tree.index.directory,
+            self._store.limits,
+            load=self._store.segments(tree.catalog).load,
+            new_id=self._store.new_segment_id,
+            patience=int(id[-4:], 16) / 0x1_0000,  # random, so that concurrent writers do not all spill at once
+        )
         commit = CatalogCommit(
             seq=at.seq + 1,
             parents=parents_after(at.seq, at.head, tree.commit.parents),
@@ -238,13 +257,8 @@ class CommitAttempts:
         )
         entities = {entry.obj: entity for entity, entry in placed.values()}
         self._unreachable -= entities.keys()  # used again: this attempt may make them reachable
-        self._store.write(
-            at.name,
-            id,
-            commit,
-            {obj: entity for obj, entity in entities.items() if obj not in self._stored},
-            index.written,
-        )
+        fresh = {obj: entity for obj, entity in entities.items() if obj not in self._stored}
+        self._store.write(at.name, id, commit, fresh, index.written)
         self._stored |= entities.keys()
         age_ms = self._world.clock.now_ms() - self._since
         if age_ms > OUTLIVED_MS:
@@ -265,19 +279,6 @@ class CommitAttempts:
                 self._store.delete(self._catalog, id)
             except Exception:  # the caller must get the outcome of its change; gc deletes what is left
                 return
-
-    def _spilled(self, tree: Tree, embedded: Index, id: str) -> Spilled:
-        """Returns the index as the commit ``id`` has it. The patience is random: if all concurrent writers spilled at
-        once, all but one would have written a segment for nothing."""
-        store = self._store
-        return spill(
-            embedded,
-            tree.index.directory,
-            store.limits,
-            load=store.segments(tree.catalog).load,
-            new_id=store.new_segment_id,
-            patience=int(id[-4:], 16) / 0x1_0000,
-        )
 
     def _place(self, tree: Tree, edit: Edit) -> dict[str, tuple[Entity, IndexEntry]]:
         """Returns the entities of the edit with their index entries, by key. An entity keeps the id of an earlier

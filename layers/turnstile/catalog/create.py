@@ -27,7 +27,7 @@ from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import ROWS_UNREAD, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.delta.metadata import MetadataStore
-from turnstile.delta.ratify import TimestampAhead
+from turnstile.delta.ratify import timestamp_ahead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path
@@ -127,14 +127,9 @@ def read_version_zero(world: World, limits: Limits, location: str, table_id: str
         raise NotFound("commit", path, field="table_id", remedy="write version 0 before registering the table")
     raw, stat = file
     content = read_content(raw, whole=len(raw) == stat.size, first_version=True)
-    now = world.clock.now_ms()
-    if content.ict > now + limits.clock_skew_ms:
-        raise TimestampAhead(
-            f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
-            field="commitInfo.inCommitTimestamp",
-            remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
-            server=now,
-        )
+    ahead = timestamp_ahead(content.ict, world.clock.now_ms(), limits.clock_skew_ms)
+    if ahead is not None:
+        raise ahead
     uuid = (content.metadata or {}).get("configuration", {}).get(UUID_PROPERTY)
     if uuid is not None and str(uuid).lower() != table_id:
         raise InvalidCommit(
@@ -218,7 +213,10 @@ class Registrar:
             if entry is None or entry.table_id != table_id:
                 raise _used(table_id, rows[head_key], principal)
             return Registration(table_id, replayed=True)
-        staging = _open_staging(rows.get(staging_key), tree.catalog, table_id, principal)
+        staging = rows.get(staging_key)
+        if staging is None or fold(staging["catalog"]) != fold(tree.catalog) or staging["state"] != OPEN:
+            raise _no_staging(table_id)
+        check_creator(staging, principal)
         require_free(View(tree, self._reader.store), path, "name")
         zero = read_version_zero(self._world, self._limits, staging["location"], table_id)
         metadata = self._metadata.put(tree.catalog, table_id, describe(zero.content), self._world.clock.now_ms())
@@ -271,13 +269,6 @@ class Registrar:
 
         self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=on_rejected)
         return Registration(table_id, replayed=bool(registered))
-
-
-def _open_staging(row: Row | None, catalog: str, table_id: str, principal: Principal) -> Row:
-    if row is None or fold(row["catalog"]) != fold(catalog) or row["state"] != OPEN:
-        raise _no_staging(table_id)
-    check_creator(row, principal)
-    return row
 
 
 def check_creator(staging: Row, principal: Principal) -> None:

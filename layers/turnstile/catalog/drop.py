@@ -47,9 +47,8 @@ class Dropper:
         full = dotted(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
-        table_id = present.tree.table(namespace, name).table_id
-        table = present.entity(present.tree.table(namespace, name).obj)
-        assert isinstance(table, Table)
+        table = present.table(namespace, name)
+        table_id = table.table_id
         if table.external is not None:
             self._externals.drop(catalog, namespace, name, table_id)
             return

@@ -59,12 +59,8 @@ class Externals:
         check_identifier(name, "name")
         location = normalise(location)
         if is_root(location):
-            raise StateConflict(
-                "LocationOwned",
-                f"location {location} is a whole bucket",
-                field="location",
-                remedy="name a folder in it",
-            )
+            problem = f"location {location} is a whole bucket"
+            raise StateConflict("LocationOwned", problem, field="location", remedy="name a folder in it")
         self._claim_root()
         now = world.clock.now_ms()
         table = Table(
@@ -105,29 +101,20 @@ class Externals:
         path = (*namespace, name)
 
         def edit(view: View) -> Edit | None:
-            entry = view.tree.table(namespace, name)
-            old = view.entity(entry.obj)
-            if not isinstance(old, Table) or entry.table_id != table_id:
-                raise NotFound("table", dotted(catalog, *path), field="table")
-            new = change(entry.obj, old)
+            old = _current(view, catalog, namespace, name, table_id)
+            new = change(view.tree.table(namespace, name).obj, old)
             _check_size(new)
             return None if new == old else Edit(f"update table {dotted(*path)}", put={path: new})
 
-        tree = self._committer.commit(catalog, edit)
-        entry = tree.table(namespace, name)
-        table = self._reader.store.entity(tree.catalog, entry.obj)
-        assert isinstance(table, Table)
-        return table, entry.obj
+        view = View(self._committer.commit(catalog, edit), self._reader.store)
+        return view.table(namespace, name), view.tree.table(namespace, name).obj
 
     def drop(self, catalog: str, namespace: Path, name: str, table_id: str) -> None:
         """Its location is free again, its files stay. Raises NotFound if the name does not lead to ``table_id``."""
         world, path = self._world, (*namespace, name)
 
         def change(view: View) -> Edit:
-            entry = view.tree.table(namespace, name)
-            table = view.entity(entry.obj)
-            if not isinstance(table, Table) or entry.table_id != table_id:
-                raise NotFound("table", dotted(catalog, *path), field="table")
+            table = _current(view, catalog, namespace, name, table_id)
             rows = world.refs.read_many(keys_above(world.space, table.location))
             writes = release(world.space, table.location, table_id, rows)
             own = Clause("own", "I10", "the row is this table's", Equals(("table_id",), table_id))
@@ -135,6 +122,13 @@ class Externals:
             return Edit(f"drop table {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
         self._committer.commit(catalog, change)
+
+
+def _current(view: View, catalog: str, namespace: Path, name: str, table_id: str) -> Table:
+    table = view.table(namespace, name)
+    if table.table_id != table_id:
+        raise NotFound("table", dotted(catalog, *namespace, name), field="table")
+    return table
 
 
 def of_external(table: Table) -> External:

@@ -18,7 +18,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
 from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, NamedSnapshot
 from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
-from turnstile.catalog.namespaces import NamedNamespace
+from turnstile.catalog.namespaces import NamedNamespace, named_namespace
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.batches import batched
@@ -114,18 +114,12 @@ class Listings:
         start = self._as_of_reader.page(catalog, "", SNAPSHOT, None, page_token)
         tree = start.moment.tree
         entries = list(islice(tree.children(PARENT, SNAPSHOT, start.after), size + 1))
-        entities = View(tree, self._reader.store).entities([entry.obj for _, entry in entries[:size]])
-        snapshots: dict[str, NamedSnapshot] = {}
-        for key, entry in entries[:size]:
-            snapshot = entities[entry.obj]
-            assert isinstance(snapshot, NamedSnapshot)
-            snapshots[key] = snapshot
+        entities = self._reader.store.entities(tree.catalog, [entry.obj for _, entry in entries[:size]])
+        items = {key: entities[entry.obj] for key, entry in entries[:size]}
+        snapshots = {key: item for key, item in items.items() if isinstance(item, NamedSnapshot)}
         page = _first_page((key, msgspec.structs.replace(snapshot, versions={})) for key, snapshot in snapshots.items())
-        return Page(
-            tuple(snapshots[key] for key, _ in page),
-            start.following(page[-1][0]) if len(page) < len(entries) else None,
-            tree.head,
-        )
+        token = start.following(page[-1][0]) if len(page) < len(entries) else None
+        return Page(tuple(snapshots[key] for key, _ in page), token, tree.head)
 
     def _page(
         self,
@@ -198,9 +192,7 @@ class Entries:
         if as_of is not None:
             self._as_of_reader.require(moment, path)
         view = View(moment.tree, self._reader.store)
-        entity = view.entity(moment.tree.namespace(path).obj)
-        assert isinstance(entity, Namespace)
-        return NamedNamespace(view.written(path), entity), moment.tree.head
+        return named_namespace(view, path), moment.tree.head
 
     def table(self, catalog: str, namespace: Path, name: str, as_of: AsOf | None) -> Entry:
         """Returns a table or view of any format; requests and errors as ``namespace``."""

@@ -69,14 +69,14 @@ class Namespaces:
             return Edit(f"create namespace {dotted(*path)}", put=put)
 
         tree = self._committer.commit(catalog, change)
-        return self._named(View(tree, self._reader.store), path)
+        return self.of(tree, path)
 
     def get(self, catalog: str, path: Path) -> NamedNamespace:
         return self.of(self._reader.current(catalog), path)
 
     def of(self, tree: Tree, path: Path) -> NamedNamespace:
         """Returns the namespace as a tree has it, perhaps one of the past. Raises NotFound."""
-        return self._named(View(tree, self._reader.store), path)
+        return named_namespace(View(tree, self._reader.store), path)
 
     def update(
         self,
@@ -110,20 +110,20 @@ class Namespaces:
         """Changes a namespace but not its name, and returns it. Raises NotFound."""
 
         def change(view: View) -> Edit | None:
-            old = view.entity(view.tree.namespace(path).obj)
-            assert isinstance(old, Namespace)
+            old = view.namespace(path)
             new = alter(old)
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
             return Edit(f"update namespace {dotted(*path)}", put={path: new})
 
-        return self._named(View(self._committer.commit(catalog, change), self._reader.store), path)
+        return self.of(self._committer.commit(catalog, change), path)
 
-    def _named(self, view: View, path: Path) -> NamedNamespace:
-        entity = view.entity(view.tree.namespace(path).obj)
-        assert isinstance(entity, Namespace)
-        return NamedNamespace(view.written(path), entity)
+
+def named_namespace(view: View, path: Path) -> NamedNamespace:
+    """Raises NotFound."""
+    namespace = view.namespace(path)
+    return NamedNamespace(view.written(path), namespace)
 
 
 def check_size(entity: E) -> E:

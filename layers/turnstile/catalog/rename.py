@@ -9,17 +9,16 @@ can move from one catalog to another: objs, and what HEADs and locations say of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
 from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Namespace, Table
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
-from turnstile.catalog.namespaces import Alter, NamedNamespace, require_free
+from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace, require_free
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.core.state_writes import rename_head
@@ -67,9 +66,7 @@ class Renamer:
         same = key_of(source) == key_of(wanted)
 
         def change(view: View) -> Edit | None:
-            entry = view.tree.table(namespace, name)
-            old = view.entity(entry.obj)
-            assert isinstance(old, Table)
+            old = view.table(namespace, name)
             if old.external is not None and not external:
                 raise UnsupportedTable(
                     f"table '{name}' is external: its commits are not coordinated here",
@@ -82,7 +79,7 @@ class Renamer:
             if not same:
                 require_free(view, wanted, "name")
             full = dotted(view.tree.catalog, *view.written(target), new_name)
-            head = rename_head(self._world.space.table(entry.table_id), full, self._world.clock.now_ms())
+            head = rename_head(self._world.space.table(old.table_id), full, self._world.clock.now_ms())
             return Edit(
                 f"rename table {dotted(*source)} to {dotted(*wanted)}",
                 put={wanted: msgspec.structs.replace(old, name=new_name)},
@@ -96,21 +93,6 @@ class Renamer:
 
         tree = self._committer.commit(catalog, change, on_rejected=on_rejected)
         return (*View(tree, self._reader.store).written(target), new_name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Move:
-    """From one full name to another; ``recased`` if they differ at most in case, so that no key changes."""
-
-    source: Path
-    target: Path
-
-    @property
-    def recased(self) -> bool:
-        return key_of(self.source) == key_of(self.target)
-
-    def key(self, key: str) -> str:
-        return key_of(self.target) + key[len(key_of(self.source)) :]
 
 
 class NamespaceMover:
@@ -148,27 +130,27 @@ class NamespaceMover:
         check_path(path)
         check_identifier(new_name, "name")
         parent = path[:-1] if parent is None else parent
-        move = _Move(path, check_path((*parent, new_name)))
+        target = check_path((*parent, new_name))
+        recased = key_of(target) == key_of(path)  # they differ at most in case, so no key changes
         _refuse_itself(catalog, path, parent)
         now = self._world.clock.now_ms()
 
         def change(view: View) -> Edit | None:
-            old = view.entity(view.tree.namespace(path).obj)
-            assert isinstance(old, Namespace)
+            old = view.namespace(path)
             new = msgspec.structs.replace(old if alter is None else alter(old), name=new_name)
-            if move.recased and new == old:
+            if recased and new == old:
                 return None
             full = dotted(view.tree.catalog, *view.written(parent), new_name)  # raises NotFound for a missing level
-            if not move.recased:
-                require_free(view, move.target, "name")
+            if not recased:
+                require_free(view, target, "name")
             inside = dict(view.tree.subtree(path))
-            _require_levels(inside, move)
-            names = {} if move.recased and new.name == old.name else _full_names(view, inside, full, path)
+            _require_levels(inside, path, target)
+            names = {} if recased and new.name == old.name else _full_names(view, inside, full, path)
             return Edit(
-                f"rename namespace {dotted(*path)} to {dotted(*move.target)}",
-                put={move.target: msgspec.structs.replace(new, updated=now)},
-                entries={} if move.recased else {move.key(key): entry for key, entry in inside.items()},
-                remove=() if move.recased else (path, *map(path_of, inside)),
+                f"rename namespace {dotted(*path)} to {dotted(*target)}",
+                put={target: msgspec.structs.replace(new, updated=now)},
+                entries={} if recased else {key_of(target) + key[len(key_of(path)) :]: inside[key] for key in inside},
+                remove=() if recased else (path, *map(path_of, inside)),
                 writes=tuple(rename_head(self._world.space.table(id), name, now) for id, name in names.items()),
             )
 
@@ -178,9 +160,7 @@ class NamespaceMover:
                     raise not_active(head["name"], head)
 
         view = View(self._committer.commit(catalog, change, on_rejected=on_rejected), self._reader.store)
-        moved = view.entity(view.tree.namespace(move.target).obj)
-        assert isinstance(moved, Namespace)
-        return NamedNamespace(view.written(move.target), moved)
+        return named_namespace(view, target)
 
 
 def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
@@ -193,12 +173,12 @@ def _refuse_itself(catalog: str, path: Path, parent: Path) -> None:
         )
 
 
-def _require_levels(inside: _Entries, move: _Move) -> None:
+def _require_levels(inside: _Entries, source: Path, target: Path) -> None:
     below = [path_of(key) for key, entry in inside.items() if entry.kind == NAMESPACE]
-    depth = max((len(path) for path in below), default=0) - len(move.source) + len(move.target)
+    depth = max((len(path) for path in below), default=0) - len(source) + len(target)
     if depth > MAX_LEVELS:
         raise InvalidRequest(
-            f"what is in namespace '{dotted(*move.source)}' would have {depth} levels",
+            f"what is in namespace '{dotted(*source)}' would have {depth} levels",
             field="namespace",
             remedy=f"move it where at most {MAX_LEVELS} levels come together",
         )

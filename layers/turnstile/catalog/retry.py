@@ -89,7 +89,6 @@ class Backoff:
 HOLD_MS: Final = 1_000
 """The longest time that others hold back, so that a change which crashes costs them no more."""
 
-_LOOK_MS: Final = 60  # between looks at the row while a change holds back
 _LOCKS: Final = 64
 
 
@@ -113,7 +112,7 @@ class LocalQueue:
 class PriorityClaim:
     """One change's claim of priority over the changes of other processes."""
 
-    look_ms = _LOOK_MS
+    look_ms = 60  # between looks at the row while a change holds back
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -15,7 +15,7 @@ from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.names import is_commit_id
-from turnstile.store.core.obj_types import COMMIT, ENTITY_PREFIX, SEGMENT
+from turnstile.store.core.rows import COMMIT, ENTITY_PREFIX, SEGMENT
 from turnstile.store.ports import BATCH_GET_MAX, Obj, World
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
@@ -54,7 +54,10 @@ class CatalogStore:
         which will be needed next."""
         tree = self.cached_tree(catalog, head)
         if tree is None and segment and self.peek(catalog, segment) is None:
-            tree = self._with_segment(catalog, head, segment)
+            objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
+            if segment in objs:
+                self._cache_segment(catalog, segment, unpack(objs[segment].payload))
+            tree = self._cache_tree(catalog, objs[head]) if head in objs else None
         elif tree is None:
             tree = self.find_tree(catalog, head)
         if tree is None:
@@ -64,10 +67,8 @@ class CatalogStore:
     def find_tree(self, catalog: str, head: str) -> Tree | None:
         """Returns the tree at a HEAD that may be gone, or may never have been one: at most one request."""
         tree = self.cached_tree(catalog, head)
-        if tree is not None:
-            return tree
-        obj = self._commit_obj(catalog, head)
-        return self._cache_tree(catalog, obj) if obj is not None else None
+        obj = self._commit_obj(catalog, head) if tree is None else None
+        return self._cache_tree(catalog, obj) if obj is not None else tree
 
     def find_commit(self, catalog: str, id: str) -> CatalogCommit | None:
         """Returns a commit that may be gone, or may never have been one, without its tree: at most one request."""
@@ -80,12 +81,6 @@ class CatalogStore:
     def _commit_obj(self, catalog: str, id: str) -> Obj | None:
         obj = self._objs.get(self._space.objs(catalog), id) if is_commit_id(id) else None
         return obj if obj is not None and obj.type == COMMIT.name else None
-
-    def _with_segment(self, catalog: str, head: str, segment: str) -> Tree | None:
-        objs = self._objs.get_many(self._space.objs(catalog), [head, segment])
-        if segment in objs:
-            self._cache_segment(catalog, segment, unpack(objs[segment].payload))
-        return self._cache_tree(catalog, objs[head]) if head in objs else None
 
     def segments(self, catalog: str) -> StoredSegments:
         return StoredSegments(self, catalog)

@@ -46,10 +46,9 @@ from turnstile.store.core.errors import (
     TooLarge,
     TurnstileError,
 )
-from turnstile.store.core.keys import inline_obj
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import staged_path
-from turnstile.store.core.obj_types import INLINE
+from turnstile.store.core.rows import INLINE, inline_obj
 from turnstile.store.core.writes import Change
 from turnstile.store.ports import Accepted, Obj, World
 
@@ -61,6 +60,18 @@ class TimestampAhead(InvalidCommit):
     """An in-commit timestamp too far ahead of the server's clock."""
 
     type = ErrorType.TIMESTAMP_AHEAD
+
+
+def timestamp_ahead(ict: int, now: int, clock_skew_ms: int) -> TimestampAhead | None:
+    """Returns why the in-commit timestamp of a commit is refused; None if it is not too far ahead of ``now``."""
+    if ict <= now + clock_skew_ms:
+        return None
+    return TimestampAhead(
+        f"in-commit timestamp {ict} is {(ict - now) // 1000} s ahead of the server's clock",
+        field="commitInfo.inCommitTimestamp",
+        remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
+        server=now,
+    )
 
 
 class TableFacts(msgspec.Struct, frozen=True):
@@ -96,7 +107,7 @@ class Ratifier:
         content, raw, digest = read
         proposal = proposal_of(request, content, raw, self._clock.now_ms(), digest=digest)
         proposal = msgspec.structs.replace(proposal, room=self._limits.backlog_bytes)
-        ahead = self._ahead(content)
+        ahead = timestamp_ahead(content.ict, self._clock.now_ms(), self._limits.clock_skew_ms)
         if ahead is None and content.whole and not content.changes_metadata and not request.always:
             return self._attempt(request.table_id, proposal)
         head = self._head(request.table_id)
@@ -152,17 +163,6 @@ class Ratifier:
                 "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
             )
         return _replay(head, version)
-
-    def _ahead(self, content: Content) -> TimestampAhead | None:
-        now = self._clock.now_ms()
-        if content.ict <= now + self._limits.clock_skew_ms:
-            return None
-        return TimestampAhead(
-            f"in-commit timestamp {content.ict} is {(content.ict - now) // 1000} s ahead of the server's clock",
-            field="commitInfo.inCommitTimestamp",
-            remedy="correct the writer's clock; an accepted timestamp could never be undercut again",
-            server=now,
-        )
 
     def _attempt(self, table_id: str, proposal: Proposal) -> Ratified | Conflict | Refused:
         """Steps 4 and 5."""

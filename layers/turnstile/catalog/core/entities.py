@@ -7,6 +7,7 @@ Turnstile chose the location and may purge it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -90,10 +91,9 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
     updated: int = 0
 
 
-class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_TABLE):
-    """An Iceberg table. Its metadata is in files that never change; ``metadata`` is the full path of the current one.
-    So a commit to one table, or to several at once, writes a new file for each and swaps the catalog's HEAD once.
-    ``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source."""
+class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
+    """``metadata`` is the full path of the current metadata file. Such files never change, so a commit to one table, or to
+    several at once, writes a new file for each and swaps the catalog's HEAD once."""
 
     name: str
     table_id: str
@@ -103,37 +103,24 @@ class IcebergTable(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     managed: bool = True
     updated: int = 0
     access: Access = NO_ACCESS
+
+
+class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
+    """``needs``: locations of files that its snapshots name and that are not its own: those of a clone's source."""
+
     needs: tuple[HeldLocation, ...] = ()
 
 
-class IcebergView(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", tag=ICEBERG_VIEW):
-    """An Iceberg view; its location holds only metadata files."""
-
-    name: str
-    table_id: str
-    location: str
-    metadata: str
-    created: int
-    managed: bool = True
-    updated: int = 0
-    access: Access = NO_ACCESS
+class IcebergView(_Iceberg, frozen=True, tag=ICEBERG_VIEW):
+    """Its location holds only metadata files."""
 
 
 IcebergEntity = IcebergTable | IcebergView
 Entity = Namespace | Table | Catalog | IcebergTable | IcebergView | NamedSnapshot
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final[msgspec.msgpack.Decoder[Entity]] = msgspec.msgpack.Decoder(Entity)
-
-
-def encode(entity: Entity) -> bytes:
-    """Returns the payload of the entity's obj."""
-    return _ENCODER.encode(entity)
-
-
-def decode(payload: bytes) -> Entity:
-    """Returns the entity that ``encode`` was given. Members of later versions are skipped."""
-    return _DECODER.decode(payload)
+encode: Final[Callable[[Entity], bytes]] = msgspec.msgpack.Encoder().encode
+decode: Final[Callable[[bytes], Entity]] = msgspec.msgpack.Decoder(Entity).decode
+"""From and to the payload of an obj. Members of later versions are skipped."""
 
 
 def kind_of(entity: Entity) -> str:
@@ -145,13 +132,8 @@ def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None
     """Raises TooLarge if the entity's obj would have more than ``limit`` bytes."""
     size = len(encode(entity))
     if size > limit:
-        raise TooLarge(
-            f"{kind_of(entity)} '{entity.name}' would take {size} bytes",
-            field=field,
-            remedy=remedy,
-            limit=limit,
-            size=size,
-        )
+        problem = f"{kind_of(entity)} '{entity.name}' would take {size} bytes"
+        raise TooLarge(problem, field=field, remedy=remedy, limit=limit, size=size)
 
 
 def id_of(entity: Entity) -> str:

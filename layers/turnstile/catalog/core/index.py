@@ -12,12 +12,12 @@ instead. ``paths`` makes keys from names.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from turnstile.store.core.obj_types import SEGMENT
+from turnstile.store.core.rows import SEGMENT
 
 GONE: Final = "gone"
 
@@ -32,6 +32,9 @@ class IndexEntry(msgspec.Struct, frozen=True):
     kind: str
     obj: str
     table_id: str = ""
+
+
+Item = tuple[str, IndexEntry]
 
 
 def past_prefix(prefix: str) -> str | None:
@@ -71,21 +74,20 @@ class Index:
         at = bisect_left(self.keys, key)
         return self._entries[at] if at < len(self.keys) and self.keys[at] == key else None
 
-    def iterate(
-        self, start: str = "", stop: str | None = None, *, reverse: bool = False
-    ) -> Iterator[tuple[str, IndexEntry]]:
+    def _range(self, start: str, stop: str | None) -> tuple[int, int]:
+        return bisect_left(self.keys, start), len(self.keys) if stop is None else bisect_left(self.keys, stop)
+
+    def iterate(self, start: str = "", stop: str | None = None, *, reverse: bool = False) -> Iterator[Item]:
         """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
-        low = bisect_left(self.keys, start)
-        high = len(self.keys) if stop is None else bisect_left(self.keys, stop)
+        low, high = self._range(start, stop)
         positions = range(high - 1, low - 1, -1) if reverse else range(low, high)
         return ((self.keys[at], self._entries[at]) for at in positions)
 
     def between(self, start: str, stop: str | None) -> Index:
-        low = bisect_left(self.keys, start)
-        high = len(self.keys) if stop is None else bisect_left(self.keys, stop)
+        low, high = self._range(start, stop)
         return Index(self.keys[low:high], self._entries[low:high])
 
-    def first(self, start: str) -> tuple[str, IndexEntry] | None:
+    def first(self, start: str) -> Item | None:
         return next(self.iterate(start), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
@@ -103,7 +105,6 @@ class Index:
 # text if it is no uuid).
 
 _FORMAT: Final = 1
-_Row = tuple[int, str, int, int, str, bytes | str]
 _ENCODER: Final = msgspec.msgpack.Encoder()
 # The last member is Any: msgspec has no union of text and bytes, though msgpack tells them apart.
 _DECODER: Final = msgspec.msgpack.Decoder(tuple[int, list[str], list[tuple[int, str, int, int, str, Any]]])
@@ -121,12 +122,13 @@ def shared(one: str, other: str) -> int:
     return low
 
 
-def _short_uuid(value: str) -> bytes | str:
+def _short(value: str, long: Callable[[bytes], str], prefix: str = "") -> bytes | str:
+    """Returns the bytes of which ``long`` makes ``value``; ``value`` if there are none."""
     try:
-        packed = bytes.fromhex(value.replace("-", ""))
+        packed = bytes.fromhex(value.removeprefix(prefix).replace("-", ""))
     except ValueError:
         return value
-    return packed if _long_uuid(packed) == value else value
+    return packed if long(packed) == value else value
 
 
 def _long_uuid(value: bytes | str) -> str:
@@ -139,22 +141,14 @@ def _long_uuid(value: bytes | str) -> str:
 def pack(index: Index) -> bytes:
     """Returns the index as bytes; prefixes shared with the row before are left out."""
     kinds: list[str] = []
-    rows: list[_Row] = []
+    rows: list[tuple[int, str, int, int, str, bytes | str]] = []
     last_key = last_obj = ""
     for key, entry in index.iterate():
         if entry.kind not in kinds:
             kinds.append(entry.kind)
         same, same_obj = shared(last_key, key), shared(last_obj, entry.obj)
-        rows.append(
-            (
-                same,
-                key[same:],
-                kinds.index(entry.kind),
-                same_obj,
-                entry.obj[same_obj:],
-                _short_uuid(entry.table_id),
-            )
-        )
+        kind, table_id = kinds.index(entry.kind), _short(entry.table_id, _long_uuid)
+        rows.append((same, key[same:], kind, same_obj, entry.obj[same_obj:], table_id))
         last_key, last_obj = key, entry.obj
     return _ENCODER.encode((_FORMAT, kinds, rows))
 
@@ -236,7 +230,7 @@ def pack_directory(directory: Directory) -> bytes:
     last = ""
     for segment in directory:
         same = shared(last, segment.first)
-        rows.append((same, segment.first[same:], _short_id(segment.obj), segment.weight))
+        rows.append((same, segment.first[same:], _short(segment.obj, _long_id, SEGMENT.prefix), segment.weight))
         last = segment.first
     return _ENCODER.encode((_FORMAT, rows)) if rows else b""
 
@@ -257,22 +251,11 @@ def unpack_directory(packed: bytes) -> Directory:
     return tuple(segments)
 
 
-def _short_id(id: str) -> bytes | str:
-    digits = id.removeprefix(SEGMENT.prefix)
-    try:
-        packed = bytes.fromhex(digits)
-    except ValueError:
-        return id
-    return packed if SEGMENT.id(packed.hex()) == id else id
-
-
 def _long_id(id: bytes | str) -> str:
     return id if isinstance(id, str) else SEGMENT.id(id.hex())
 
 
 # -- both layers ------------------------------------------------------------------------------------------------------
-
-Item = tuple[str, IndexEntry]
 
 
 class LayeredIndex:
@@ -285,20 +268,18 @@ class LayeredIndex:
         self.embedded, self.directory, self._segments = embedded, directory, segments
 
     def get(self, key: str) -> IndexEntry | None:
-        entry = self.embedded.get(key)
-        if entry is None:
-            id = segment_of(self.directory, key)
-            entry = self._segments.load(id).get(key) if id else None
-        return _live(entry)
+        return self._get(key, self._segments.load)
 
     def peek(self, key: str) -> IndexEntry | None:
         """Returns the entry if it is in memory. None may also mean that it is not in memory."""
+        return self._get(key, self._segments.peek)
+
+    def _get(self, key: str, read: Callable[[str], Index | None]) -> IndexEntry | None:
         entry = self.embedded.get(key)
-        if entry is None:
-            id = segment_of(self.directory, key)
-            segment = self._segments.peek(id) if id else None
+        if entry is None and (id := segment_of(self.directory, key)):
+            segment = read(id)
             entry = segment.get(key) if segment is not None else None
-        return _live(entry)
+        return None if entry is None or entry.kind == GONE else entry
 
     def iterate(self, start: str = "", stop: str | None = None, *, reverse: bool = False) -> Iterator[Item]:
         """Entries with ``start <= key < stop`` in key order (or the reverse of it)."""
@@ -334,10 +315,6 @@ class LayeredIndex:
                 return
             last = stop is not None and (end is None or stop < end)
             yield max(start, segment.first), stop if last else end, segment.obj
-
-
-def _live(entry: IndexEntry | None) -> IndexEntry | None:
-    return None if entry is None or entry.kind == GONE else entry
 
 
 def _merged(over: Iterator[Item], under: Iterator[Item], *, reverse: bool) -> Iterator[Item]:

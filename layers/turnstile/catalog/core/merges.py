@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from operator import add
 from typing import Final, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ from turnstile.store.core.integers import LONG_MAX
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 """As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other
 scripts."""
+
+_OPERATIONS: Final = {"add": add, "min": min, "max": max}
 
 
 class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,25 +36,17 @@ def apply_merges(properties: Mapping[str, str], merges: Mapping[str, Merge]) -> 
     64 bits."""
     after = dict(properties)
     for name, merge in merges.items():
-        number = _merged(name, after.get(name), merge)
+        stored = after.get(name)
+        if stored is not None and not _WHOLE.fullmatch(stored):
+            raise InvalidRequest(
+                f"property {name!r} is {stored!r}, which is no whole number",
+                field=f"merge.{name}",
+                remedy="set it to a number first",
+            )
+        number = merge.value if stored is None else _OPERATIONS[merge.op](int(stored), merge.value)
         if not -LONG_MAX - 1 <= number <= LONG_MAX:
             raise InvalidRequest(
                 f"property {name!r} would be {number}", field=f"merge.{name}", remedy="stay within 64 bits"
             )
         after[name] = str(number)
     return after
-
-
-def _merged(name: str, stored: str | None, merge: Merge) -> int:
-    if stored is None:
-        return merge.value
-    if not _WHOLE.fullmatch(stored):
-        raise InvalidRequest(
-            f"property {name!r} is {stored!r}, which is no whole number",
-            field=f"merge.{name}",
-            remedy="set it to a number first",
-        )
-    number = int(stored)
-    if merge.op == "add":
-        return number + merge.value
-    return min(number, merge.value) if merge.op == "min" else max(number, merge.value)

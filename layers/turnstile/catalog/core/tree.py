@@ -7,7 +7,7 @@ of the commit before it, without a read, and any ancestor is a few steps away ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -68,18 +68,9 @@ class CatalogCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     restored_by: str = ""
 
 
-_ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(CatalogCommit)
-
-
-def encode_commit(commit: CatalogCommit) -> bytes:
-    """Returns the payload of the commit's obj."""
-    return _ENCODER.encode(commit)
-
-
-def decode_commit(payload: bytes) -> CatalogCommit:
-    """Returns the commit that ``encode_commit`` was given. Members of later versions are skipped."""
-    return _DECODER.decode(payload)
+encode_commit: Final[Callable[[CatalogCommit], bytes]] = msgspec.msgpack.Encoder().encode
+decode_commit: Final = msgspec.msgpack.Decoder(CatalogCommit).decode
+"""From and to the payload of an obj. Members of later versions are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +100,15 @@ class Tree:
         """As ``find`` without a request. None may also mean that it is not in memory."""
         return self.index.peek(key_of(path))
 
-    def namespace(self, path: Path, field: str = "namespace") -> IndexEntry:
-        return self._namespace(path, field, "check the name")
-
-    def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
-        """As ``namespace``, for something to be created in it."""
-        return self._namespace(path, field, "create it first, or check the name")
-
-    def _namespace(self, path: Path, field: str, remedy: str) -> IndexEntry:
+    def namespace(self, path: Path, field: str = "namespace", remedy: str = "check the name") -> IndexEntry:
         entry = self.find(path)
         if entry is None or entry.kind != NAMESPACE:
             raise NotFound("namespace", dotted(self.catalog, *path), field=field, remedy=remedy)
         return entry
+
+    def parent(self, path: Path, field: str = "namespace") -> IndexEntry:
+        """As ``namespace``, for something to be created in it."""
+        return self.namespace(path, field, "create it first, or check the name")
 
     def table(self, namespace: Path, name: str) -> IndexEntry:
         """Returns the table ``name`` in ``namespace``. Raises NotFound, for the one of the two that is missing."""
