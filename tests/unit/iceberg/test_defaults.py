@@ -58,7 +58,8 @@ UNFIT: list[tuple[str, list[Any]]] = [
 @pytest.mark.parametrize(("type", "value"), [(type, value) for type, values in FIT for value in values])
 def test_a_default_value_as_its_type_wants_it_fits(type: str, value: Any) -> None:
     assert fits(type, value)
-    schema = check(Schema((Field(1, "a", type, False, initial_default=value, write_default=value),)), 3)
+    schema = Schema((Field(1, "a", type, False, initial_default=value, write_default=value),))
+    check(schema, 3)
     if "_ns" not in type:  # PyIceberg 0.12 knows no default values of these
         PyIcebergSchema.model_validate_json(msgspec.json.encode(schema))
 

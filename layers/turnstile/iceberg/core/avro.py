@@ -1,9 +1,7 @@
 """Avro object container files, as far as manifest lists and manifests need them: read whole, written whole.
 
 Records are keyed by the ``field-id`` in Iceberg's Avro schemas: names of fields have changed over time, ids have not.
-Files come from clients, so no length and no count in them is trusted: ``MAX_CONTENT`` limits what is unpacked, and
-``MAX_VALUES`` what is decoded (a value may take no byte at all: null, or a record without fields). ``fastavro`` limits
-neither.
+Files come from clients, so no length and no count in them is trusted; ``fastavro`` limits neither.
 
 Source: Avro specification 1.11, "Object Container Files" and "Binary Encoding".
 """
@@ -12,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +22,7 @@ MAX_CONTENT: Final = 32 * 1024 * 1024
 """Bytes of a file after decompression."""
 
 MAX_VALUES: Final = 1_000_000
-"""Values of a file, records and members of records among them."""
+"""Values of a file, with records and their members; null and a record without fields take no byte at all."""
 
 Record = dict[int, Any]
 
@@ -37,11 +35,7 @@ class Unreadable(InvalidRequest):
 
 
 def read(raw: bytes) -> list[Record]:
-    """Returns the records of a file.
-
-    Raises:
-        Unreadable: damaged, of an unknown codec, or too large.
-    """
+    """Returns the records of a file; raises Unreadable if it is damaged, of an unknown codec, or too large."""
     try:
         return _read(raw)
     except (IndexError, KeyError, TypeError, AttributeError, UnicodeError, RecursionError, struct.error) as error:
@@ -75,13 +69,18 @@ def _read(raw: bytes) -> list[Record]:
 
 def _header(source: _Source) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
+    for _ in _items(source):
+        name = source.take(source.long()).decode()
+        members[name] = source.take(source.long())
+    return members
+
+
+def _items(source: _Source) -> Iterator[int]:
+    """Yields before each item of an array or map, whose bytes the caller takes."""
     while count := source.long():
         if count < 0:
             source.long()  # bytes of the block, for readers that skip it
-        for _ in range(abs(count)):
-            name = source.take(source.long()).decode()
-            members[name] = source.take(source.long())
-    return members
+        yield from range(abs(count))
 
 
 def _unpacked(block: bytes, codec: bytes, limit: int) -> bytes:
@@ -125,7 +124,10 @@ class _Source:
 
 def _value(source: _Source, schema: Any) -> Any:
     if isinstance(schema, list):
-        return _value(source, schema[_branch(source.long(), schema)])
+        branch = source.long()
+        if not 0 <= branch < len(schema):
+            raise Unreadable("a union has no such branch")
+        return _value(source, schema[branch])
     source.values_left -= 1
     if source.values_left < 0:
         raise Unreadable(f"more than {MAX_VALUES} values")
@@ -138,8 +140,8 @@ def _value(source: _Source, schema: Any) -> Any:
         case "int" | "long":
             return source.long()
         case "float" | "double":
-            size = 4 if kind == "float" else 8
-            return struct.unpack("<f" if kind == "float" else "<d", source.take(size))[0]
+            form = "<f" if kind == "float" else "<d"
+            return struct.unpack(form, source.take(struct.calcsize(form)))[0]
         case "bytes":
             return source.take(source.long())
         case "string":
@@ -149,36 +151,21 @@ def _value(source: _Source, schema: Any) -> Any:
         case "record":
             return {field.get("field-id", field["name"]): _value(source, field["type"]) for field in schema["fields"]}
         case "array":
-            return _array(source, schema["items"])
+            return [_value(source, schema["items"]) for _ in _items(source)]
         case "map":
-            return _array(source, {"type": "record", "fields": [
-                {"name": "key", "type": "string"}, {"name": "value", "type": schema["values"]}]})  # fmt: skip
+            members = [{"name": "key", "type": "string"}, {"name": "value", "type": schema["values"]}]
+            entry = {"type": "record", "fields": members}
+            return [_value(source, entry) for _ in _items(source)]
         case dict() | list():
             return _value(source, kind)
         case _:
             raise Unreadable(f"type {str(kind)[:40]}")
 
 
-def _branch(index: int, union: Sequence[Any]) -> int:
-    if not 0 <= index < len(union):
-        raise Unreadable("a union has no such branch")
-    return index
-
-
-def _array(source: _Source, items: Any) -> list[Any]:
-    values: list[Any] = []
-    while count := source.long():
-        if count < 0:
-            source.long()
-        values += (_value(source, items) for _ in range(abs(count)))
-    return values
-
-
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Returns a file of ``records``, in one deflated block.
+    """Returns a file of ``records``, in one deflated block; members that a record lacks are null.
 
     Args:
-        schema: an Avro record schema with field ids; members that a record lacks are null.
         header: further members of the file's metadata.
         sync: 16 bytes that mark the end of blocks.
     """

@@ -1,12 +1,11 @@
 """Table metadata while the updates of one commit are applied, and the metadata of a new table.
 
-Follows ``TableMetadata.Builder`` of Iceberg's Java implementation, including the ids that it assigns: clients compute them
-as well, and compare.
+Follows Java's ``TableMetadata.Builder``, including the ids that it assigns: clients compute them as well, and compare.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -49,7 +48,7 @@ FORMAT_VERSION: Final = "format-version"
 
 @dataclass
 class Draft:
-    """Mutable metadata. ``added_*`` is what the updates added last; ``now_ms`` is the time of the change in ms."""
+    """Mutable metadata. ``added_*`` is what the updates added last."""
 
     now_ms: int
     base: TableMetadata | None = None
@@ -84,7 +83,6 @@ class Draft:
 
     @classmethod
     def of(cls, base: TableMetadata, now_ms: int) -> Draft:
-        """Returns a draft that begins as ``base``."""
         return cls(
             now_ms=now_ms,
             base=base,
@@ -112,14 +110,8 @@ class Draft:
         )
 
     def done(self, previous_file: str = "") -> TableMetadata:
-        """Returns the finished metadata; ``base`` itself when nothing was changed.
-
-        Args:
-            previous_file: where ``base`` is stored; it joins the log of metadata files.
-
-        Raises:
-            InvalidRequest: a part is missing, or not every reader can read it.
-        """
+        """Returns the finished metadata, with ``previous_file`` (of ``base``) in its log; ``base`` itself when nothing was
+        changed. Raises InvalidRequest if a part is missing, or not every reader can read it."""
         if self.base is not None and self._finished(self.base.last_updated_ms, self.base.metadata_log) == self.base:
             return self.base
         self._check()
@@ -163,27 +155,24 @@ class Draft:
 
     def _check(self) -> None:
         if not self.uuid or not self.location:
-            raise InvalidRequest("the commit gives the table no uuid or no location", field="updates")
+            raise bad_update("the commit gives the table no uuid or no location")
         if not 1 <= self.format_version <= NEWEST:
-            raise InvalidRequest(f"format version {self.format_version} is not served", field="updates")
-        check_room(
-            (self.last_partition_id, *self.schemas, *self.specs, *self.orders),
-            (self.last_sequence_number, self.next_row_id),
-        )
+            raise bad_update(f"format version {self.format_version} is not served")
+        ids = (self.last_partition_id, *self.schemas, *self.specs, *self.orders)
+        check_room(ids, (self.last_sequence_number, self.next_row_id))
         if not (
             self.current_schema_id in self.schemas
             and self.default_spec_id in self.specs
             and self.default_sort_order_id in self.orders
         ):
-            raise InvalidRequest("the commit leaves the table without schema, spec or sort order", field="updates")
+            raise bad_update("the commit leaves the table without schema, spec or sort order")
 
     def _clean_log(self) -> tuple[SnapshotLogEntry, ...]:
-        """The snapshot log without snapshots that never were current after a commit, and without gaps: history before a
-        removed snapshot is dropped, because time travel would be wrong there.
+        """The snapshot log without snapshots that never were current after a commit, and without the history before a
+        removed snapshot, where time travel would be wrong.
 
-        No entry is older than the one before it. A writer whose clock is behind cannot repair that by a retry, and its
-        data is valid: the log says that its snapshot became current no earlier than its predecessor, which is true, and
-        the snapshot keeps its writer's time.
+        No entry is older than the one before it: a writer whose clock is behind cannot repair that by a retry, and its
+        snapshot did not become current before its predecessor. The snapshot keeps its writer's time.
         """
         kept: list[SnapshotLogEntry] = []
         for entry in self.log:
@@ -199,13 +188,17 @@ class Draft:
         text = self.properties.get(PREVIOUS_VERSIONS, "")
         return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else _PREVIOUS_DEFAULT
 
-    def forget(self, snapshot_id: int) -> None:
-        """Removes the statistics of a snapshot."""
-        self.statistics.pop(snapshot_id, None)
-        self.partition_statistics.pop(snapshot_id, None)
+    def remove_snapshots(self, ids: Iterable[int]) -> None:
+        """Removes snapshots with their statistics, and the branches and tags that lead to them."""
+        for id in ids:
+            if self.snapshots.pop(id, None) is not None:
+                self.removed_snapshots = True
+                self.statistics.pop(id, None)
+                self.partition_statistics.pop(id, None)
+        for name in [name for name, ref in self.refs.items() if ref.snapshot_id not in self.snapshots]:
+            self.unpoint(name)
 
     def point(self, name: str, ref: SnapshotRef) -> None:
-        """Sets the snapshot of a branch or tag."""
         if self.refs.get(name) == ref:
             return
         if name == MAIN:
@@ -235,19 +228,15 @@ def new_table(
     properties: dict[str, str],
     now_ms: int,
 ) -> TableMetadata:
-    """Returns the metadata of a new table.
+    """Returns the metadata of a new table, with new ids of fields: from 1 for columns, from 1000 for partition fields.
 
-    Ids of fields are assigned here, from 1 for columns and from 1000 for partition fields, whatever the request has.
-
-    Raises:
-        InvalidRequest: the schema is not valid, or cannot be partitioned or sorted so.
+    Raises InvalidRequest if the schema is not valid, or cannot be partitioned or sorted so.
     """
     version = _version(properties)
     check(schema, version)
     columns, fresh = renumbered(schema, 0)
 
     def source(field: PartitionField | SortField, where: str) -> int:
-        """The new id of a field's column."""
         if field.source_id not in fresh:
             raise InvalidRequest(f"source column {field.source_id} is not in the schema", field=where)
         return fresh[field.source_id]
@@ -258,10 +247,8 @@ def new_table(
     )
     numbered = PartitionSpec(fields, 0)
     check_spec(numbered, columns, version)
-    keys = tuple(
-        msgspec.structs.replace(field, source_id=source(field, "sort-order"))
-        for field in (order.fields if order else ())
-    )
+    keys = order.fields if order else ()
+    keys = tuple(msgspec.structs.replace(key, source_id=source(key, "sort-order")) for key in keys)
     sorting = SortOrder(keys, 1 if keys else UNSORTED)
     check_order(sorting, columns)
     return TableMetadata(
@@ -289,11 +276,26 @@ def _version(properties: dict[str, str]) -> int:
 
 
 def check_room(ints: Iterable[int], longs: Iterable[int]) -> None:
-    """Raises InvalidRequest if ids and counters that the catalog assigned are no ``int`` and ``long`` any more, for example
-    after a client gave a partition field the highest id."""
+    """Raises InvalidRequest if ids or counters are no ``int`` or ``long``: a client may have used the highest number."""
     if max(ints) > INT_MAX or max(longs) > LONG_MAX:
         raise InvalidRequest(
             "the next id or sequence number would be too large for Iceberg",
             field="updates",
             remedy="create another one in its place: the highest number is in use",
         )
+
+
+def chosen(id: int, added: int | None, ids: Container[int], what: str) -> int:
+    """Returns ``id``, or what was ``added`` last in place of ``LAST_ADDED``; raises InvalidRequest unless it is in ``ids``."""
+    if id == LAST_ADDED:
+        if added is None:
+            raise bad_update(f"no {what} was added before")
+        id = added
+    if id not in ids:
+        raise bad_update(f"{what} {id} is not known")
+    return id
+
+
+def bad_update(message: str) -> InvalidRequest:
+    """Returns the refusal of a commit's updates."""
+    return InvalidRequest(message, field="updates")

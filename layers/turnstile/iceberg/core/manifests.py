@@ -35,6 +35,16 @@ def _optional(id: int, name: str, type: Any) -> dict[str, Any]:
     return {"name": name, "type": ["null", type], "default": None, "field-id": id}
 
 
+_SUMMARY: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "r508",
+    "fields": [
+        _required(509, "contains_null", "boolean"),
+        _optional(518, "contains_nan", "boolean"),
+        _optional(510, "lower_bound", "bytes"),
+        _optional(511, "upper_bound", "bytes"),
+    ],
+}
 SCHEMA: Final[dict[str, Any]] = {
     "type": "record",
     "name": "manifest_file",
@@ -52,24 +62,7 @@ SCHEMA: Final[dict[str, Any]] = {
         _required(512, "added_rows_count", "long"),
         _required(513, "existing_rows_count", "long"),
         _required(514, "deleted_rows_count", "long"),
-        _optional(
-            507,
-            "partitions",
-            {
-                "type": "array",
-                "element-id": 508,
-                "items": {
-                    "type": "record",
-                    "name": "r508",
-                    "fields": [
-                        _required(509, "contains_null", "boolean"),
-                        _optional(518, "contains_nan", "boolean"),
-                        _optional(510, "lower_bound", "bytes"),
-                        _optional(511, "upper_bound", "bytes"),
-                    ],
-                },
-            },
-        ),
+        _optional(507, "partitions", {"type": "array", "element-id": 508, "items": _SUMMARY}),
         _optional(KEY_METADATA, "key_metadata", "bytes"),
     ],
 }

@@ -1,11 +1,8 @@
 """A table's metadata, and its JSON in format versions 1 to 3 (table specification, "Table Metadata").
 
-In memory there is one form for all versions: ``parse`` supplies what version 1 may leave out, ``document`` writes what the
-version requires. Members that no version up to 3 has are not kept.
-
-``check_readable`` is for files before they are written or registered. Each update is checked where it is applied; here is
-checked what follows from all updates together, and from clocks and bases that only clients have: a file that cannot be
-read again would be the end of its table. The rules are those of Java's ``TableMetadata``, the strictest of the readers.
+In memory there is one form for all versions; members that no version up to 3 has are not kept. ``check_readable`` is for
+files before they are written or registered, since one that cannot be read again would be the end of its table. Its rules
+are those of Java's ``TableMetadata``, the strictest of the readers; updates are checked where they are applied.
 """
 
 from __future__ import annotations
@@ -53,7 +50,7 @@ OPERATIONS: Final = ("append", "replace", "overwrite", "delete")
 """Operations of snapshots. PyIceberg reads no others."""
 
 _MAPS: Final = ("properties", "updates", "summary")
-"""Members whose values are maps of text. In them null is a wrong value, which must not be dropped."""
+"""Maps of text. In them null is a wrong value, which must not be dropped."""
 
 
 class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
@@ -99,7 +96,6 @@ class TableMetadata(msgspec.Struct, frozen=True, rename="kebab"):
         return next(order for order in self.sort_orders if order.order_id == self.default_sort_order_id)
 
     def snapshot(self, id: int | None) -> Snapshot | None:
-        """The snapshot with this id."""
         return next((snapshot for snapshot in self.snapshots if snapshot.snapshot_id == id), None)
 
     def referenced(self) -> TableMetadata:
@@ -113,10 +109,10 @@ def document(metadata: TableMetadata) -> dict[str, Any]:
     """The JSON object of a metadata file, and in responses."""
     members: dict[str, Any] = msgspec.to_builtins(metadata)
     version = metadata.format_version
-    if metadata.current_snapshot_id is None and version < 3:
-        members["current-snapshot-id"] = NONE
     if version < 3:
         del members["next-row-id"]
+        if metadata.current_snapshot_id is None:
+            members["current-snapshot-id"] = NONE
     if not metadata.encryption_keys:
         del members["encryption-keys"]
     if version == 1:  # old readers need these members
@@ -132,11 +128,7 @@ def encode(metadata: TableMetadata) -> bytes:
 
 
 def parse(raw: bytes) -> TableMetadata:
-    """Returns the metadata in a file.
-
-    Raises:
-        InvalidRequest: not JSON, not metadata of a version that is served, or metadata that contradicts itself.
-    """
+    """Returns the metadata in a file; raises InvalidRequest if it is none, of another version, or contradicts itself."""
     try:
         members = msgspec.json.decode(raw, type=dict[str, Any])
         if b"null" in raw:
@@ -162,10 +154,8 @@ def _supply_defaults(members: dict[str, Any]) -> None:
         schema = {"schema-id": 0, **members["schema"]}
         members |= {"schemas": [schema], "current-schema-id": schema["schema-id"]}
     if "partition-specs" not in members:
-        fields = [
-            {"field-id": FIRST_PARTITION_ID + position, **field}
-            for position, field in enumerate(members.get("partition-spec") or [])
-        ]
+        numbered = enumerate(members.get("partition-spec") or [], FIRST_PARTITION_ID)
+        fields = [{"field-id": id, **field} for id, field in numbered]
         members |= {"partition-specs": [{"spec-id": 0, "fields": fields}], "default-spec-id": 0}
     if "last-partition-id" not in members:
         ids = [field.get("field-id", 0) for spec in members["partition-specs"] for field in spec["fields"]]
@@ -175,10 +165,10 @@ def _supply_defaults(members: dict[str, Any]) -> None:
 
 
 def _supply_snapshots(members: dict[str, Any]) -> None:
-    if members.get("current-snapshot-id") == NONE:
-        members["current-snapshot-id"] = None
     current = members.get("current-snapshot-id")
-    if current is not None:  # old writers have no branches, only the current snapshot
+    if current == NONE:
+        members["current-snapshot-id"] = None
+    elif current is not None:  # old writers have no branches, only the current snapshot
         members["refs"] = {MAIN: {"snapshot-id": current, "type": "branch"}, **members.get("refs", {})}
 
 
@@ -210,7 +200,7 @@ def check_references(metadata: TableMetadata) -> None:
 
 
 def check_foreign(metadata: TableMetadata) -> None:
-    """Raises InvalidRequest if metadata that another writer metadata cannot be served."""
+    """Raises InvalidRequest if metadata of another writer cannot be served."""
     for schema in metadata.schemas:
         check_schema(schema, metadata.format_version)
     _check_unique("schema", [schema.schema_id for schema in metadata.schemas])
@@ -241,9 +231,9 @@ def check_readable(metadata: TableMetadata) -> None:
 
 
 def _check_unique(what: str, ids: Sequence[int]) -> None:
-    twice = [id for id, times in Counter(ids).items() if times > 1]
-    if twice:
-        raise _bad(f"{what} {twice[0]} is there twice")
+    for id, times in Counter(ids).items():
+        if times > 1:
+            raise _bad(f"{what} {id} is there twice")
 
 
 def _check_uuid(text: str) -> None:

@@ -69,19 +69,15 @@ class SortOrder(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True)
 
 def compatible(first: PartitionSpec, second: PartitionSpec) -> bool:
     """Whether two specs are equal but for their ids and those of their fields."""
-    return [(f.source_id, f.name, f.transform) for f in first.fields] == [
-        (f.source_id, f.name, f.transform) for f in second.fields
-    ]
+    one, other = ([(field.source_id, field.name, field.transform) for field in spec.fields] for spec in (first, second))
+    return one == other
 
 
 def numbered(
     spec: PartitionSpec, spec_id: int, specs: tuple[PartitionSpec, ...], last_id: int, version: int
 ) -> PartitionSpec:
-    """Returns ``spec`` with an id for itself and for its fields.
-
-    A field without an id gets that of the same source and transform in an earlier spec (not in format 1, where ids follow
-    positions), or the next one after ``last_id``.
-    """
+    """Returns ``spec`` with an id for itself and for its fields: that of the same source and transform in an earlier spec,
+    or the next one after ``last_id``; in format 1 ids follow positions."""
     before = {(f.source_id, f.transform): f.field_id for earlier in specs for f in earlier.fields}
     fields = []
     for position, field in enumerate(spec.fields):
@@ -96,12 +92,7 @@ def numbered(
 
 
 def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
-    """Checks that a table of this schema can be written with this spec.
-
-    Raises:
-        InvalidRequest: unknown sources, transforms that do not take them, names or ids used twice or names of other
-            columns, in format 1 ids out of sequence.
-    """
+    """Raises InvalidRequest unless a table of this schema can be written with this spec."""
     by_id = {part.id: part for part in parts(schema)}
     ids = set[int]()
     for position, field in enumerate(spec.fields):
@@ -116,11 +107,8 @@ def check_spec(spec: PartitionSpec, schema: Schema, version: int) -> None:
 
 
 def check_former_spec(spec: PartitionSpec, schema: Schema) -> None:
-    """Checks that a spec that writers do not use any more can be read with the current schema, which may lack columns.
-
-    Raises:
-        InvalidRequest: names or transforms do not fit the columns that are there.
-    """
+    """Raises InvalidRequest unless a spec that writers do not use any more can be read with the current schema, which may
+    lack columns."""
     by_id = {part.id: part for part in parts(schema)}
     for field in spec.fields:
         if field.transform != "void" and field.source_id in by_id:

@@ -28,77 +28,51 @@ class AssertCreate(Requirement, frozen=True, tag="assert-create"):
 
 
 class AssertTableUuid(Requirement, frozen=True, tag="assert-table-uuid"):
-    """The table has this uuid."""
-
     uuid: str
 
 
 class AssertRefSnapshotId(Requirement, frozen=True, tag="assert-ref-snapshot-id"):
-    """A branch or tag leads to this snapshot; None: there is no such branch or tag."""
+    """None: there is no such branch or tag."""
 
     ref: str
     snapshot_id: int | None = None
 
 
 class AssertLastAssignedFieldId(Requirement, frozen=True, tag="assert-last-assigned-field-id"):
-    """No columns were added."""
-
     last_assigned_field_id: int
 
 
 class AssertCurrentSchemaId(Requirement, frozen=True, tag="assert-current-schema-id"):
-    """The current schema is this one."""
-
     current_schema_id: int
 
 
 class AssertLastAssignedPartitionId(Requirement, frozen=True, tag="assert-last-assigned-partition-id"):
-    """No partition fields were added."""
-
     last_assigned_partition_id: int
 
 
 class AssertDefaultSpecId(Requirement, frozen=True, tag="assert-default-spec-id"):
-    """The default partition spec is this one."""
-
     default_spec_id: int
 
 
 class AssertDefaultSortOrderId(Requirement, frozen=True, tag="assert-default-sort-order-id"):
-    """The default sort order is this one."""
-
     default_sort_order_id: int
 
 
 class AssertViewUuid(Requirement, frozen=True, tag="assert-view-uuid"):
-    """The view has this uuid."""
-
     uuid: str
 
 
-TableRequirement = (
-    AssertCreate
-    | AssertTableUuid
-    | AssertRefSnapshotId
-    | AssertLastAssignedFieldId
-    | AssertCurrentSchemaId
-    | AssertLastAssignedPartitionId
-    | AssertDefaultSpecId
-    | AssertDefaultSortOrderId
-)
+_LastId = AssertLastAssignedFieldId | AssertLastAssignedPartitionId
+_CurrentId = AssertCurrentSchemaId | AssertDefaultSpecId | AssertDefaultSortOrderId
+TableRequirement = AssertCreate | AssertTableUuid | AssertRefSnapshotId | _LastId | _CurrentId
 
 
 def creates(requirements: Sequence[TableRequirement]) -> bool:
-    """Whether a commit with these creates its table.
-
-    Raises:
-        InvalidRequest: other requirements need the table to exist.
-    """
-    if not any(isinstance(requirement, AssertCreate) for requirement in requirements):
-        return False
-    if not all(isinstance(requirement, AssertCreate) for requirement in requirements):
+    """Whether a commit with these creates its table; raises InvalidRequest if others need the table to exist."""
+    kinds = {isinstance(requirement, AssertCreate) for requirement in requirements}
+    if len(kinds) > 1:
         raise InvalidRequest("assert-create goes with no other requirement", field="requirements")
-    return True
+    return True in kinds
 
 
 def check(requirement: TableRequirement, metadata: TableMetadata) -> None:

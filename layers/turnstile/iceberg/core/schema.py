@@ -12,11 +12,10 @@ import msgspec
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.integers import INT_MAX, LONG_MAX, Int32
 
-# Strings in quotes: the union is recursive.
 Type = Union[str, "StructType", "ListType", "MapType"]
 
 MAX_DEPTH: Final = 64
-"""Levels of nested types; a schema with more is refused."""
+"""Levels of nested types."""
 
 
 class Field(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True):
@@ -82,20 +81,7 @@ class Part(msgspec.Struct, frozen=True):
     defaults: tuple[Any, ...] = ()
 
 
-_SIMPLE: Final = (
-    "boolean",
-    "int",
-    "long",
-    "float",
-    "double",
-    "date",
-    "time",
-    "timestamp",
-    "timestamptz",
-    "string",
-    "uuid",
-    "binary",
-)
+_SIMPLE: Final = re.compile(r"boolean|int|long|float|double|date|time|timestamp|timestamptz|string|uuid|binary")
 _SINCE_3: Final = re.compile(r"unknown|timestamp_ns|timestamptz_ns|variant|(geometry|geography)(\(.*\))?")
 _SIZED: Final = re.compile(r"fixed\[(\d{1,9})\]|decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
@@ -121,11 +107,7 @@ _TIME_FORMATS: Final = {
 
 
 def parts(schema: Schema) -> Iterator[Part]:
-    """Yields every node of the schema, parents before children.
-
-    Raises:
-        InvalidRequest: nested more than ``MAX_DEPTH`` levels.
-    """
+    """Yields every node of the schema, parents before children; raises InvalidRequest beyond ``MAX_DEPTH`` levels."""
     yield from _members(schema.fields, None, depth=0)
 
 
@@ -164,13 +146,8 @@ def same(first: Schema, second: Schema) -> bool:
     return first.fields == second.fields and {*first.identifier_field_ids} == {*second.identifier_field_ids}
 
 
-def check(schema: Schema, version: int) -> Schema:
-    """Returns ``schema`` if a table of format ``version`` can have it.
-
-    Raises:
-        InvalidRequest: ids or names used twice, types or defaults that this version lacks, identifier fields that
-            cannot identify rows.
-    """
+def check(schema: Schema, version: int) -> None:
+    """Raises InvalidRequest unless a table of format ``version`` can have ``schema``."""
     by_id: dict[int, Part] = {}
     names: set[str] = set()
     for part in parts(schema):
@@ -190,20 +167,18 @@ def check(schema: Schema, version: int) -> Schema:
             raise _bad(f"field '{part.name}' has a default value that is not written as its type wants it")
     for id in schema.identifier_field_ids:
         _check_identifier(by_id.get(id), id)
-    return schema
 
 
 def _check_primitive(type: str, name: str, version: int) -> None:
-    if type in _SIMPLE:
+    if _SIMPLE.fullmatch(type):
         return
     sized = _SIZED.fullmatch(type)
     if sized is not None and (sized[1] is not None or 0 < int(sized[2]) <= 38):
         return
-    if _SINCE_3.fullmatch(type):
-        if version >= 3:
-            return
+    if not _SINCE_3.fullmatch(type):
+        raise _bad(f"field '{name}' is of type {type[:60]!r}, which is none")
+    if version < 3:
         raise _bad(f"field '{name}' is of type {type[:60]}, which needs format version 3")
-    raise _bad(f"field '{name}' is of type {type[:60]!r}, which is none")
 
 
 def _check_identifier(part: Part | None, id: int) -> None:
@@ -218,11 +193,8 @@ def _check_identifier(part: Part | None, id: int) -> None:
 
 
 def renumbered(schema: Schema, schema_id: int) -> tuple[Schema, dict[int, int]]:
-    """Returns the schema of a new table with ids from 1, and the new id of every old one.
-
-    All members of a struct get an id before the members inside them, as in Iceberg's own clients: a schema that one of
-    those numbered keeps its ids.
-    """
+    """Returns the schema of a new table with ids from 1, and the new id of every old one. Members of a struct get ids before
+    those inside them, as in Iceberg's own clients: a schema that one of those numbered keeps its ids."""
     fresh: dict[int, int] = {}
 
     def next_id(old: int) -> int:
@@ -256,10 +228,8 @@ def _renumbered(type: Type, next_id: Callable[[int], int]) -> Type:
 
 
 def fits(type: str, value: Any) -> bool:
-    """Whether ``value`` is a JSON value of this primitive type; none is if only null can be the default.
-
-    Java's and PyIceberg's readers refuse a whole table for a default value that is not written as its type requires.
-    """
+    """Whether ``value`` is a JSON value of this primitive type; none is if only null can be the default. Java's and
+    PyIceberg's readers refuse a whole table for another one."""
     if type == "boolean":
         return isinstance(value, bool)
     if type in _HIGHEST:

@@ -1,4 +1,4 @@
-"""Applying updates to a view, as Iceberg's Java implementation does it."""
+"""Applies updates to a view as Iceberg's Java implementation does."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import Final
 import msgspec
 
 from turnstile.iceberg.core import updates as u
-from turnstile.iceberg.core.draft import LAST_ADDED, check_room
+from turnstile.iceberg.core.draft import LAST_ADDED, bad_update, check_room, chosen
 from turnstile.iceberg.core.metadata import NEWEST
 from turnstile.iceberg.core.schema import Schema, check, same
 from turnstile.iceberg.core.views import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
-from turnstile.store.core.errors import InvalidRequest
 
 HISTORY_SIZE: Final = "version.history.num-entries"
 DROP_DIALECTS: Final = "replace.drop-dialect.allowed"
@@ -39,8 +38,7 @@ class _Draft:
 def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
     """Returns ``base`` after ``updates``; ``base`` itself when they change nothing.
 
-    Raises:
-        InvalidRequest: an update that cannot be applied, or one that removes a dialect without ``DROP_DIALECTS``.
+    Raises InvalidRequest for an update that cannot be applied, or that removes a dialect without ``DROP_DIALECTS``.
     """
     draft = _Draft(
         now_ms,
@@ -75,10 +73,10 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
     match update:
         case u.AssignUuid(uuid):
             if uuid.lower() != draft.uuid.lower():
-                raise _bad("the uuid of a view cannot be changed")
+                raise bad_update("the uuid of a view cannot be changed")
         case u.UpgradeFormatVersion(version):
             if version != VIEW_FORMAT:
-                raise _bad(f"view format version {version} is not served")
+                raise bad_update(f"view format version {version} is not served")
         case u.SetLocation():
             pass  # ignored: the catalog writes a view's files, at the location that it chose
         case u.SetProperties(changed):
@@ -103,17 +101,13 @@ def _add_schema(schema: Schema, draft: _Draft) -> None:
 
 
 def _add_version(version: ViewVersion, draft: _Draft) -> None:
-    if version.schema_id == LAST_ADDED:
-        if draft.added_schema is None:
-            raise _bad("no schema was added before")
-        version = msgspec.structs.replace(version, schema_id=draft.added_schema)
-    if version.schema_id not in draft.schemas:
-        raise _bad(f"schema {version.schema_id} is not known")
-    dialects = [representation.dialect.lower() for representation in version.representations]
-    if len({*dialects}) != len(dialects):
-        raise _bad("a version has two representations of one dialect")
+    schema_id = chosen(version.schema_id, draft.added_schema, draft.schemas, "schema")
+    version = msgspec.structs.replace(version, schema_id=schema_id)
+    dialects = _dialects(version)
+    if len(dialects) != len(version.representations):
+        raise bad_update("a version has two representations of one dialect")
     if any(representation.type != "sql" for representation in version.representations) or not dialects:
-        raise _bad("a version has representations of type sql, and at least one")
+        raise bad_update("a version has representations of type sql, and at least one")
     id = next((other.version_id for other in draft.versions.values() if _meaning(other) == _meaning(version)), None)
     if id is None:
         id = max([version.version_id, *(other + 1 for other in draft.versions)])
@@ -123,17 +117,11 @@ def _add_version(version: ViewVersion, draft: _Draft) -> None:
 
 
 def _set_current(id: int, draft: _Draft) -> None:
-    if id == LAST_ADDED:
-        if draft.added_version is None:
-            raise _bad("no version was added before")
-        id = draft.added_version
-    if id not in draft.versions:
-        raise _bad(f"version {id} is not known")
-    if id == draft.current:
-        return
-    draft.current = id
-    since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
-    draft.log.append(VersionLogEntry(since, id))
+    id = chosen(id, draft.added_version, draft.versions, "version")
+    if id != draft.current:
+        draft.current = id
+        since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
+        draft.log.append(VersionLogEntry(since, id))
 
 
 def _meaning(version: ViewVersion) -> object:
@@ -145,7 +133,7 @@ def _finished(draft: _Draft) -> ViewMetadata:
     """The metadata with as many versions as its properties allow: the newest, the current, and those just added."""
     text = draft.properties.get(HISTORY_SIZE, str(_HISTORY_DEFAULT))
     if not (text.isascii() and text.isdigit() and int(text[:9]) > 0):
-        raise _bad(f"{HISTORY_SIZE} must be a positive number, not {text[:20]!r}")
+        raise bad_update(f"{HISTORY_SIZE} must be a positive number, not {text[:20]!r}")
     check_room((*draft.schemas, *draft.versions), (0,))
     keep = max(int(text[:9]), len({*draft.added, draft.current}))
     newest = [id for id in sorted(draft.versions, reverse=True) if id != draft.current][: keep - 1]
@@ -171,12 +159,10 @@ def _finished(draft: _Draft) -> ViewMetadata:
 def _check_dialects(before: ViewVersion, after: ViewMetadata) -> None:
     lost = _dialects(before) - _dialects(after.current)
     if lost and after.properties.get(DROP_DIALECTS, "false").lower() != "true":
-        raise _bad(f"the view would lose dialect {', '.join(sorted(lost))}; set {DROP_DIALECTS}=true if it is meant")
+        raise bad_update(
+            f"the view would lose dialect {', '.join(sorted(lost))}; set {DROP_DIALECTS}=true if it is meant"
+        )
 
 
 def _dialects(version: ViewVersion) -> set[str]:
     return {representation.dialect.lower() for representation in version.representations}
-
-
-def _bad(message: str) -> InvalidRequest:
-    return InvalidRequest(message, field="updates")
