@@ -26,7 +26,7 @@ from turnstile.catalog.core.entities import Entity, Namespace
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.retry import LocalQueue
 from turnstile.catalog.services import build
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import Clock, World
 
 CATALOG: Final = "main"

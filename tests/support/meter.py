@@ -23,7 +23,7 @@ from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import Loader
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.commits import Commits
-from turnstile.store.core.obj_types import COMMIT
+from turnstile.store.core.rows import COMMIT
 from turnstile.store.core.writes import Check, Row, Write
 from turnstile.store.ports import Obj
 

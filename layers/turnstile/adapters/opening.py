@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from turnstile.adapters.files import FileStorage
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import LogStorage, World
 
 if TYPE_CHECKING:

@@ -9,19 +9,18 @@ from typing import Any, Final
 
 import msgspec
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 from turnstile.api import settings
 from turnstile.api.services import Services
+from turnstile.api.stream import count, remaining_ms
 from turnstile.coordination.tasks import Busy
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind
 
 MARGIN_MS: Final = 15_000
 """Kept of the function's time for what is under way when the time is up."""
 
-_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 _SCHEDULED: Final = ("aws.events", "aws.scheduler")
 _LOGGED: Final = 50
 
@@ -43,7 +42,6 @@ class ScheduleHandler:
 
     @cached_property
     def services(self) -> Services:
-        """What sweeps and collects."""
         services = Services.open(settings.gc())
         services.prepare("sweeper", "collect_task")
         return services
@@ -51,15 +49,10 @@ class ScheduleHandler:
     def sweep(self, _event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Every minute: publishes every table that has something unpublished."""
         here = self.services
-        swept = here.sweeper.sweep(
-            until_ms=self._until_ms(context), each_ms=here.settings.table_ms, workers=here.settings.workers
-        )
-        figures = {
-            **swept.round.totals(),
-            "heads": swept.tables,
-            "unreadable": len(swept.unreadable),
-            "incomplete": int(not swept.complete),
-        }
+        each_ms, workers = here.settings.table_ms, here.settings.workers
+        swept = here.sweeper.sweep(until_ms=self._until_ms(context), each_ms=each_ms, workers=workers)
+        heads = {"heads": swept.tables, "unreadable": len(swept.unreadable), "incomplete": int(not swept.complete)}
+        figures = {**swept.round.totals(), **heads}
         problems = [*swept.round.complaints(), *(msgspec.to_builtins(row) for row in swept.unreadable)]
         self._record("sweep", figures, problems)
         return figures
@@ -70,7 +63,7 @@ class ScheduleHandler:
         scheduled = event.get("source") in _SCHEDULED
         request = CollectEvent(most=200_000) if scheduled else msgspec.convert(event, CollectEvent)
         report = self.services.collect_task.run(
-            _remaining_ms(context),
+            remaining_ms(context),
             request.kinds,
             dry_run=request.dry_run,
             until_ms=self._until_ms(context),
@@ -85,7 +78,7 @@ class ScheduleHandler:
         return totals(report) if scheduled else answer
 
     def _until_ms(self, context: Any) -> int:
-        return self.services.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
+        return self.services.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
 
     def _record(self, what: str, totals: Mapping[str, int], problems: list[dict[str, Any]]) -> None:
         """One log line a run, one more for each of the first problems, and the figures as metrics.
@@ -95,14 +88,4 @@ class ScheduleHandler:
         self._logger.info(what, extra=dict(totals))
         for problem in problems[:_LOGGED]:
             self._logger.warning("left alone", extra={"run": what, "problem": problem})
-        metrics = EphemeralMetrics(namespace="Turnstile", service="gc")
-        metrics.add_dimension("run", what)
-        metrics.add_dimension("function_name", os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
-        for name, value in totals.items():
-            metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
-        metrics.flush_metrics()
-
-
-def _remaining_ms(context: Any) -> int:
-    """How long this invocation may live (ms)."""
-    return int(context.get_remaining_time_in_millis()) if context is not None else 60_000
+        count("gc", totals, run=what, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))

@@ -27,7 +27,7 @@ from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import NotFound, UnsupportedTable
 from turnstile.store.core.names import MAX_VERSION
-from turnstile.store.core.obj_types import METADATA
+from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 

@@ -12,7 +12,7 @@ import msgspec
 
 from turnstile.coordination.core import rows
 from turnstile.coordination.core.rows import RELEASED, Lease, LeaseRow, Task, Updateable, check_name, check_payload
-from turnstile.store.core.obj_types import TASK
+from turnstile.store.core.rows import TASK
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, World
 

@@ -11,10 +11,9 @@ from turnstile.delta.core.decide import find_identity
 from turnstile.delta.core.head import Positioned, gone_for_good, positioned
 from turnstile.delta.heads import read_head
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.keys import Space, identity_obj
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file
-from turnstile.store.core.obj_types import IDENTITY
+from turnstile.store.core.rows import IDENTITY, Space, identity_obj
 from turnstile.store.ports import Clock, Obj, Objs, World
 
 

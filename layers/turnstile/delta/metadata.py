@@ -13,8 +13,7 @@ from turnstile.delta.core.metadata import DeltaMetadata, apply, check_shown
 from turnstile.delta.proposals import CommitRequest
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.keys import Space, metadata_obj
-from turnstile.store.core.obj_types import METADATA
+from turnstile.store.core.rows import METADATA, Space, metadata_obj
 from turnstile.store.ports import Obj, Objs
 
 _CACHED = 512

@@ -12,8 +12,8 @@ from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
-from turnstile.store.core.keys import app_key
 from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
+from turnstile.store.core.rows import app_key
 
 Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
 """Makes the table metadata after a commit from the metadata before it (id and value), the commit's content and its

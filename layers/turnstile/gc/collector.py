@@ -16,7 +16,7 @@ from turnstile.gc.core import KINDS, Grace, Item
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
 from turnstile.store.batches import rows_between
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World

@@ -14,9 +14,8 @@ import msgspec
 
 from turnstile.gc.core import SETTLED_MS, Grace, Item, due
 from turnstile.store.batches import batched
-from turnstile.store.core.keys import identity_obj
 from turnstile.store.core.locations import published_path
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind, identity_obj
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
 from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from cachetools import LRUCache
 
-from turnstile.store.core.obj_types import Caching, of_id
+from turnstile.store.core.rows import Caching, of_id
 from turnstile.store.ports import Clock, Obj
 
 K = TypeVar("K")
@@ -52,7 +52,7 @@ _APART: Final = 8
 
 
 class ObjCache:
-    """Objs in memory, by the rules of their types (``core.obj_types``). They never change, so nothing is invalidated.
+    """Objs in memory, by the rules of their types (``core.rows``). They never change, so nothing is invalidated.
 
     Types that are cached apart push out their own kind only.
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Row, Write
 
 BATCH_GET_MAX: Final = 100
@@ -97,7 +97,7 @@ class Obj(msgspec.Struct, frozen=True):
 class Objs(Protocol):
     """The write-once table of immutable objs; cacheable for ever without invalidation.
 
-    Types are those of ``core.obj_types``. A payload of up to 350,000 bytes is one row and one request; a larger one is
+    Types are those of ``core.rows``. A payload of up to 350,000 bytes is one row and one request; a larger one is
     stored in parts and read back whole (``store.stored_objs``), for a few requests more. An obj is there entirely or not
     at all.
     """
@@ -115,7 +115,7 @@ class Objs(Protocol):
         ``put``."""
 
     def get(self, space: str, id: str) -> Obj | None:
-        """The obj. Absence is remembered only where it lasts (``core.obj_types``)."""
+        """The obj. Absence is remembered only where it lasts (``core.rows``)."""
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         """Objs by id, in one request per ``BATCH_GET_MAX``; missing ones are left out."""

@@ -26,7 +26,7 @@ import msgspec
 
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.errors import TooLarge, TurnstileError
-from turnstile.store.core.obj_types import registered
+from turnstile.store.core.rows import registered
 from turnstile.store.ports import Obj
 
 OBJ_BUDGET: Final = 350_000

@@ -17,7 +17,7 @@ from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Present, SetSum
 from turnstile.store.ports import AllAccepted, Obj, World
 

@@ -14,7 +14,7 @@ from turnstile.adapters.dynamo.models import KINDS, from_item, model_of, to_item
 from turnstile.adapters.dynamo.refs import write_request
 from turnstile.catalog.core.request_rows import request_row
 from turnstile.store.core.errors import StateConflict
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Append, Equals, Include, Insert, Set
 
 KEY = "contract/table/t"

@@ -13,7 +13,7 @@ from turnstile.access.core.client_rows import delete_client, rotate_secret
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.adapters import FileStorages, RandomIds, SystemClock
 from turnstile.store.core.errors import NotFound
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import Rejected, World
 
 

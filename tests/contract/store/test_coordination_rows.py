@@ -27,7 +27,7 @@ from turnstile.coordination.tasks import (
     Updateables,
 )
 from turnstile.store.core.errors import PermissionDenied, StateConflict
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 
 TERM = 60_000

@@ -12,7 +12,7 @@ from tests.support.store.backends import Backend, Counter
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import TooLarge, TurnstileError
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import Obj, Objs
 from turnstile.store.stored_objs import MAX_OBJ, OBJ_BUDGET, split
 

@@ -6,7 +6,7 @@ from tests.support.store.backends import REALM, Backend, Counter
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.catalog.core.location_rows import owner_row
 from turnstile.catalog.core.rows import new_catalog, new_staging
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Equals, Erase, Set
 from turnstile.store.ports import Accepted
 

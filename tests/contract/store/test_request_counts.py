@@ -25,8 +25,8 @@ from turnstile.delta.core.head import TableHead, new_head_row
 from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.core.keys import Space
 from turnstile.store.core.locations import staged_path
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert, new_row
 from turnstile.store.ports import World
 

@@ -20,7 +20,7 @@ from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.metadata import DeltaMetadata
-from turnstile.store.core.keys import metadata_obj
+from turnstile.store.core.rows import metadata_obj
 from turnstile.store.page_budget import RESPONSE_BYTES_MAX
 
 WORST: Final = "\x01" * 32_000

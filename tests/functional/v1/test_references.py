@@ -17,7 +17,7 @@ from turnstile.adapters.opening import RandomIds, SystemClock
 from turnstile.coordination.core.named_ref import RECENT
 from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 
 REF = "/v1/refs/my.app"

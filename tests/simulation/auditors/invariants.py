@@ -16,9 +16,9 @@ from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.keys import identity_obj
 from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
 from turnstile.store.core.names import parse_staged_file
+from turnstile.store.core.rows import identity_obj
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State

@@ -14,7 +14,7 @@ from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs, clone, holds
 from tests.support.fakes.storage import FakeStorages
 from turnstile.gc.core import Grace
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected
 

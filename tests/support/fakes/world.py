@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs, clone
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorages
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 
 

@@ -10,7 +10,7 @@ from tests.support.store.backends import Backend, Counter
 from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock
 from turnstile.catalog import services as bootstrap
 from turnstile.catalog.services import CatalogServices, build
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 
 _REALMS = itertools.count()

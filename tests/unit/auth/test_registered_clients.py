@@ -13,7 +13,7 @@ from turnstile.access.clients import MAX_KEEP_S, SALT_BYTES, Clients, ClientWith
 from turnstile.access.core.client_rows import Client, delete_client, rotate_secret
 from turnstile.access.core.grants import OPERATOR, Principal
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, Rejected
 

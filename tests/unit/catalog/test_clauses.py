@@ -17,7 +17,7 @@ from turnstile.catalog.core import rows as catalog_rows
 from turnstile.catalog.core.rows import CatalogHead
 from turnstile.delta.core import state_writes as catalog_heads
 from turnstile.delta.core.head import TableHead, new_head_row
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, Rejected
 

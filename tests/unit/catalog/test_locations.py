@@ -10,8 +10,8 @@ from tests.support.fakes.refs import FakeRefs
 from turnstile.catalog.core.location_rows import Location, claim, conflict, keys_above, owner_row, release
 from turnstile.catalog.core.paths import managed_location
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.keys import Space
 from turnstile.store.core.locations import ancestors, is_root, normalise, overlap
+from turnstile.store.core.rows import Space
 from turnstile.store.ports import AllAccepted, SomeRejected
 
 SPACE = Space("test")

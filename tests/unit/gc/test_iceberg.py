@@ -13,7 +13,7 @@ from tests.support.iceberg.client import SALES, T1, VIEW, Iceberg, others, set_p
 from turnstile.catalog.history.core import AsOf
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind
 
 GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY)
 

@@ -9,7 +9,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days
 from turnstile.delta.publish import Publisher
 from turnstile.gc.collector import Collector
-from turnstile.store.core.keys import inline_obj
+from turnstile.store.core.rows import inline_obj
 
 
 def inline_objs(world: FakeWorld) -> set[str]:

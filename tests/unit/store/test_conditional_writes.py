@@ -38,8 +38,8 @@ from turnstile.delta.core.state_writes import (
     rename_head,
     stay_head,
 )
-from turnstile.store.core.keys import Space
 from turnstile.store.core.limits import ROW_BUDGET
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
 
 SPACE = Space("test")

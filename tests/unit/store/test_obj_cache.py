@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.support.fakes.storage import FakeClock
 from turnstile.store.cache import ObjCache
-from turnstile.store.core.obj_types import TYPES, Caching
+from turnstile.store.core.rows import TYPES, Caching
 from turnstile.store.ports import Obj
 
 LIMIT = 20_000

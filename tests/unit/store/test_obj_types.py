@@ -12,7 +12,7 @@ from turnstile.coordination.core.rows import check_name
 from turnstile.gc.core import KINDS
 from turnstile.gc.kinds import SCANNERS
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.obj_types import (
+from turnstile.store.core.rows import (
     COMMIT,
     ENTITIES,
     IDENTITY,

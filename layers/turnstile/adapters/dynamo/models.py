@@ -130,7 +130,7 @@ _TEXT: Final = UnicodeAttribute()
 
 
 def model_of(key: str) -> type[RefRow]:
-    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``, ``store/core/keys.py``).
+    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``, ``store/core/rows.py``).
 
     Raises:
         ValueError: no row of that kind is declared.

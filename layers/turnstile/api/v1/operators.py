@@ -21,7 +21,7 @@ from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.names import check_uuid
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row
 
 routes = Blueprint(__name__)

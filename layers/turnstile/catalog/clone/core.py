@@ -15,7 +15,7 @@ from turnstile.catalog.core.location_rows import HeldLocation, let_go
 from turnstile.catalog.core.paths import Path, dotted, is_below, key_of
 from turnstile.delta.core.head import PINNED, new_head_row
 from turnstile.store.core.errors import InvalidRequest, StateConflict
-from turnstile.store.core.keys import Space
+from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Insert, Row, Write, new_row
 
 

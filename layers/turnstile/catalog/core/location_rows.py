@@ -28,9 +28,8 @@ import msgspec
 
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import StateConflict
-from turnstile.store.core.keys import Space
 from turnstile.store.core.locations import ancestors
-from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.rows import Space, StoredRow
 from turnstile.store.core.writes import (
     Absent,
     AtLeast,

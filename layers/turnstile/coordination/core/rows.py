@@ -8,8 +8,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
-from turnstile.store.core.obj_types import TYPES
-from turnstile.store.core.rows import StoredRow
+from turnstile.store.core.rows import TYPES, StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, SetSum, new_row
 
 # -- leases: who holds a name until when ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The kinds of garbage, and the scanner of each.
 
-A new kind is a scanner in this folder, an entry in ``SCANNERS``, a member of ``Kind`` (``store/core/obj_types.py``), and
+A new kind is a scanner in this folder, an entry in ``SCANNERS``, a member of ``Kind`` (``store/core/rows.py``), and
 a grace period in ``gc/core.py`` if no present one fits. The docstring of each scanner says what it collects, since when
 that is unreachable, what announces the removal to others, and what a crash leaves behind.
 """
@@ -16,7 +16,7 @@ from turnstile.gc.kinds.iceberg import IcebergFileScanner
 from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
 from turnstile.gc.kinds.staged import StagedFileScanner, StagingTableScanner
 from turnstile.gc.scanner import GcContext, Scanner
-from turnstile.store.core.obj_types import Kind
+from turnstile.store.core.rows import Kind
 
 SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "staged": StagedFileScanner,

@@ -14,7 +14,7 @@ from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, lost_parts
 from turnstile.store.core.locations import normalise
-from turnstile.store.core.obj_types import prefixes
+from turnstile.store.core.rows import prefixes
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, SomeRejected
 

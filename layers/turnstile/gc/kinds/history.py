@@ -12,7 +12,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
 from turnstile.gc.scanner import Batch, GcContext, Problem, Scanner, batches, lost_parts
 from turnstile.gc.trees import Fence, KeptTrees, require_same
-from turnstile.store.core.obj_types import prefixes
+from turnstile.store.core.rows import prefixes
 from turnstile.store.core.writes import Row
 
 _PREFIXES: Final = prefixes("history")

@@ -11,7 +11,7 @@ from turnstile.delta.core.head import PURGED, TableHead
 from turnstile.gc.core import Item, due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, left_tail
 from turnstile.store.core.locations import LOG, published_path
-from turnstile.store.core.obj_types import INLINE, METADATA
+from turnstile.store.core.rows import INLINE, METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Obj
 

@@ -12,7 +12,7 @@ from turnstile.delta.core.head import TableHead, positioned
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, left_tail
 from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
-from turnstile.store.core.obj_types import METADATA
+from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Rejected
 

@@ -1,31 +1,96 @@
-"""Rows of ``refs`` as structs: an attribute is declared once, as a member with its annotation.
+"""Rows of the two tables: their keys, the types of objs, and the attributes of refs.
 
-From the declaration follow how a row is parsed (``from_row``), how a new row is written (``to_row``), and what the
-adapters know of it (``attributes``).
+* Rows of ``refs`` change in place. ``Space`` makes their keys; a ``StoredRow`` declares the attributes of a kind.
+* Rows of ``objs`` are written once. Their types are registered by name (Polaris, "Object Types"): how they are addressed
+  and cached, and which kind of gc removes them. Names and ids are part of what is stored and never change.
 
-    annotation                 stored as               not stored
-    ``str``, a ``Literal``     text
-    ``int``, ``bool``          number, flag
-    ``bytes``                  binary
-    ``frozenset[str]``         set of texts            when empty: DynamoDB has no empty set
-    ``tuple[str, ...]``        list of texts
-    ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back as msgpack
-    ``dict[str, int]``         map of numbers          never left out: writes set members in it
+    commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names afterwards
+    metadata, inline             of one Delta table, addressed by content: written again, they are the same obj
+    identity                     of one Delta table, addressed by what they are about
+    task                         updateable: a row of ``refs`` that changes in place (``coordination.core.rows``)
 
-A member that has a default is not stored while it has it; ``None`` never is.
+**Absence.** That an obj is missing may be remembered only if it can never be written later. That holds for random ids,
+which become known only after the obj is written: one that is missing was removed by gc. It does not hold for the rest: an
+identity is written when its commit leaves the tail (I3), content and metadata may be proposed again at any moment, and names
+and HEADs are no objs at all (I6).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, NamedTuple, Self, Union, get_args, get_origin
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, Union, get_args, get_origin
 
 import msgspec
 
 from turnstile.store.core.writes import Row
+
+# -- keys of refs -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A tenant's key space: every key carries the realm, every obj key realm and catalog (Polaris, "Multi-tenancy")."""
+
+    realm: str
+
+    def table(self, table_id: str) -> str:
+        """A Delta table's HEAD."""
+        return f"{self.realm}/table/{table_id}"
+
+    def catalog(self, name: str) -> str:
+        """A catalog's HEAD."""
+        return f"{self.realm}/catalog/{name.lower()}"
+
+    def gone(self, name: str) -> str:
+        """A dropped catalog whose objs are still there."""
+        return f"{self.realm}/gone/{name.lower()}"
+
+    def staging(self, table_id: str) -> str:
+        return f"{self.realm}/staging/{table_id}"
+
+    def location(self, location: str) -> str:
+        """The owner of a normalised storage location."""
+        return f"{self.realm}/location/{location}"
+
+    def external(self, table_id: str) -> str:
+        """An external table's location, by uuid."""
+        return f"{self.realm}/external/{table_id}"
+
+    def request(self, catalog: str, principal: str, idempotency_key: str) -> str:
+        """A request with an idempotency key."""
+        digest = hashlib.sha256(f"{len(principal)}/{principal}/{idempotency_key}".encode()).hexdigest()[:40]
+        return f"{self.realm}/request/{catalog.lower()}/{digest}"
+
+    def client(self, client_id: str) -> str:
+        return f"{self.realm}/client/{client_id}"
+
+    def ref(self, name: str) -> str:
+        """Another system's reference; its kind keeps it apart from all other keys."""
+        return f"{self.realm}/ref/{name}"
+
+    def lease(self, name: str) -> str:
+        return f"{self.realm}/lease/{name}"
+
+    def updateable(self, name: str) -> str:
+        """An updateable object, ``<type>/<id>``."""
+        return f"{self.realm}/updateable/{name}"
+
+    def objs(self, catalog: str) -> str:
+        """A catalog's partition of objs."""
+        return f"{self.realm}/{catalog.lower()}"
+
+
+def app_key(app_id: str) -> str:
+    """Bounded key of a streaming ``txn.appId`` in a HEAD's ``apps``."""
+    return hashlib.sha256(app_id.encode()).hexdigest()[:16]
+
+
+# -- attributes of refs -------------------------------------------------------------------------------------------------
 
 
 class StoredAs(Enum):
@@ -44,7 +109,7 @@ class StoredAs(Enum):
 class Attribute(NamedTuple):
     """One attribute of a kind of row.
 
-    ``optional``: a row may lack it. ``default``: what a parsed row has then. ``decode`` and ``encode`` convert between the
+    ``optional``: a row may lack it, and a parsed row then has ``default``. ``decode`` and ``encode`` convert between the
     stored value and the member's.
     """
 
@@ -57,7 +122,22 @@ class Attribute(NamedTuple):
 
 
 class StoredRow(msgspec.Struct, frozen=True):
-    """A parsed row. Subclasses declare ``kind`` and the attributes; ``key`` is its address (``store.core.keys``)."""
+    """A parsed row of ``refs``. Subclasses declare ``kind`` and the attributes, each once, as an annotated member.
+
+    From the declaration follow how a row is parsed (``from_row``), how a new row is written (``to_row``), and what the
+    adapters know of it (``attributes``).
+
+        annotation                 stored as               not stored
+        ``str``, a ``Literal``     text
+        ``int``, ``bool``          number, flag
+        ``bytes``                  binary
+        ``frozenset[str]``         set of texts            when empty: DynamoDB has no empty set
+        ``tuple[str, ...]``        list of texts
+        ``tuple[Struct, ...]``     list of binaries        the struct's ``pack()``; read back as msgpack
+        ``dict[str, int]``         map of numbers          never left out: writes set members in it
+
+    A member that has a default is not stored while it has it; ``None`` never is.
+    """
 
     key: str
     kind: ClassVar[str]
@@ -93,14 +173,8 @@ def _attribute(field: msgspec.structs.FieldInfo) -> Attribute:
         (annotation,) = (part for part in get_args(annotation) if part is not type(None))
     default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
     stored_as, decode, encode = _codec(annotation)
-    return Attribute(
-        field.name,
-        stored_as,
-        optional=not field.required and stored_as is not StoredAs.COUNTS,
-        default=default,
-        decode=decode,
-        encode=encode,
-    )
+    optional = not field.required and stored_as is not StoredAs.COUNTS
+    return Attribute(field.name, stored_as, optional, default, decode, encode)
 
 
 def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[Any], Any]]:
@@ -122,3 +196,111 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
         lambda packed: tuple(decode(one) for one in packed),
         lambda members: [member.pack() for member in members],
     )
+
+
+# -- types and ids of objs ----------------------------------------------------------------------------------------------
+
+Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
+"""Kinds of garbage collection (``gc``)."""
+
+
+class Caching(Enum):
+    """What a process keeps of a type in memory. Immutable objs are never invalidated."""
+
+    SHARED = "as much as fits, with all others of this kind"
+    APART = "in a small memory of its own: large, and soon of no use"
+    NEVER = "nothing: read once, or mutable"
+
+
+class ObjType(msgspec.Struct, frozen=True):
+    """One type.
+
+    Attributes:
+        name: ``Obj.type``, or the type of an updateable object.
+        prefix: what ids of this type begin with; types that gc treats alike share one.
+        absence_ms: for how long a process may believe that an obj it did not find is missing. More than 0 is sound only
+            as above; it is short, so that a restored table is soon seen.
+        collected: the kind of gc that removes it; None: it ends by itself (``Obj.expires_s``), or is never removed.
+        remedy: what to do about one that is over the limit.
+        mutable: whether it is an updateable object instead of an obj.
+    """
+
+    name: str
+    prefix: str
+    caching: Caching = Caching.SHARED
+    absence_ms: int = 0
+    collected: Kind | None = None
+    remedy: str | None = None
+    mutable: bool = False
+
+    def id(self, rest: str) -> str:
+        return self.prefix + rest
+
+
+ONCE_MS: Final = 30_000
+"""For how long the absence of an obj with a random id is believed."""
+
+COMMIT: Final = ObjType("commit", "commit/", absence_ms=ONCE_MS, collected="history", remedy="use another catalog")
+SEGMENT: Final = ObjType("segment", "segment/", absence_ms=ONCE_MS, collected="history", remedy="use another catalog")
+METADATA: Final = ObjType(
+    "metadata", "metadata/", collected="metadata", remedy="shorten the table's comments or properties"
+)
+INLINE: Final = ObjType(
+    "inline", "inline/", caching=Caching.APART, collected="objs", remedy="propose the commit as a staged file"
+)
+IDENTITY: Final = ObjType("identity", "identity/", caching=Caching.NEVER)
+TASK: Final = ObjType("task", "task/", caching=Caching.NEVER, mutable=True)
+
+ENTITY_PREFIX: Final = "entity/"
+ENTITIES: Final = tuple(
+    ObjType(name, ENTITY_PREFIX, absence_ms=ONCE_MS, collected="history", remedy="shorten its comment or properties")
+    for name in ("namespace", "table", "catalog", "iceberg-table", "iceberg-view", "snapshot")
+)
+"""One for each struct of ``catalog.core.entities.Entity``: its tag."""
+
+TYPES: Final = {type.name: type for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TASK)}
+_BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
+
+
+def registered(name: str, id: str) -> ObjType:
+    """Returns the type of an obj that is to be written.
+
+    Raises:
+        ValueError: no such type of objs, or not an id of that type: gc would never find it.
+    """
+    type = TYPES.get(name)
+    if type is None or type.mutable:
+        raise ValueError(f"no type {name!r} of objs is registered in core/rows.py (obj {id!r})")
+    if not id.startswith(type.prefix):
+        raise ValueError(f"ids of type {name!r} begin with {type.prefix!r}, which {id!r} does not")
+    return type
+
+
+def of_id(id: str) -> ObjType | None:
+    """Returns the type of the obj with this id; any of those that share a prefix, since they are treated alike. None: the
+    type is not known here, as in a process that is older than the obj."""
+    return _BY_PREFIX.get(id[: id.find("/") + 1])
+
+
+def prefixes(kind: Kind) -> tuple[str, ...]:
+    """Prefixes of what a kind of gc collects, in the order of registration: objs that refer to others go before them."""
+    return tuple(dict.fromkeys(type.prefix for type in TYPES.values() if type.collected == kind))
+
+
+def identity_obj(table_id: str, identity: str) -> str:
+    """Id of an identity-index entry: (table, txn id or staged name) -> version."""
+    return IDENTITY.id(f"{table_id}/{hashlib.sha256(identity.encode()).hexdigest()[:40]}")
+
+
+def inline_obj(table_id: str, now_ms: int, payload: bytes) -> str:
+    """Id of inline content: addressed by its bytes, so that writing it twice is harmless, and by the day.
+
+    gc removes old objs that no HEAD refers to. Without the day, a proposal that is sent again much later would find its old
+    obj, write nothing, and be ratified while gc removes it (I10).
+    """
+    return INLINE.id(f"{table_id}/{now_ms // 86_400_000:06d}.{hashlib.sha256(payload).hexdigest()[:40]}")
+
+
+def metadata_obj(table_id: str, version: int, payload: bytes) -> str:
+    """Id of table metadata: in order of the version that made it, unique by content. It is the etag."""
+    return METADATA.id(f"{table_id}/{version:020d}.{hashlib.sha256(payload).hexdigest()[:24]}")
