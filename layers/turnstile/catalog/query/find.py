@@ -5,17 +5,14 @@
     3  entities are read a hundred at a time, across parents, and only those that 2 left undecided
     4  a Delta table's properties are not in the tree: its HEAD and its metadata, a hundred at a time, if 3 left it undecided
 
-A query is answered page by page, each from the HEAD that the first one read, without what the request may not see now. Only
-4 reads the present: tables commit without their catalog. As of a moment of the past 4 is refused, since the answer could be
-wrong.
+Each page comes from the HEAD that the first one read, without what the request may not see now. Only 4 reads the present:
+tables commit without their catalog. As of a moment of the past 4 is refused, since the answer could be wrong.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import reduce
 from itertools import groupby
 from typing import Final
 
@@ -47,7 +44,7 @@ CHARACTERS_PER_VISIT: Final = 1_000
 
 
 class Match(msgspec.Struct, frozen=True):
-    """What matched: its full name as users wrote it, without the catalog, and its entity."""
+    """What matched, with its full name as users wrote it, without the catalog."""
 
     path: Path
     entity: Entity
@@ -77,23 +74,19 @@ class Finder:
         """Returns a page of what ``query`` leads to, now or as of a moment.
 
         Raises:
-            InvalidRequest: the query cannot be read; or the token is damaged, expired or of another query; or the answer
+            InvalidRequest: the query cannot be read; the token is damaged, expired or of another query; or the answer
                 depends on what the catalog's past does not hold: properties of Delta tables.
             NotFound: no such catalog; no such moment.
         """
         parsed = parse(query)
         size, catalog = page_size(max_results), fold(parsed.catalog)
-        kind = f"find/{_digest(replace(parsed, catalog=catalog))}"
+        spelling = to_text(msgspec.structs.replace(parsed, catalog=catalog))  # the same for all spellings of the query
+        kind = f"find/{hashlib.sha256(spelling.encode()).hexdigest()[:32]}"
         start = self._as_of_reader.page(catalog, "", kind, as_of, page_token)
         walk = _Walk(self._reader, self._properties if as_of is None else None, start)
         hits, end = _page(walk, parsed, size)
         token, moment = None if end is None else start.following(end), start.moment
         return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(hits)), token, moment.versions)
-
-
-def _digest(query: Query) -> str:
-    """The same for all spellings of a query, different for different queries."""
-    return hashlib.sha256(to_text(query).encode()).hexdigest()[:32]
 
 
 class _Hit(msgspec.Struct, frozen=True):
@@ -138,19 +131,14 @@ class _Walk:
 
     def matches(self, query: Query) -> _Stream:
         """What the whole query leads to, in key order, and how far that is complete."""
-        root: _Stream = iter([_Hit("")])
-        *above, last = query.steps
-        return self._level(reduce(self._inner, above, root), last, last=True)
-
-    def _inner(self, above: _Stream, step: Step) -> _Stream:
-        return self._level(above, step, last=False)
+        stream: _Stream = iter([_Hit("")])
+        for depth, step in enumerate(query.steps, 1):
+            stream = self._level(stream, step, last=depth == len(query.steps))
+        return stream
 
     def _level(self, above: _Stream, step: Step, *, last: bool) -> _Stream:
-        """The children of the hits of the level above that pass this one.
-
-        They are evaluated a hundred at a time, across parents. A ``_Progress`` of the level above stays behind the
-        children that came before it.
-        """
+        """The children of the hits of the level above that pass this one, evaluated a hundred at a time, across parents. A
+        ``_Progress`` of the level above stays behind the children that came before it."""
         reach = reach_of(step)
         waiting: list[Child] = []
         for event in above:
@@ -159,7 +147,7 @@ class _Walk:
                 waiting = []
                 yield event
                 continue
-            for child in children(self._tree, event.key, reach, self.after):
+            for child in _children(self._tree, event.key, reach, self.after):
                 waiting.append(child)
                 if len(waiting) == BATCH_GET_MAX:
                     yield from self._evaluate(waiting, step, last=last)
@@ -172,12 +160,13 @@ class _Walk:
         self.visits += len(batch)
         possible: list[tuple[Child, bool | None]] = []
         for key, entry in batch:
-            held = holds(step.where, indexed_candidate(path_of(key)[-1], entry))
+            held = holds(step.where, _indexed_candidate(path_of(key)[-1], entry))
             if held is not False and (last or entry.kind == NAMESPACE):
                 possible.append(((key, entry), held))
-        certain = [_Hit(key) for (key, _), _ in possible]
-        read = last or self._authorizer is not None or any(held is None for _, held in possible)
-        yield from self._read([child for child, _ in possible], step) if read else certain
+        if last or self._authorizer is not None or any(held is None for _, held in possible):
+            yield from self._read([child for child, _ in possible], step)
+        else:
+            yield from (_Hit(key) for (key, _), _ in possible)
         yield _Progress(batch[-1][0])
 
     def _read(self, batch: Sequence[Child], step: Step) -> list[_Hit]:
@@ -194,20 +183,18 @@ class _Walk:
 
     def _holds(self, step: Step, entity: Entity, properties: Mapping[str, str] | None = None) -> bool | None:
         candidate = entity_candidate(entity, properties)
-        self.visits += text_size(candidate) // CHARACTERS_PER_VISIT
+        self.visits += _text_size(candidate) // CHARACTERS_PER_VISIT
         return holds(step.where, candidate)
 
     def _read_properties(self, undecided: list[Child]) -> dict[str, Mapping[str, str]]:
         """Properties of the Delta tables whose predicate depends on them, by uuid."""
-        if self._properties is None and undecided:
-            table = dotted(self._tree.catalog, *path_of(undecided[0][0]))
-            raise InvalidRequest(
-                f"the query asks for properties of Delta table '{table}', which the catalog's past does not hold",
-                field="query",
-                remedy='as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"',
-            )
-        if self._properties is None:
+        if not undecided:
             return {}
+        if self._properties is None:
+            table = dotted(self._tree.catalog, *path_of(undecided[0][0]))
+            problem = f"the query asks for properties of Delta table '{table}', which the catalog's past does not hold"
+            remedy = 'as of a moment, ask Delta tables for their attributes only, or leave them out: format != "delta"'
+            raise InvalidRequest(problem, field="query", remedy=remedy)
         return self._properties.read(self._tree.catalog, [entry for _, entry in undecided])
 
     def _visible(self, batch: Sequence[Child], entities: dict[str, Entity]) -> Iterable[Child]:
@@ -238,15 +225,9 @@ Child = tuple[str, IndexEntry]
 """An index entry with its key."""
 
 
-def children(tree: Tree, parent: str, reach: Reach, after: str = "") -> Iterator[Child]:
-    """Returns the direct children of the key ``parent`` whose names are in reach, in key order.
-
-    Names out of reach are jumped over with everything below them.
-
-    Args:
-        after: the key that an earlier page ended with; that entry, its subtree and everything before it are left out, except
-            the ancestors of the key.
-    """
+def _children(tree: Tree, parent: str, reach: Reach, after: str) -> Iterator[Child]:
+    """Returns the direct children of the key ``parent`` whose names are in reach, in key order. Names out of reach are jumped
+    over with everything below them. Of an earlier page, which ended with the key ``after``, only its ancestors are shown."""
     first = _first_child(parent, after)
     if reach.only is not None:
         yield from _children_named(tree, parent, reach.only, first)
@@ -277,30 +258,26 @@ def _children_named(tree: Tree, parent: str, names: frozenset[str], first: str) 
         key = key_of(path)
         if not name or len(path_of(key)) != len(path) or key < first:  # a NUL in a name would lead to another level
             continue
-        entry = tree.find(path)
-        if entry is not None:
+        if (entry := tree.find(path)) is not None:
             yield key, entry
 
 
-def indexed_candidate(name: str, entry: IndexEntry) -> Candidate:
-    """Returns what the index knows of an entry: no request. Names compare folded, so the key's last level is enough."""
-    attributes: dict[str, Value] = {"name": name, "kind": entry.kind}
-    if entry.table_id:
-        attributes["id"] = entry.table_id
-    return Candidate(entry.kind, attributes)
+def _indexed_candidate(name: str, entry: IndexEntry) -> Candidate:
+    """What the index knows of an entry: no request. Names compare folded, so the key's last level is enough."""
+    id: dict[str, Value] = {"id": entry.table_id} if entry.table_id else {}
+    return Candidate(entry.kind, {"name": name, "kind": entry.kind, **id})
 
 
 def entity_candidate(entity: Entity, properties: Mapping[str, str] | None = None) -> Candidate:
     """Returns what an entity knows; ``properties`` are a Delta table's, once they were read."""
+    kind = kind_of(entity)
     members: dict[str, Value | None] = {name: getattr(entity, name, None) for name in TYPES}
-    if kind_of(entity) in ICEBERG_KINDS:
+    members |= {"kind": kind, "id": id_of(entity), "updated": members["updated"] or None}
+    if kind in ICEBERG_KINDS:
         members["format"] = "iceberg"
-    members |= {"kind": kind_of(entity), "id": id_of(entity)}
-    if not getattr(entity, "updated", 0):
-        members["updated"] = None
     attributes = {name: value for name, value in members.items() if value is not None}
     properties = _own_properties(entity) if properties is None else properties
-    return Candidate(kind_of(entity), attributes, whole=True, properties=properties)
+    return Candidate(kind, attributes, whole=True, properties=properties)
 
 
 def _own_properties(entity: Entity) -> Mapping[str, str] | None:
@@ -310,11 +287,11 @@ def _own_properties(entity: Entity) -> Mapping[str, str] | None:
     return getattr(entity, "properties", {})  # an Iceberg table's are in its metadata file, which is not read here
 
 
-def text_size(candidate: Candidate) -> int:
-    """Returns how many characters there are to compare with a query."""
-    texts = [value for value in candidate.attributes.values() if isinstance(value, str)]
+def _text_size(candidate: Candidate) -> int:
+    """How many characters there are to compare with a query."""
     properties = candidate.properties or {}
-    return sum(map(len, texts)) + sum(map(len, properties)) + sum(map(len, properties.values()))
+    values = (*candidate.attributes.values(), *properties, *properties.values())
+    return sum(len(value) for value in values if isinstance(value, str))
 
 
 class TableProperties:

@@ -3,19 +3,18 @@
 What stands between two ``%``, a run, has a fixed length, so the first place where it fits is as good as any: there is no
 backtracking. A run without ``_`` is a plain text search. For a run with ``_`` all places are tried at once: bit ``i`` of a
 letter's number says whether the text has the letter at ``i``, and each letter of the run is one shift and one AND of such
-numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged). So the work is the sum
-of both lengths, in steps of which the longest is one pass over an eighth of the text.
+numbers (Baeza-Yates and Gonnet, "A new approach to text searching", with text and pattern exchanged).
 """
 
 from __future__ import annotations
 
 import functools
 from collections import defaultdict
+from itertools import takewhile
 from typing import Final
 
 _ANY: Final = 0
-_ONE: Final = 1
-_Token = str | int
+_Token = str | int | None
 _Run = tuple[str | None, ...]
 """What stands between two ``%``: letters, None for any letter."""
 
@@ -39,25 +38,15 @@ def like(text: str, pattern: str) -> bool:
 
 
 def tokens_of(pattern: str) -> list[_Token]:
-    """Returns the pattern's characters, ``_ANY`` for ``%`` and ``_ONE`` for ``_``."""
-    tokens: list[_Token] = []
+    """Returns the pattern's characters, ``_ANY`` for ``%`` and None for ``_``."""
+    wildcards: dict[str, _Token] = {"%": _ANY, "_": None}
     letters = iter(pattern)
-    for letter in letters:
-        if letter == "\\":
-            tokens.append(next(letters, letter))
-        else:
-            tokens.append({"%": _ANY, "_": _ONE}.get(letter, letter))
-    return tokens
+    return [next(letters, "\\") if letter == "\\" else wildcards.get(letter, letter) for letter in letters]
 
 
 def fixed_start(pattern: str) -> str:
     """Returns the text that every match begins with."""
-    start = ""
-    for token in tokens_of(pattern):
-        if not isinstance(token, str):
-            break
-        start += token
-    return start
+    return "".join(str(token) for token in takewhile(lambda token: isinstance(token, str), tokens_of(pattern)))
 
 
 @functools.lru_cache(maxsize=512)
@@ -65,10 +54,10 @@ def _runs(pattern: str) -> tuple[_Run, ...]:
     """The runs before, between and after the ``%``. Cached: one pattern is compared with many texts."""
     runs: list[list[str | None]] = [[]]
     for token in tokens_of(pattern):
-        if token == _ANY:
+        if isinstance(token, int):
             runs.append([])
         else:
-            runs[-1].append(token if isinstance(token, str) else None)
+            runs[-1].append(token)
     return tuple(map(tuple, runs))
 
 
@@ -83,10 +72,8 @@ def _first(text: str, run: _Run, at: int, end: int) -> int:
         return text.find("".join(map(str, run)), at, end)
     places = -1  # every place, so far
     for place, letter in enumerate(run):
-        if letter is not None:
+        if places and letter is not None:
             places &= _bits(text).of(letter) >> place
-            if not places:
-                return -1
     places >>= at
     if not places:
         return -1

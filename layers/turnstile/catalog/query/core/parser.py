@@ -1,7 +1,7 @@
 """Parses path queries by recursive descent; the grammar is in docs/path-queries.md.
 
-Every error has the position (from 1), what was expected there, and what to write instead. (A parser library takes more time
-to import on a cold start than all else that a query needs, and gives no shorter code with these messages.)
+Every error says what was expected where, and what to write instead. (A parser library takes more time to import on a cold
+start than all else that a query needs, and gives no shorter code with these messages.)
 """
 
 from __future__ import annotations
@@ -44,15 +44,10 @@ _KINDS: Final[dict[type, str]] = {str: "a text in quotes", int: "a number", bool
 
 
 def parse(text: str) -> Query:
-    """Returns the query that ``text`` spells.
-
-    Raises:
-        InvalidRequest: it cannot be read; ``field`` is ``query``, ``position`` the character, from 1.
-    """
+    """Returns the query that ``text`` spells. Raises InvalidRequest with the ``position`` of the error, from 1."""
     if len(text) > MAX_CHARACTERS:
-        raise InvalidRequest(
-            f"the query has {len(text)} characters", field="query", remedy=f"use at most {MAX_CHARACTERS}"
-        )
+        problem, remedy = f"the query has {len(text)} characters", f"use at most {MAX_CHARACTERS}"
+        raise InvalidRequest(problem, field="query", remedy=remedy)
     return _Parser(text).query()
 
 
@@ -62,16 +57,12 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text, self._at, self._depth = text, 0, 0
 
-    # -- levels ---------------------------------------------------------------------------------------------------
-
     def query(self) -> Query:
-        if not self._take("/"):
-            raise self._expected("'/'", "begin with the catalog: /main/*")
+        self._require("/", "'/'", "begin with the catalog: /main/*")
         catalog = self._match(_NAME)
         if catalog is None:
-            raise self._expected(
-                "the name of a catalog", "name one catalog, as in /main/*; GET /v1/catalogs lists them"
-            )
+            remedy = "name one catalog, as in /main/*; GET /v1/catalogs lists them"
+            raise self._expected("the name of a catalog", remedy)
         steps = []
         while self._take("/"):
             steps.append(self._step())
@@ -91,11 +82,8 @@ class _Parser:
                 raise self._expected("a level", 'write a name, *, or a predicate such as [name = "orders"]')
             return Step(name)
         where = self._either()
-        if not self._take("]"):
-            raise self._expected("'and', 'or' or ']'", "join comparisons with and/or, and close the predicate with ]")
+        self._require("]", "'and', 'or' or ']'", "join comparisons with and/or, and close the predicate with ]")
         return Step(name, where)
-
-    # -- predicates -----------------------------------------------------------------------------------------------
 
     def _either(self) -> Predicate:
         parts = [self._both()]
@@ -113,19 +101,16 @@ class _Parser:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise self._expected("a comparison", f"nest at most {MAX_DEPTH} levels deep")
-        part = self._nested()
+        part: Predicate
+        if self._word("not"):
+            part = Not(self._one())
+        elif self._take("("):
+            part = self._either()
+            self._require(")", "')'", "close every parenthesis")
+        else:
+            part = self._comparison()
         self._depth -= 1
         return part
-
-    def _nested(self) -> Predicate:
-        if self._word("not"):
-            return Not(self._one())
-        if not self._take("("):
-            return self._comparison()
-        inner = self._either()
-        if not self._take(")"):
-            raise self._expected("')'", "close every parenthesis")
-        return inner
 
     def _comparison(self) -> Predicate:
         field = self._field()
@@ -149,15 +134,13 @@ class _Parser:
             return Prefix(field, self._string(field))
         if not self._word("in"):
             return None
-        if not self._take("("):
-            raise self._expected("'('", f'list the values, as in {field.name} in ("eu", "us")')
+        self._require("(", "'('", f'list the values, as in {field.name} in ("eu", "us")')
         values = [self._value(field)]
         while self._take(","):
             values.append(self._value(field))
             if len(values) > MAX_VALUES:
                 raise self._expected("')'", f"list at most {MAX_VALUES} values")
-        if not self._take(")"):
-            raise self._expected("',' or ')'", "separate values with commas and close the list")
+        self._require(")", "',' or ')'", "separate values with commas and close the list")
         return In(field, tuple(values))
 
     def _field(self) -> Field:
@@ -166,26 +149,22 @@ class _Parser:
         start = self._at
         word = self._match(_WORD)
         if word is None or word.lower() in KEYWORDS:
-            self._at = start
-            raise self._expected(
-                "an attribute or a property", "write its name; in backquotes if it is a keyword or has other characters"
-            )
+            remedy = "write its name; in backquotes if it is a keyword or has other characters"
+            raise self._expected("an attribute or a property", remedy, start)
         return Field(word)
-
-    # -- values ---------------------------------------------------------------------------------------------------
 
     def _value(self, field: Field) -> Value:
         start = self._skip()
         value = self._literal()
         required = None if field.quoted else TYPES.get(field.name)
         if required is not None and type(value) is not required:
-            self._at = start
-            raise self._expected(_KINDS[required], f"{field.name} is compared with {_KINDS[required]}")
+            raise self._expected(_KINDS[required], f"{field.name} is compared with {_KINDS[required]}", start)
         return value
 
     def _literal(self) -> Value:
         if self._text[self._at : self._at + 1] in ('"', "'"):
-            return self._quoted()
+            self._at += 1
+            return self._until(self._text[self._at - 1], "the text")
         number = self._match(_NUMBER)
         if number is not None:
             return float(number) if "." in number else int(number)
@@ -199,13 +178,7 @@ class _Parser:
         value = self._literal()
         if isinstance(value, str):
             return value
-        self._at = start
-        raise self._expected("a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"')
-
-    def _quoted(self) -> str:
-        quote = self._text[self._at]
-        self._at += 1
-        return self._until(quote, "the text")
+        raise self._expected("a text in quotes", f'write {field.name} like "a%" or {field.name} prefix "a"', start)
 
     def _until(self, quote: str, what: str) -> str:
         """Text up to the closing ``quote``; a backslash takes a quote or a backslash as it is, else stays."""
@@ -219,10 +192,7 @@ class _Parser:
                 letter = self._text[self._at]
                 self._at += 1
             content += letter
-        self._at = start - 1
-        raise self._expected(f"a closing {quote} after {what}", f"close it with {quote}")
-
-    # -- characters -----------------------------------------------------------------------------------------------
+        raise self._expected(f"a closing {quote} after {what}", f"close it with {quote}", start - 1)
 
     def _skip(self) -> int:
         """Skips spaces; returns the position of the next character."""
@@ -239,6 +209,10 @@ class _Parser:
                 self._skip()
         return taken
 
+    def _require(self, mark: str, what: str, remedy: str) -> None:
+        if not self._take(mark):
+            raise self._expected(what, remedy)
+
     def _match(self, pattern: re.Pattern[str]) -> str | None:
         match = pattern.match(self._text, self._skip())
         if match is None:
@@ -249,19 +223,15 @@ class _Parser:
 
     def _word(self, keyword: str) -> bool:
         """Whether the whole word ``keyword`` comes next, in any case; if so, it is consumed."""
-        match = _WORD.match(self._text, self._skip())
-        if match is None or match[0].lower() != keyword:
+        start, word = self._skip(), self._match(_WORD)
+        if word is None or word.lower() != keyword:
+            self._at = start
             return False
-        self._at = match.end()
-        self._skip()
         return True
 
-    def _expected(self, what: str, remedy: str) -> InvalidRequest:
-        rest = self._text[self._skip() :]
-        found = f"{rest[:20]!r}" if rest else "the end"
-        return InvalidRequest(
-            f"query, character {self._at + 1}: expected {what}, found {found}",
-            field="query",
-            remedy=remedy,
-            position=self._at + 1,
-        )
+    def _expected(self, what: str, remedy: str, at: int | None = None) -> InvalidRequest:
+        """The error where the parser is, or at ``at``."""
+        self._at = self._at if at is None else at
+        rest, position = self._text[self._skip() :], self._at + 1
+        problem = f"query, character {position}: expected {what}, found {repr(rest[:20]) if rest else 'the end'}"
+        return InvalidRequest(problem, field="query", remedy=remedy, position=position)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal
+
+import msgspec
 
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
 from turnstile.catalog.core.paths import fold
@@ -20,14 +21,8 @@ from turnstile.catalog.query.core.like import like
 Value = str | int | float | bool
 
 TYPES: Final[dict[str, type[str | int | bool]]] = {
-    "name": str,
-    "id": str,
-    "kind": str,
-    "comment": str,
-    "format": str,
-    "location": str,
-    "created": int,
-    "updated": int,
+    **dict.fromkeys(("name", "id", "kind", "comment", "format", "location"), str),
+    **dict.fromkeys(("created", "updated"), int),
     "managed": bool,
 }
 """Attributes that a predicate may name, with the types of their literals. Every other name is that of a property."""
@@ -46,8 +41,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,30}")
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,30}\.[0-9]{1,30}")
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """What is compared: an attribute or a property. If it is ``quoted`` it is a property."""
 
     name: str
@@ -57,8 +51,7 @@ class Field:
 Operator = Literal["=", "!=", "<", "<=", ">", ">="]
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(msgspec.Struct, frozen=True):
     """``region = "eu"``."""
 
     field: Field
@@ -66,53 +59,46 @@ class Compare:
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(msgspec.Struct, frozen=True):
     """``region in ("eu", "us")``."""
 
     field: Field
     values: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Like:
+class Like(msgspec.Struct, frozen=True):
     """``name like "ord%"``: ``%`` any characters, ``_`` one, a backslash takes the next one as it is."""
 
     field: Field
     pattern: str
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(msgspec.Struct, frozen=True):
     """``name prefix "ord"``."""
 
     field: Field
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Exists:
+class Exists(msgspec.Struct, frozen=True):
     """``region exists``."""
 
     field: Field
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
-    """The part does not hold."""
+class Not(msgspec.Struct, frozen=True):
+    """``not``: the part does not hold."""
 
     part: Predicate
 
 
-@dataclass(frozen=True, slots=True)
-class All:
+class All(msgspec.Struct, frozen=True):
     """``and``: every part holds."""
 
     parts: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Some:
+class Some(msgspec.Struct, frozen=True):
     """``or``: a part holds."""
 
     parts: tuple[Predicate, ...]
@@ -121,32 +107,23 @@ class Some:
 Predicate = Compare | In | Like | Prefix | Exists | Not | All | Some
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One level: children called ``name`` (None: any) for which ``where`` holds (None: always)."""
 
     name: str | None = None
     where: Predicate | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """A catalog by name, and at least one level below it."""
 
     catalog: str
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What a predicate is evaluated on: what is known of an entry so far. The rest is unknown, not absent.
-
-    Attributes:
-        kind: of the entry.
-        attributes: by name; an attribute of the kind that is not in here is unknown, or absent when ``whole``.
-        whole: whether all attributes are known.
-        properties: None while they are unknown.
-    """
+class Candidate(msgspec.Struct, frozen=True):
+    """What a predicate is evaluated on: what is known of an entry so far. An attribute of its kind that is not among
+    ``attributes`` is unknown, or absent when ``whole``; ``properties`` are None while they are unknown."""
 
     kind: str
     attributes: Mapping[str, Value]
@@ -158,9 +135,7 @@ class Candidate:
         if not field.quoted and field.name in ATTRIBUTES.get(self.kind, OTHERS):
             value = self.attributes.get(field.name)
             return value is not None or self.whole, value
-        if self.properties is None:
-            return False, None
-        return True, self.properties.get(field.name)
+        return (False, None) if self.properties is None else (True, self.properties.get(field.name))
 
 
 def holds(predicate: Predicate | None, candidate: Candidate) -> bool | None:
@@ -171,12 +146,10 @@ def holds(predicate: Predicate | None, candidate: Candidate) -> bool | None:
         case Not(part):
             held = holds(part, candidate)
             return None if held is None else not held
-        case All(parts):
-            results = [holds(part, candidate) for part in parts]
-            return False if False in results else None if None in results else True
-        case Some(parts):
-            results = [holds(part, candidate) for part in parts]
-            return True if True in results else None if None in results else False
+        case All(parts) | Some(parts):
+            results = {holds(part, candidate) for part in parts}
+            decisive = isinstance(predicate, Some)
+            return decisive if decisive in results else None if None in results else not decisive
     known, value = candidate.value(predicate.field)
     if not known:
         return None
@@ -195,10 +168,7 @@ def _compared(test: Compare | In | Like | Prefix | Exists, value: Value) -> bool
         case Like(_, pattern):
             return isinstance(value, str) and like(*_folded(value, pattern, folded=folded))
         case Prefix(_, text):
-            if not isinstance(value, str):
-                return False
-            value, text = _folded(value, text, folded=folded)
-            return value.startswith(text)
+            return isinstance(value, str) and str.startswith(*_folded(value, text, folded=folded))
 
 
 _OPERATORS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
@@ -212,27 +182,19 @@ _OPERATORS: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
 
 
 def _ordered(value: Value, op: Operator, literal: Value, *, folded: bool) -> bool:
-    left = _as(value, literal)
-    if isinstance(left, str) and isinstance(literal, str):
-        return _OPERATORS[op](*_folded(left, literal, folded=folded))
-    if left is None or isinstance(left, str) or isinstance(literal, str):
-        return False
-    return _OPERATORS[op](left, literal)
-
-
-def _as(value: Value, literal: Value) -> Value | None:
-    """``value`` as a value of the literal's type; None when it cannot be one. Properties are texts."""
     if isinstance(literal, str):
-        return value if isinstance(value, str) else None
+        return isinstance(value, str) and _OPERATORS[op](*_folded(value, literal, folded=folded))
+    left = _parsed(value, literal) if isinstance(value, str) else value
+    return left is not None and isinstance(left, bool) == isinstance(literal, bool) and _OPERATORS[op](left, literal)
+
+
+def _parsed(text: str, literal: float) -> float | None:
+    """A property, which is a text, as a value of the literal's type; None when it cannot be one."""
     if isinstance(literal, bool):
-        if isinstance(value, str):
-            return {"true": True, "false": False}.get(value.lower())
-        return value if isinstance(value, bool) else None
-    if isinstance(value, str):
-        if _INTEGER.fullmatch(value):
-            return int(value)
-        return float(value) if _DECIMAL.fullmatch(value) else None
-    return None if isinstance(value, bool) else value
+        return {"true": True, "false": False}.get(text.lower())
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _DECIMAL.fullmatch(text) else None
 
 
 def _folded(left: str, right: str, *, folded: bool) -> tuple[str, str]:
@@ -243,8 +205,7 @@ def to_text(query: Query) -> str:
     """Returns the query as ``parser.parse`` reads it, in one spelling: equal queries have equal texts."""
     levels = [query.catalog]
     for step in query.steps:
-        name = step.name or ("" if step.where is not None else "*")
-        levels.append(name if step.where is None else f"{name}[{_predicate(step.where)}]")
+        levels.append(f"{step.name or ''}[{_predicate(step.where)}]" if step.where else step.name or "*")
     return "/" + "/".join(levels)
 
 
@@ -274,7 +235,7 @@ def _field(field: Field) -> str:
 
 def _value(value: Value) -> str:
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     if isinstance(value, str):
         return '"' + _escaped(value, '"') + '"'
     return format(Decimal(str(value)), "f")  # never with an exponent, which the grammar does not have

@@ -6,9 +6,10 @@ An upper bound: every name for which the predicate holds is in reach, others may
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
+
+import msgspec
 
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.query.core.like import fixed_start
@@ -18,8 +19,7 @@ _NEXT: Final = "\x01"  # sorts after a name itself and before every longer one
 _PAST: Final = "\U0010ffff"  # sorts after everything that begins with a prefix
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """Folded names: exactly those in ``only``; if that is None, all from ``start`` on and before ``stop``."""
 
     start: str = ""
@@ -62,11 +62,11 @@ EVERYTHING: Final = Reach()
 
 def reach_of(step: Step) -> Reach:
     """Returns the names that a level can lead to."""
-    within = EVERYTHING if step.where is None else _reach(step.where)
+    within = _reach(step.where)
     return within if step.name is None else within.both(_names([step.name]))
 
 
-def _reach(predicate: Predicate) -> Reach:
+def _reach(predicate: Predicate | None) -> Reach:
     match predicate:
         case All(parts):
             return reduce(Reach.both, map(_reach, parts))
@@ -77,9 +77,9 @@ def _reach(predicate: Predicate) -> Reach:
         case In(Field("name", False), values):
             return _names(value for value in values if isinstance(value, str))
         case Like(Field("name", False), pattern):
-            return _prefixed(fold(fixed_start(pattern)))
+            return _prefixed(fixed_start(pattern))
         case Prefix(Field("name", False), text):
-            return _prefixed(fold(text))
+            return _prefixed(text)
     return EVERYTHING
 
 
@@ -88,7 +88,7 @@ def _names(names: Iterable[str]) -> Reach:
 
 
 def _prefixed(text: str) -> Reach:
-    return Reach(text, text + _PAST) if text else EVERYTHING
+    return Reach(fold(text), fold(text) + _PAST) if text else EVERYTHING
 
 
 def _compared(op: str, name: str) -> Reach:
