@@ -12,7 +12,7 @@ from turnstile.catalog.core.entities import Namespace, decode
 from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.core.tree import Tree, decode_commit
 from turnstile.catalog.services import CatalogServices
-from turnstile.delta.content import content_of
+from turnstile.delta.commits import content_of
 from turnstile.delta.core.head import positioned
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, KINDS, Grace

@@ -7,9 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from turnstile.delta.commits import read_head
 from turnstile.delta.core.decide import find_identity
 from turnstile.delta.core.head import Positioned, gone_for_good, positioned
-from turnstile.delta.heads import read_head
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import parse_staged_file

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from turnstile.delta.content import pack
+from turnstile.delta.commits import pack
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry

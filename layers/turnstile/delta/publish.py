@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import msgspec
 
-from turnstile.delta.content import ContentChanged, ContentMissing, content_of
+from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, head_after, no_such_table
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.ratify_writes import evicted, raise_floor
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
-from turnstile.delta.heads import head_after, no_such_table
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.recover import Recoverer
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.delta.commits import head_after, read_head
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.decide import (
     Conflict,
@@ -31,7 +32,6 @@ from turnstile.delta.core.decide import (
 )
 from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of, positioned
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
-from turnstile.delta.heads import head_after, read_head
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name

@@ -22,6 +22,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.delta.commits import head_after, read_head
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
 from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
@@ -33,7 +34,6 @@ from turnstile.delta.core.state_writes import (
     may_recover,
     stuck_at,
 )
-from turnstile.delta.heads import head_after, read_head
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of

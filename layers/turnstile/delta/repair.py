@@ -11,10 +11,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
+from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, read_head, transaction_of
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
 from turnstile.delta.core.state_writes import may_recover, stuck_at
-from turnstile.delta.heads import read_head
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
 from turnstile.store.core.errors import StorageFault

@@ -14,7 +14,7 @@ from tests.support.examples import examples
 from tests.support.fakes import delta
 from tests.support.functions import Answer, event
 from tests.support.lake import ORDERS, UNKNOWN, Lake, make_lake
-from turnstile.delta.content import content_of
+from turnstile.delta.commits import content_of
 from turnstile.delta.core.head import positioned
 
 QUIET = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Fact, History, Violation, audits
 from tests.support.fakes.heads import recount
-from turnstile.delta.content import unpack
+from turnstile.delta.commits import unpack
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
 from turnstile.delta.core.metadata import DeltaMetadata

@@ -23,7 +23,7 @@ from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.rename import Renamer
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta import content
+from turnstile.delta import commits
 from turnstile.delta.commits import Commits
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
@@ -74,7 +74,7 @@ def one_thread_each() -> Iterator[None]:
     """Services work one step after the other, as the scheduler wants them; threads are back afterwards for the other
     tests of this process."""
     with ExitStack() as stack:
-        for module in (content, load, gc_files):
+        for module in (commits, load, gc_files):
             stack.enter_context(patch.object(module, "ThreadPoolExecutor", _OneByOne))
         yield
 

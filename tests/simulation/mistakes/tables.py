@@ -127,7 +127,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "identities are not remembered": (lambda: patch.object(IdentityIndex, "remember", lambda *_: None), "I3"),
     "a refused write looks won": (_refused_means_won, "I3"),
     "tickets are published as proposed": (
-        lambda: swapped("turnstile.delta.content.final_bytes", lambda _: lambda place, raw: raw),
+        lambda: swapped("turnstile.delta.commits.final_bytes", lambda _: lambda place, raw: raw),
         "I4",
     ),
     "gc: staged files above the floor": (_collects_above_the_floor, "I10"),

@@ -8,8 +8,7 @@ import pytest
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from turnstile.delta.commits import Commits
-from turnstile.delta.content import ContentChanged, ContentMissing, content_of, transaction_of
+from turnstile.delta.commits import Commits, ContentChanged, ContentMissing, content_of, transaction_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import Entry, cost, digest_of, positioned
 from turnstile.delta.proposals import CommitRequest

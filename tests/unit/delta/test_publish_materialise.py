@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import fake_world
-from turnstile.delta.content import ContentMissing, FileSizes, materialise
+from turnstile.delta.commits import ContentMissing, FileSizes, materialise
 from turnstile.delta.core.head import positioned
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault

@@ -8,7 +8,7 @@ from tests.support.delta_table import TABLE, Table
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import FakeWorld, fake_world
-from turnstile.delta.content import content_of
+from turnstile.delta.commits import content_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import KEEP_PUBLISHED, positioned
 from turnstile.delta.proposals import CommitRequest

@@ -12,7 +12,7 @@ from tests.support.fakes.heads import accepts, recount
 from tests.support.fakes.refs import applied, clone
 from tests.support.fakes.world import fake_world
 from tests.support.gc import check_reachable, collect, days
-from turnstile.delta.content import ContentMissing, content_of
+from turnstile.delta.commits import ContentMissing, content_of
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.delta.core.ratify_writes import raise_floor

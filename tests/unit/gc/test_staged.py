@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.delta_table import TABLE, Table
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days, everything, names
-from turnstile.delta.content import materialise
+from turnstile.delta.commits import materialise
 from turnstile.delta.core.decide import Conflict, Ratified
 from turnstile.delta.core.head import positioned
 from turnstile.delta.proposals import CommitRequest

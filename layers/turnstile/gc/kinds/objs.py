@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from functools import partial
 
-from turnstile.delta.content import transaction_of, unpack
+from turnstile.delta.commits import transaction_of, unpack
 from turnstile.delta.core.head import PURGED, TableHead
 from turnstile.gc.core import Item, due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, left_tail
@@ -30,10 +30,9 @@ class InlineObjScanner(Scanner):
     row_kind = "table"
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        world, grace = self._context.world, self._context.grace.objs_ms
-        space = world.space.objs(row["catalog"])
+        world, grace, catalog = self._world, self._context.grace.objs_ms, row["catalog"]
         old: dict[str, tuple[int, int, str]] = {}  # obj id -> (bytes, written at in ms, transaction)
-        for obj in world.objs.list(space, INLINE.id(f"{row['table_id']}/")):
+        for obj in world.objs.list(world.space.objs(catalog), INLINE.id(f"{row['table_id']}/")):
             if now - obj.created_us // 1000 >= grace:
                 old[obj.id] = (len(obj.payload), obj.created_us // 1000, _transaction(obj))
         if not old:
@@ -41,17 +40,16 @@ class InlineObjScanner(Scanner):
         kept, carried = self._kept(row["key"])
         unreferenced = {id: entry for id, entry in old.items() if id not in kept and entry[2] not in carried}
         transactions = sorted({txn for _, _, txn in unreferenced.values() if txn})
-        left = left_tail(world, row["catalog"], row["table_id"], transactions)
-        items = [
-            item
+        left = left_tail(world, catalog, row["table_id"], transactions)
+        items = (
+            due("objs", id, size, since=max(written, left.get(txn, 0)), now=now, grace=grace)
             for id, (size, written, txn) in unreferenced.items()
-            if (item := due("objs", id, size, since=max(written, left.get(txn, 0)), now=now, grace=grace)) is not None
-        ]
-        yield from batches(items, partial(self._remove, row["key"], space))
+        )
+        yield from batches(items, partial(self._remove, row["key"], catalog))
 
     def _kept(self, key: str) -> tuple[set[str], set[str]]:
         """Objs that the HEAD refers to, and transactions it still carries; nothing once the table was purged."""
-        row = self._context.world.refs.read(key)
+        row = self._world.refs.read(key)
         if row is None:
             raise NotNow("the HEAD is gone")
         head = TableHead.from_row(row)
@@ -59,9 +57,9 @@ class InlineObjScanner(Scanner):
             return set(), set()
         return {entry.obj for entry in head.tail if entry.obj}, {entry.txn for entry in head.tail}
 
-    def _remove(self, key: str, space: str, items: tuple[Item, ...]) -> None:
+    def _remove(self, key: str, catalog: str, items: tuple[Item, ...]) -> None:
         kept, _ = self._kept(key)
-        self._context.delete_objs(space, (item.id for item in items if item.id not in kept))
+        self._context.delete_objs(catalog, (item.id for item in items if item.id not in kept))
 
 
 def _transaction(obj: Obj) -> str:
@@ -85,39 +83,38 @@ class OldMetadataScanner(Scanner):
     row_kind = "table"
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        head, world, grace = TableHead.from_row(row), self._context.world, self._context.grace.objs_ms
-        space, prefix = world.space.objs(head.catalog), METADATA.id(f"{head.table_id}/")
+        head, objs, grace = TableHead.from_row(row), self._world.objs, self._context.grace.objs_ms
+        space, prefix = self._world.space.objs(head.catalog), METADATA.id(f"{head.table_id}/")
         if not head.metadata.startswith(prefix):
             return
         old = {
             obj.id: (len(obj.payload), obj.created_us // 1000)
-            for obj in world.objs.list(space, prefix)
+            for obj in objs.list(space, prefix)
             if _version(obj.id) < _version(head.metadata)
         }
         published = self._published(head) if old else None
         if published is None:
             return
-        items = [
-            item
+        items = (
+            due("metadata", id, size, since=max(written, published), now=now, grace=grace)
             for id, (size, written) in old.items()
-            if (item := due("metadata", id, size, since=max(written, published), now=now, grace=grace)) is not None
-        ]
-        yield from batches(items, partial(self._remove, head, space))
+        )
+        yield from batches(items, partial(self._remove, head))
 
     def _published(self, head: TableHead) -> int | None:
         """The time (ms) of the log file of the present metadata's version, or of the next one that is still there. None
         if it is not published yet, or its log is gone."""
         if head.floor < _version(head.metadata):
             return None
-        storage, path = self._context.world.storages.open(head.location), published_path(_version(head.metadata))
+        storage, path = self._world.storages.open(head.location), published_path(_version(head.metadata))
         file = storage.stat(path) or next(iter(storage.list(LOG, after=path)), None)
         return file.modified_ms if file is not None else None
 
-    def _remove(self, head: TableHead, space: str, items: tuple[Item, ...]) -> None:
-        row = self._context.world.refs.read(head.key)
+    def _remove(self, head: TableHead, items: tuple[Item, ...]) -> None:
+        row = self._world.refs.read(head.key)
         if row is None or _version(row["metadata"]) < _version(head.metadata):
             raise NotNow("the HEAD is not what it was")
-        self._context.delete_objs(space, (item.id for item in items))
+        self._context.delete_objs(head.catalog, (item.id for item in items))
 
 
 def _version(id: str) -> int:
