@@ -1,8 +1,5 @@
-"""Listings and look-ups of a catalog's names, now or as of a moment.
-
-A listing is read page by page, each page from the HEAD that the first one read, without what the request may not see
-now.
-"""
+"""Listings and look-ups of a catalog's names, now or as of a moment. A listing is read page by page, each page from the
+HEAD that the first one read, without what the request may not see now."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import msgspec
 
 from turnstile.catalog.commit import View
 from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Entity, Namespace, Table, id_of
-from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.index import Item
 from turnstile.catalog.core.paths import Path, dotted, key_of, path_of
 from turnstile.catalog.history.core import PARENT, SNAPSHOT, AsOf, NamedSnapshot
 from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
@@ -23,7 +20,7 @@ from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.batches import batched
 from turnstile.store.core.errors import NotFound
-from turnstile.store.page_budget import PageBudget, response_size
+from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.ports import BATCH_GET_MAX
 
 T = TypeVar("T")
@@ -78,7 +75,7 @@ class Listings:
         hundred entities that are not cached; for a moment of the past those of ``AsOfReader``. Raises NotFound
         (catalog, parent, moment); InvalidRequest for a token that is damaged, expired or of another listing."""
         moment, items, token = self._page(
-            catalog, parent, NAMESPACE, as_of=as_of, page_token=page_token, max_results=max_results, deep=deep
+            catalog, parent, NAMESPACE, as_of=as_of, token=page_token, size=page_size(max_results), deep=deep
         )
         view = View(moment.tree, self._reader.store)
         above = {path: view.written(path) for path in {path_of(key)[:-1] for key, _ in items}}
@@ -100,7 +97,7 @@ class Listings:
     ) -> Page[Table]:
         """Requests and errors as ``namespaces``."""
         moment, items, token = self._page(
-            catalog, namespace, TABLE, as_of=as_of, page_token=page_token, max_results=max_results
+            catalog, namespace, TABLE, as_of=as_of, token=page_token, size=page_size(max_results), deep=False
         )
         tables = tuple(entity for _, entity in items if isinstance(entity, Table))
         return Page(tables, token, moment.tree.head, moment.versions)
@@ -122,19 +119,10 @@ class Listings:
         return Page(tuple(snapshots[key] for key, _ in page), token, tree.head)
 
     def _page(
-        self,
-        catalog: str,
-        parent: Path,
-        kind: str,
-        *,
-        as_of: AsOf | None,
-        page_token: str | None,
-        max_results: int | None,
-        deep: bool = False,
+        self, catalog: str, parent: Path, kind: str, *, as_of: AsOf | None, token: str | None, size: int, deep: bool
     ) -> tuple[TreeAsOf, list[_Item], str | None]:
         """Returns the trees that the listing reads, the items of the page, and the token of the next one."""
-        size = page_size(max_results)
-        start = self._as_of_reader.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, page_token)
+        start = self._as_of_reader.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, token)
         moment, after = start.moment, start.after
         if parent:
             field = "parent" if kind == NAMESPACE else "namespace"
@@ -146,9 +134,7 @@ class Listings:
         page = _first_page(items)
         return moment, page, start.following(page[-1][0]) if more or len(page) < len(items) else None
 
-    def _visible(
-        self, moment: TreeAsOf, entries: Iterator[tuple[str, IndexEntry]], size: int
-    ) -> tuple[list[_Item], bool]:
+    def _visible(self, moment: TreeAsOf, entries: Iterator[Item], size: int) -> tuple[list[_Item], bool]:
         """Returns up to ``size`` items that the request may see, by the rights of the present tree (I12), and whether
         there are more."""
         authorizer, view = self._reader.authorizer, View(moment.tree, self._reader.store)

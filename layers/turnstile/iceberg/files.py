@@ -1,4 +1,4 @@
-"""Metadata files: each is written once under a new name, so that the cache they are read through stays valid."""
+"""Metadata files: each is written once under a new name, so that the cache stays valid."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault, TooLarge
+from turnstile.store.core.limits import escaped_size, response_size
 from turnstile.store.core.locations import normalise
-from turnstile.store.page_budget import escaped_size, response_size
 from turnstile.store.ports import Ids, LogStorage, Storages
 
 MAX_BYTES: Final = 5_500_000
-"""Bytes of a metadata file, counted as in a response that carries it (``store.page_budget``): about 4.5 MB of a usual one.
+"""Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about 4.5 MB of a usual one.
 A commit that makes a larger file smaller is accepted."""
 
 _CACHE_BYTES: Final = 96 * 1024 * 1024
@@ -40,12 +40,8 @@ class MetadataFiles:
         self._cache: Lru[str, tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
 
     def table(self, path: str) -> TableMetadata:
-        """Returns the table metadata in the file: one read, none when cached.
-
-        Raises:
-            FileMissing, StorageFault: it is not there, or cannot be read.
-            InvalidRequest: it holds something else.
-        """
+        """Returns the table metadata in the file: one read, none when cached. Raises FileMissing or StorageFault if it
+        cannot be read, and InvalidRequest if it holds something else."""
         content = self._read(path, metadata.parse)
         assert isinstance(content, TableMetadata)
         return content
@@ -57,13 +53,8 @@ class MetadataFiles:
         return content
 
     def foreign(self, path: str) -> tuple[str, TableMetadata]:
-        """Returns the normalised path and the content of a metadata file that a request names.
-
-        Raises:
-            NotFound: there is no such file.
-            InvalidRequest: not a path, or not table metadata.
-            TooLarge: over ``MAX_BYTES``.
-        """
+        """Returns the normalised path and the content of a metadata file that a request names; raises NotFound,
+        InvalidRequest if it is no path or no table metadata, and TooLarge over ``MAX_BYTES``."""
         path = normalise(path)
         if path.count("/") < 3:
             raise InvalidRequest(f"{path} is no file", field="metadata-location")
@@ -86,11 +77,8 @@ class MetadataFiles:
     def write(self, location: str, content: TableMetadata | ViewMetadata, previous: str = "") -> str:
         """Writes ``content`` below ``location`` and returns the file's full path. Nothing names the file yet.
 
-        Args:
-            previous: path of the file that it replaces.
-
         Raises:
-            TooLarge: over ``MAX_BYTES``, and not smaller than what it replaces.
+            TooLarge: over ``MAX_BYTES``, and not smaller than the file ``previous``, which it replaces.
             StorageFault: storage did not respond; perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
@@ -105,8 +93,10 @@ class MetadataFiles:
         """Returns the bytes of a file, and writes nothing; raises TooLarge as ``write``."""
         raw = metadata.encode(content) if isinstance(content, TableMetadata) else view_metadata.encode(content)
         size = escaped_size(raw)
-        if size > MAX_BYTES and size >= self._size(previous):
-            raise _too_large(size)
+        if size > MAX_BYTES:
+            replaced = self._cache.get(previous) if previous else None
+            if replaced is None or size >= replaced[1]:
+                raise _too_large(size)
         return raw
 
     def delete(self, path: str) -> None:
@@ -126,11 +116,6 @@ class MetadataFiles:
         content = parse(raw)
         self._cache.put(path, (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
         return content
-
-    def _size(self, path: str) -> int:
-        """What a cached file takes of a response; 0 when it is not cached."""
-        cached = self._cache.get(path) if path else None
-        return cached[1] if cached is not None else 0
 
     def _at(self, path: str) -> tuple[LogStorage, str]:
         folder, _, name = path.rpartition("/")

@@ -12,14 +12,14 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.commit import View
-from turnstile.catalog.core.entities import NAMESPACE, Entity
+from turnstile.catalog.core.entities import Entity
 from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.iceberg.context import Context
 from turnstile.store.batches import batched
 from turnstile.store.core.errors import InvalidRequest, TooLarge
-from turnstile.store.page_budget import PageBudget, response_size
+from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.ports import BATCH_GET_MAX
 
 MAX_ALL: Final = 50_000
@@ -38,18 +38,14 @@ class Listing:
     """Lists what is directly below a namespace, or below the catalog's root (the empty path)."""
 
     def __init__(self, context: Context) -> None:
-        self._reader, self._as_of_reader, self._as_of = (
-            context.catalog.reader,
-            context.catalog.as_of_reader,
-            context.as_of,
-        )
+        self._catalog, self._as_of = context.catalog, context.as_of
 
     def names(self, catalog: str, parent: Path, kind: str, token: str | None, size: int | None) -> Names:
-        """Returns names of a kind. One request when warm, and one for each ``BATCH_GET_MAX`` entities that are not cached.
+        """Returns names of a kind, at most ``size`` in a page. One request when warm, and one for each ``BATCH_GET_MAX``
+        entities that are not cached.
 
         Args:
             token: None for everything; empty for the first page; else of the page before.
-            size: names in a page at most.
 
         Raises:
             NotFound: no such catalog or namespace.
@@ -59,40 +55,33 @@ class Listing:
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")
         limit = MAX_ALL if token is None else min(size or MAX_PAGE, MAX_PAGE)
-        start = self._as_of_reader.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
+        reader = self._catalog.as_of_reader
+        start = reader.page(catalog, key_of(parent), kind, self._as_of, token, member="pageToken")
         as_of = start.moment
         if parent:
             if self._as_of is not None:
-                self._as_of_reader.require(as_of, parent)
+                reader.require(as_of, parent)
             as_of.tree.namespace(parent)
-        view = View(as_of.tree, self._reader.store)
+        view = View(as_of.tree, self._catalog.reader.store)
         namespace, budget = view.written(parent), PageBudget()
         frame = response_size({"namespace": namespace, "name": ""}) + 1  # a name needs no escapes
-        page: list[str] = []
-        after = start.after
+        page, after = list[str](), start.after
         for key, entity in islice(self._visible(view, as_of, parent, kind, after), limit + 1):
             name = str(getattr(entity, "name", ""))
             if len(page) == limit or not budget.fits(frame + len(name)):
                 if token is not None:
                     return Names(namespace, tuple(page), start.following(after))
-                raise TooLarge(
-                    f"more names than fit an answer: {len(page)} do",
-                    field="pageToken",
-                    remedy="ask for pages: pageToken=",
-                )
+                message = f"more names than fit an answer: {len(page)} do"
+                raise TooLarge(message, field="pageToken", remedy="ask for pages: pageToken=")
             page.append(name)
             after = key
         return Names(namespace, tuple(page), None)
-
-    def namespaces(self, catalog: str, parent: Path, token: str | None, size: int | None) -> Names:
-        """Child namespaces of ``parent``; as ``names``."""
-        return self.names(catalog, parent, NAMESPACE, token, size)
 
     def _visible(
         self, view: View, as_of: TreeAsOf, parent: Path, kind: str, after: str
     ) -> Iterator[tuple[str, Entity]]:
         """Children that the principal may see, with their keys, by the rights of the present tree (I12)."""
-        children, authorizer = view.tree.children(parent, kind, after), self._reader.authorizer
+        children, authorizer = view.tree.children(parent, kind, after), self._catalog.reader.authorizer
         for some in batched(children, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in some])
             named = [(key, entities[entry.obj]) for key, entry in some]

@@ -18,7 +18,7 @@ from tests.support.unity import SCHEMA, T1, B, Unity, metadata, refused, refused
 from turnstile.api.unity.columns import to_api, to_infos
 from turnstile.api.unity.responses import table_properties
 from turnstile.delta.core.metadata import MAX_SHOWN, Beside, DeltaMetadata, shown
-from turnstile.store.page_budget import response_size
+from turnstile.store.core.limits import response_size
 
 INVALID: Final = "InvalidParameterValueException"
 V1_T1: Final = "/v1/catalogs/main/namespaces/sales/tables/t1"

@@ -20,8 +20,8 @@ from turnstile.catalog.core.paths import MAX_LEVELS
 from turnstile.catalog.external import MAX_BYTES as OF_EXTERNAL
 from turnstile.catalog.services import CatalogServices, build
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.store.core.limits import RESPONSE_BYTES_MAX
 from turnstile.store.core.rows import metadata_obj
-from turnstile.store.page_budget import RESPONSE_BYTES_MAX
 
 WORST: Final = "\x01" * 32_000
 UUID: Final = "00000000-0000-4000-8000-{:012d}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.functions import Answer, Http, Function
+from tests.support.functions import Answer, Function, Http
 from tests.support.openapi import operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
@@ -117,9 +117,7 @@ def without_token(site: Site, id: str) -> Answer:
 def without_right(site: Site, id: str) -> Answer:
     """Of somebody whom nobody has granted anything."""
     token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
-    app = Function(
-        operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token)
-    )
+    app = Function(operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token))
     app.use_world(site.world)
     return good(site, id, http=Http(app.app, "mallory"))
 
@@ -150,7 +148,7 @@ def recovering(site: Site, id: str) -> Answer:
 def with_no_room(site: Site) -> Answer:
     """As if its schema took megabytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnstile.store.page_budget.RESPONSE_BYTES_MAX", 1_000)
+        patch.setattr("turnstile.store.core.limits.RESPONSE_BYTES_MAX", 1_000)
         return good(site, "loadTable")
 
 

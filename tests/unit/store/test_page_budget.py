@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.functions import LIMIT, payload
-from turnstile.store.page_budget import PAGE_BYTES, RESPONSE_BYTES_MAX, PageBudget, escaped_size, response_size
+from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, PageBudget, escaped_size, response_size
 
 TEXTS = st.text(st.characters(codec="utf-8") | st.sampled_from('\x00\x01\x1f"\\\n\u2028\u2029\x7f'), max_size=40)
 VALUES = st.recursive(

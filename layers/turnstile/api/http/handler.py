@@ -12,6 +12,7 @@ import functools
 import re
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -33,16 +34,13 @@ from turnstile.api.http.responses import (
     brief,
     render,
 )
-from turnstile.store import page_budget
 from turnstile.store.core.errors import ErrorType, TooLarge, TurnstileError
+from turnstile.store.core.limits import RESPONSE_BYTES_MAX, escaped_size
 
 Event = Mapping[str, Any]
 
 Routes = dict[str, dict[str, Any]]
 """Template -> method -> Chalice's entry, which has the view."""
-
-NAMESPACE: Final = "Turnstile"
-"""Namespace of all metrics."""
 
 _CORRELATION: Final = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 
@@ -55,12 +53,10 @@ class App:
         blueprints: their views take their path parameters, read the rest with ``body`` and ``Query``, return what
             ``responses`` describes, and raise ``TurnstileError``.
         services: opens what views get as ``current().services``; called once.
-        authentication: says who asks, before anything else is looked at.
         public: routes for those who have no bearer token yet. Their views find out who asks and what kind of body it is.
-        elsewhere: the routes of the other apps. The gateway sends what it has no route for to one app, which can so tell
-            a wrong method (405) from a wrong path (404). Called when a request has no route here.
+        elsewhere: the routes of the other apps, for the one that the gateway sends what it has no route for: it can so
+            tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
-        bodies: how large bodies may be, where that is not as in our own API.
     """
 
     def __init__(
@@ -82,7 +78,6 @@ class App:
 
     @functools.cached_property
     def services(self) -> Any:
-        """What views work with, opened at first use."""
         return self._open()
 
     def __call__(self, event: Event, _context: Any) -> dict[str, Any]:
@@ -96,32 +91,20 @@ class App:
             fault = error if refusal.type == ErrorType.INTERNAL_ERROR else None
             response = self._refusal(refusal, request)
         response.headers["X-Correlation-Id"] = request.correlation
-        duration_ms, notes = (time.perf_counter() - started) * 1000, request.notes
-        self._telemetry.record(
-            self._operation(request), response.status, duration_ms, fault, correlation_id=request.correlation, **notes
-        )
+        duration_ms = (time.perf_counter() - started) * 1000
+        notes = {"correlation_id": request.correlation, **request.notes}
+        self._telemetry.record(self._operation(request), response.status, duration_ms, fault, **notes)
         return to_gateway(response, head=request.method == "HEAD")
 
     def _request(self, event: Event) -> tuple[Request, dict[str, str]]:
-        """The request without query and body, which are only read once it is known who asks; and its parameters."""
+        """The request without query and body, which are only read once it is known who asks; and its path parameters."""
         headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-        own = headers.get("x-correlation-id", "")
-        gateways = str(event.get("requestContext", {}).get("requestId") or "unknown")
+        correlation = headers.get("x-correlation-id", "")
+        if not _CORRELATION.fullmatch(correlation):
+            correlation = str(event.get("requestContext", {}).get("requestId") or "unknown")
         path = path_of(event)
-        route, params = self._router.match(path) or self._match_elsewhere(path) or ("", {})
-        request = Request(
-            method=method_of(event),
-            path=path,
-            route=route,
-            headers=headers,
-            query={},
-            body=b"",
-            correlation=own if _CORRELATION.fullmatch(own) else gateways,
-        )
-        return request, params
-
-    def _match_elsewhere(self, path: str) -> tuple[str, dict[str, str]] | None:
-        return Router(route for routes in self._elsewhere() for route in routes).match(path)
+        route, params = self._router.match(path) or Router(chain(*self._elsewhere())).match(path) or ("", {})
+        return Request(method_of(event), path, route, headers, query={}, body=b"", correlation=correlation), params
 
     def _answer(self, event: Event, request: Request, params: Mapping[str, str]) -> Response:
         is_public = request.route in self.public
@@ -138,37 +121,30 @@ class App:
             return response_of(view(**params), request.method)
 
     def _view(self, request: Request) -> Callable[..., Any]:
-        """The view that serves the request; HEAD is served by GET.
-
-        Raises:
-            NoSuchRoute: no operation has this path.
-            MethodNotAllowed: none has it with this method.
-        """
+        """The view that serves the request; HEAD is served by GET."""
         if not request.route:
             raise NoSuchRoute("no operation has this path", remedy="see docs/api.md for the paths", path=request.path)
         served = self.routes.get(request.route, {})
-        for method in (request.method, "GET" if request.method == "HEAD" else ""):
-            if method in served:
-                view: Callable[..., Any] = served[method].view_function
-                return view
-        allowed = sorted(
-            {*served, *(method for routes in self._elsewhere() for method in routes.get(request.route, ()))}
-        )
-        raise MethodNotAllowed(
-            f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
-        )
+        entry = served.get(request.method) or (served.get("GET") if request.method == "HEAD" else None)
+        if entry is None:
+            allowed = sorted({*served, *chain(*(routes.get(request.route, ()) for routes in self._elsewhere()))})
+            raise MethodNotAllowed(
+                f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
+            )
+        view: Callable[..., Any] = entry.view_function
+        return view
 
     def _refusal(self, error: TurnstileError, request: Request) -> Response:
         request.notes |= {"type": error.type, "reason": error.message}
-        roots = [root for root in self._renders if request.path == root or request.path.startswith(root + "/")]
-        rendered = self._renders[roots[0]] if roots else render
-        response = Response(*rendered(error, request.path, request.correlation))
-        if error.type == ErrorType.NOT_AUTHENTICATED:
-            response.headers["WWW-Authenticate"] = _challenge(request)
+        below = (own for root, own in self._renders.items() if f"{request.path}/".startswith(f"{root}/"))
+        response = Response(*next(below, render)(error, request.path, request.correlation))
+        if error.type == ErrorType.NOT_AUTHENTICATED:  # another token if one was sent (RFC 6750, 3.1)
+            again = ', error="invalid_token"' if request.headers.get("authorization") else ""
+            response.headers["WWW-Authenticate"] = 'Bearer realm="turnstile"' + again
         return response
 
     def _operation(self, request: Request) -> str:
-        """Name in logs and metrics: one of few, whatever is sent."""
+        """Name in logs and metrics: one of few, whatever is sent, so that metrics stay cheap."""
         served = request.method in self.routes.get(request.route, ()) or request.method == "HEAD"
         return f"{request.method} {request.route}" if request.route and served else "unknown"
 
@@ -198,39 +174,24 @@ def _registered(blueprint: Blueprint) -> Routes:
 def response_of(result: Any, method: str) -> Response:
     """Returns the response for what a view returned. Struct members that are UNSET do not appear.
 
-    Args:
-        method: of the request. A GET is refused an answer that Lambda would not send; a change is made by then, and must
-            not be called refused.
-
     Raises:
-        TooLarge: the answer does not fit.
+        TooLarge: the answer to a GET is more than Lambda would send; a change is made by then, and must not be called
+            refused. Listings end their pages before, and most of what is stored is limited so that it fits; a Delta
+            table's schema is not, since the table's log decides on it.
     """
     if result is None:
         return Response(204, {}, b"")
     answer = result if isinstance(result, Answer) else Answer(result)
     body = msgspec.json.encode(answer.body)
-    if method == "GET":
-        _require_fits(body)
-    return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
-
-
-def _require_fits(body: bytes) -> None:
-    """Raises TooLarge for what Lambda would not send. Listings end their pages before, and most of what is stored is limited
-    so that it fits; a Delta table's schema is not, since the table's log decides on it."""
-    size = page_budget.escaped_size(body)
-    if size > page_budget.RESPONSE_BYTES_MAX:
+    size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX
+    if size > limit:
         raise TooLarge(
-            f"the answer would take {size} bytes, and the limit is {page_budget.RESPONSE_BYTES_MAX}",
+            f"the answer would take {size} bytes, and the limit is {limit}",
             remedy="ask for less; what describes a Delta table is in its log as well",
-            limit=page_budget.RESPONSE_BYTES_MAX,
+            limit=limit,
             size=size,
         )
-
-
-def _challenge(request: Request) -> str:
-    """What a 401 asks for (RFC 6750, 3.1): another token if one was sent."""
-    scheme = 'Bearer realm="turnstile"'
-    return f'{scheme}, error="invalid_token"' if request.headers.get("authorization") else scheme
+    return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
 
 
 def _check_media_type(request: Request) -> None:
@@ -253,12 +214,11 @@ def path_of(event: Event) -> str:
     """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own routing."""
     path = "/" + str(event.get("rawPath") or "").lstrip("/")
     stage = str(event.get("requestContext", {}).get("stage") or "$default")
-    prefix = f"/{stage}/"
-    return path[len(prefix) - 1 :] if stage != "$default" and path.startswith(prefix) else path
+    return path.removeprefix(f"/{stage}") if stage != "$default" and path.startswith(f"/{stage}/") else path
 
 
 def method_of(event: Event) -> str:
-    """Returns the request's method in capitals."""
+    """Returns the method in capitals."""
     return str(event.get("requestContext", {}).get("http", {}).get("method") or "GET").upper()
 
 
@@ -287,39 +247,27 @@ class Router:
     def match(self, path: str) -> tuple[str, dict[str, str]] | None:
         """The template and its parameters, percent-decoded exactly once, or None."""
         for template, pattern in self._routes:
-            match = pattern.fullmatch(path)
-            if match:
+            if match := pattern.fullmatch(path):
                 return template, {name: unquote(value) for name, value in match.groupdict().items()}
         return None
 
 
 def _pattern(template: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", template)
-    return re.compile(
-        "".join(re.escape(part) if i % 2 == 0 else f"(?P<{part}>[^/]+)" for i, part in enumerate(parts)), re.DOTALL
-    )
-
-
-# -- telemetry --------------------------------------------------------------------------------------------------------
+    parts[::2] = map(re.escape, parts[::2])
+    parts[1::2] = [f"(?P<{name}>[^/]+)" for name in parts[1::2]]
+    return re.compile("".join(parts), re.DOTALL)
 
 
 class Telemetry:
-    """Writes one structured log line and one EMF line a request.
-
-    Args:
-        service: the function's name; a dimension of every metric.
-    """
+    """Writes one structured log line and one EMF line a request; ``service`` is a dimension of every metric."""
 
     def __init__(self, service: str) -> None:
-        self._service = service
+        self._service, self._cold = service, True
         self._logger = Logger(service=service, location=None)  # always this line
-        self._cold = True
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
-        """Log the request and count it. ``fault`` is what was not foreseen; it is logged with its traceback.
-
-        Only few values of ``operation`` exist (route templates), so that metrics stay cheap.
-        """
+        """Logs the request and counts it. ``fault`` is what was not foreseen; it is logged with its traceback."""
         write = self._logger.error if fault is not None else self._logger.info
         write(
             f"{operation} {status}",
@@ -331,7 +279,7 @@ class Telemetry:
             **more,
         )
         self._cold = False
-        metrics = EphemeralMetrics(namespace=NAMESPACE, service=self._service)
+        metrics = EphemeralMetrics(namespace="Turnstile", service=self._service)
         metrics.add_dimension("operation", operation)
         metrics.add_metric("duration", MetricUnit.Milliseconds, duration_ms)
         metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)

@@ -17,7 +17,7 @@ from turnstile.iceberg.listing import Names
 from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
 from turnstile.store.core.errors import TooLarge
-from turnstile.store.page_budget import PAGE_BYTES, response_size
+from turnstile.store.core.limits import PAGE_BYTES, response_size
 from turnstile.store.ports import VendedCredentials
 
 SESSION: Final = "s3.session-token"

@@ -17,7 +17,7 @@ import msgspec
 
 from turnstile.delta.core.content import is_field, is_type
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import LONG_MAX
+from turnstile.store.core.limits import LONG_MAX
 
 _TYPES: Final = {
     "array": {"element-type": "elementType", "contains-null": "containsNull"},
@@ -41,11 +41,7 @@ _FROM_NAME: Final = {
 
 
 def check_numbers(value: Any, field: str) -> None:
-    """Checks the integers anywhere in ``value``, which is JSON.
-
-    Raises:
-        InvalidRequest: one does not fit 64 bits; ``field`` is the request's member.
-    """
+    """Raises InvalidRequest if an integer anywhere in ``value``, which is JSON, does not fit 64 bits."""
     nodes = [value]
     while nodes:
         node = nodes.pop()
@@ -97,12 +93,8 @@ def _api(type: Any) -> Any:
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
-    """Returns fields in Delta's JSON from the API's struct.
-
-    Raises:
-        InvalidRequest: not a struct, no fields, names that are equal but for case, a type of unknown form, a number
-            in the metadata that no client could read again.
-    """
+    """Returns fields in Delta's JSON from the API's struct; raises InvalidRequest if it is not one, has no fields, names that
+    are equal but for case, a type of unknown form, or a number in the metadata that no client could read again."""
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
     check_numbers(struct, field)
@@ -144,12 +136,11 @@ def _type(type: Any, where: str, depth: int) -> Any:
             checked: dict[str, Any] = {"type": kind}
             for name, delta in members.items():
                 value = type.get(name)
-                if name.endswith("-null"):
-                    if not isinstance(value, bool):
-                        raise InvalidRequest(f"{where}: {name} must be true or false", field=where)
-                    checked[delta] = value
-                else:
-                    checked[delta] = _type(value, where, depth + 1)
+                if not name.endswith("-null"):
+                    value = _type(value, where, depth + 1)
+                elif not isinstance(value, bool):
+                    raise InvalidRequest(f"{where}: {name} must be true or false", field=where)
+                checked[delta] = value
             return checked
     raise InvalidRequest(f"{where} has a type that is not one of Delta's", field=where)
 
@@ -171,14 +162,13 @@ def _bare(node: Any) -> Any:
 
 def check_partitions(columns: list[str] | tuple[str, ...], fields: Any) -> None:
     """Raises InvalidRequest unless every partition column is one of the fields, and named once."""
-    names = {field["name"].casefold() for field in fields}
-    seen: set[str] = set()
+    unused = {field["name"].casefold() for field in fields}
     for column in columns:
-        if column.casefold() not in names or column.casefold() in seen:
+        if column.casefold() not in unused:
             raise InvalidRequest(
                 f"partition column {column!r} is not a column, or there twice", field="partition-columns"
             )
-        seen.add(column.casefold())
+        unused.remove(column.casefold())
 
 
 class ColumnInfo(msgspec.Struct, frozen=True):
@@ -198,7 +188,6 @@ class ColumnInfo(msgspec.Struct, frozen=True):
 
 
 def to_infos(fields: Iterable[dict[str, Any]], partitions: Sequence[str]) -> list[ColumnInfo]:
-    """Columns of fields in Delta's JSON."""
     index = {name.casefold(): position for position, name in enumerate(partitions)}
     return [_info(position, field, index.get(str(field["name"]).casefold())) for position, field in enumerate(fields)]
 
@@ -245,12 +234,8 @@ def type_text(type: Any) -> str:
 
 
 def to_fields(infos: Sequence[ColumnInfo]) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """Fields in Delta's JSON, and the partition columns in their order.
-
-    Raises:
-        InvalidRequest: ``type_json`` is not JSON or holds a number that no client could read again, or a column has no
-            type.
-    """
+    """Fields in Delta's JSON, and the partition columns in their order; raises InvalidRequest for a column without a type, or
+    with a number that no client could read again."""
     ordered = sorted(infos, key=lambda info: info.position or 0)
     parts = sorted((info.partition_index, info.name) for info in ordered if info.partition_index is not None)
     fields = tuple(_field(info) for info in ordered)

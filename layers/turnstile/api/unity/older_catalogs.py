@@ -21,19 +21,18 @@ from turnstile.access.core.rules import (
     use_catalog,
 )
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs, open_to_all
-from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import naming, older_api
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
+from turnstile.api.unity.naming import query
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import key_of
 from turnstile.catalog.namespaces import NamedNamespace, check_size
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.core.names import check_identifier, check_namespace
-from turnstile.store.page_budget import PageBudget, response_size
 
 routes = Blueprint(__name__)
-
 
 PAGE: Final = 100
 """Most results of a page; also as many as there are when no size is asked for."""
@@ -41,14 +40,10 @@ PAGE: Final = 100
 _IDS: Final = uuid.UUID("0d6f3b64-4a4c-5b7e-9d2e-7f1f3c9a5e10")
 
 
-def query() -> Query:
-    """Returns the request's query; members that this API does not know are skipped."""
-    return Query(*current().query)
-
-
-def page_size(query: Query) -> int:
+def page_size(default: int = PAGE) -> int:
     """Returns how many results a page has: what was asked for, at most ``PAGE``; 0 leaves it to the server."""
-    return min(query.integer("max_results") or PAGE, PAGE)
+    wanted = query().integer("max_results")
+    return default if wanted is None else min(wanted or PAGE, PAGE)
 
 
 def _catalog_of_path(params: Params) -> Target:
@@ -56,12 +51,12 @@ def _catalog_of_path(params: Params) -> Target:
 
 
 def _schema_of_path(params: Params) -> Target:
-    return Target(*naming.find_schema(*naming.split_schema(params["full_name"])))
+    return Target(*naming.full_schema(params["full_name"]))
 
 
 def _renamed_schema(params: Params) -> Target | None:
     """The schema that ``new_name`` makes of another, if the request has one; a change of case alone makes none."""
-    new_name = body(older_api.ChangedSchema).new_name
+    new_name = body(older_api.Changed).new_name
     if new_name is None:
         return None
     source, path = _schema_of_path(params), check_namespace(new_name, "new_name")
@@ -87,8 +82,7 @@ def metastore_summary() -> dict[str, str]:
 @routes.route(PREFIX + "/catalogs", methods=["GET"])
 @authorized_by_view("use_catalog of each that is listed")
 def unity_catalogs() -> older_api.Catalogs:
-    members = query()
-    size, after = page_size(members), (members.text("page_token") or "").casefold()
+    size, after = page_size(), (query().text("page_token") or "").casefold()
     visible = sorted(services().visible_catalogs(), key=lambda pair: pair[0].name.casefold())
     later = [pair for pair in visible if pair[0].name.casefold() > after]
     infos, budget = (_catalog(*pair) for pair in later[:size]), PageBudget()
@@ -101,9 +95,8 @@ def unity_catalogs() -> older_api.Catalogs:
 def create_unity_catalog() -> older_api.CatalogInfo:
     request = body(older_api.NewCatalog)
     owner = owner_for(current().principal)
-    catalog = services().catalog.catalogs.create(
-        request.name, comment=request.comment, properties=request.properties, owner=owner
-    )
+    create = services().catalog.catalogs.create
+    catalog = create(request.name, comment=request.comment, properties=request.properties, owner=owner)
     return _catalog(catalog, Access(owner))
 
 
@@ -117,7 +110,7 @@ def unity_catalog(name: str) -> older_api.CatalogInfo:
 @routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
 @needs((edit_catalog, _catalog_of_path))
 def update_unity_catalog(name: str) -> older_api.CatalogInfo:
-    request, name = body(older_api.ChangedCatalog), naming.find_catalog(name)
+    request, name = body(older_api.Changed), naming.find_catalog(name)
     access = services().catalog.reader.current(name).commit.access
     if request.new_name is not None and request.new_name != services().catalog.catalogs.get(name).name:
         raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
@@ -135,15 +128,12 @@ def drop_unity_catalog(name: str) -> dict[str, str]:
 @routes.route(PREFIX + "/schemas", methods=["GET"])
 @needs((see_schema, _catalog_of_query))
 def unity_schemas() -> older_api.Schemas:
-    members = query()
-    catalog = members.text("catalog_name")
-    if catalog is None:
-        raise InvalidRequest("catalog_name is missing", field="catalog_name")
+    catalog = naming.find_catalog(naming.required("catalog_name"))
     page = services().catalog.listings.namespaces(
-        naming.find_catalog(catalog), deep=True, page_token=members.text("page_token"), max_results=page_size(members)
+        catalog, deep=True, page_token=query().text("page_token"), max_results=page_size()
     )
-    name = services().catalog.reader.current(catalog).catalog
-    return older_api.Schemas([_schema(name, namespace) for namespace in page.items], page.next_token)
+    written = _written(catalog)
+    return older_api.Schemas([_schema(written, namespace) for namespace in page.items], page.next_token)
 
 
 @routes.route(PREFIX + "/schemas", methods=["POST"])
@@ -164,15 +154,15 @@ def create_unity_schema() -> older_api.SchemaInfo:
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
 @needs((see_schema, _schema_of_path))
 def unity_schema(full_name: str) -> older_api.SchemaInfo:
-    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    catalog, path = naming.full_schema(full_name)
     return _schema(_written(catalog), services().catalog.namespaces.get(catalog, path))
 
 
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["PATCH"])
 @needs((edit_schema, _schema_of_path), (create_schema, _renamed_schema))
 def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
-    request = body(older_api.ChangedSchema)
-    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    request = body(older_api.Changed)
+    catalog, path = naming.full_schema(full_name)
     written, alter = _written(catalog), functools.partial(_changed, request)
     if request.new_name is None:
         return _schema(written, services().catalog.namespaces.alter(catalog, path, alter))
@@ -183,7 +173,7 @@ def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
 @needs((edit_schema, _schema_of_path))
 def drop_unity_schema(full_name: str) -> dict[str, str]:
-    catalog, path = naming.find_schema(*naming.split_schema(full_name))
+    catalog, path = naming.full_schema(full_name)
     services().catalog.namespace_dropper.drop(catalog, path, cascade=query().flag("force"))
     return {}
 
@@ -192,7 +182,7 @@ def _catalog(catalog: Catalog, access: Access) -> older_api.CatalogInfo:
     return older_api.catalog(catalog, _id(catalog.name), access.owner)
 
 
-def _changed(request: older_api.ChangedSchema, old: Namespace) -> Namespace:
+def _changed(request: older_api.Changed, old: Namespace) -> Namespace:
     """A schema as a request wants it, its name apart."""
     properties = old.properties if request.properties is None else request.properties
     comment = old.comment if request.comment is msgspec.UNSET else request.comment

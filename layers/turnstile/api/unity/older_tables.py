@@ -11,13 +11,7 @@ from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target, access_of
 from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import (
-    create_external,
-    create_table,
-    edit_table,
-    see_schema,
-    see_table,
-)
+from turnstile.access.core.rules import create_external, create_table, edit_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, TargetOf, metastore, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
@@ -36,8 +30,8 @@ from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_metadata
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
-from turnstile.store.page_budget import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.ports import BATCH_GET_MAX
 
 routes = Blueprint(__name__)

@@ -14,18 +14,18 @@ from chalice.app import Blueprint
 
 from turnstile.access.core.rules import modify_table, read_table
 from turnstile.api.http.authorization import needs_table
-from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.request import body, current
 from turnstile.api.services import services
-from turnstile.api.unity import requests
+from turnstile.api.unity import naming, requests
 from turnstile.api.unity.columns import ColumnInfo, to_fields
 from turnstile.api.unity.errors import PREFIX
 from turnstile.api.unity.naming import require_no_clone
+from turnstile.api.unity.responses import unpublished
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
 from turnstile.catalog.create import UUID_PROPERTY
-from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
-from turnstile.store.core.integers import NonNegativeExact
+from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.names import MAX_VERSION, check_uuid
 
@@ -41,7 +41,7 @@ class ListBody(msgspec.Struct, frozen=True):
     table_uri: str | None = None
 
 
-class UnityCommit(msgspec.Struct, frozen=True):
+class CommitInfo(msgspec.Struct, frozen=True):
     """A staged commit; times in ms, size in bytes."""
 
     version: int
@@ -54,18 +54,8 @@ class UnityCommit(msgspec.Struct, frozen=True):
 class UnityCommits(msgspec.Struct, frozen=True):
     """Unpublished commits in ascending order, and the table's latest version."""
 
-    commits: list[UnityCommit]
+    commits: list[CommitInfo]
     latest_table_version: int
-
-
-class CommitInfo(msgspec.Struct, frozen=True):
-    """A staged commit; times in ms, size in bytes."""
-
-    version: int
-    timestamp: int
-    file_name: str
-    file_size: int
-    file_modification_timestamp: int
 
 
 class Columns(msgspec.Struct, frozen=True):
@@ -129,7 +119,8 @@ def preview_commits() -> UnityCommits:
     request = _list_body()
     end = MAX_VERSION if request.end_version is None else request.end_version
     head = require_no_clone(services().commits.head(request.table_id))
-    return _rendered(services().commits.of(head, request.start_version, end))
+    listing = services().commits.of(head, request.start_version, end)
+    return UnityCommits(unpublished(listing, CommitInfo), listing.head.latest)
 
 
 @routes.route(PREVIEW, methods=["POST"])
@@ -143,11 +134,7 @@ def preview_commit() -> dict[str, str]:
 
 
 def _list_body() -> ListBody:
-    """What a listing asks for, from the body or the query.
-
-    Raises:
-        InvalidRequest: a member is missing, of the wrong type, or out of range.
-    """
+    """What a listing asks for, from the body or the query."""
     request = body(ListBody) if current().body else _from_query()
     for field, value in (("start_version", request.start_version), ("end_version", request.end_version)):
         if value is not None and not 0 <= value <= MAX_VERSION:
@@ -158,7 +145,7 @@ def _list_body() -> ListBody:
 
 
 def _from_query() -> ListBody:
-    query = Query(*current().query)  # other members are ignored, as in bodies
+    query = naming.query()
     table_id, start = query.text("table_id"), query.integer("start_version")
     if table_id is None or start is None:
         missing = "table_id" if table_id is None else "start_version"
@@ -166,48 +153,20 @@ def _from_query() -> ListBody:
     return ListBody(table_id, start, query.integer("end_version"))
 
 
-def _rendered(listing: Listing) -> UnityCommits:
-    """Returns the listing in Unity's words. Published commits are read from ``_delta_log``, so they are left out."""
-    return UnityCommits(
-        commits=[
-            UnityCommit(
-                version=place.version,
-                timestamp=place.ict,
-                file_name=place.name,
-                file_size=listing.sizes[place.version],
-                file_modification_timestamp=place.modified_ms,
-            )
-            for place in listing.places
-            if not place.published
-        ],
-        latest_table_version=listing.head.latest,
-    )
-
-
 def update_of(request: CommitBody) -> LocatedUpdate:
-    """Returns the update that a body asks for.
-
-    Raises:
-        InvalidRequest: nothing is asked for, or what cannot be.
-    """
+    """Returns the update that a body asks for; raises InvalidRequest for none, or what cannot be."""
     info, metadata = request.commit_info, request.metadata
     if info is None and request.latest_backfilled_version is None:
         raise InvalidRequest("give commit_info, latest_backfilled_version, or both", field="commit_info")
     if info is None and (metadata is not None or request.uniform is not None):
         raise InvalidRequest("metadata and uniform ride with a commit", field="metadata")
-    if metadata is not None and metadata == Metadata():
+    if metadata == Metadata():
         raise InvalidRequest("metadata says nothing", field="metadata")
-    table_id = check_uuid(request.table_id)
-    properties = metadata.properties.properties if metadata is not None and metadata.properties is not None else None
+    table_id, metadata = check_uuid(request.table_id), metadata or Metadata()
+    properties = None if metadata.properties is None else metadata.properties.properties
     if properties is not None and properties.get(UUID_PROPERTY) != table_id:
         raise InvalidRequest(f"metadata.properties must have {UUID_PROPERTY} {table_id}", field="metadata.properties")
-    commit = None
-    if info is not None:
-        commit = checked_commit(
-            requests.Commit(
-                info.version, info.timestamp, info.file_name, info.file_size, info.file_modification_timestamp
-            )
-        )
+    commit = None if info is None else checked_commit(requests.Commit(*msgspec.structs.astuple(info)))
     check_published(request.latest_backfilled_version, commit)
     iceberg = request.uniform.iceberg if request.uniform is not None else None
     return LocatedUpdate(
@@ -216,10 +175,8 @@ def update_of(request: CommitBody) -> LocatedUpdate:
         commit=commit,
         published=request.latest_backfilled_version,
         uniform=None if iceberg is None else _converted(iceberg),
-        columns=list(to_fields(metadata.schema.columns)[0])
-        if metadata is not None and metadata.schema is not None
-        else None,
-        comment=metadata.description if metadata is not None and metadata.description is not None else msgspec.UNSET,
+        columns=None if metadata.schema is None else list(to_fields(metadata.schema.columns)[0]),
+        comment=msgspec.UNSET if metadata.description is None else metadata.description,
         set={key: value for key, value in (properties or {}).items() if key != UUID_PROPERTY},
         replace=properties is not None,
     )
@@ -227,25 +184,16 @@ def update_of(request: CommitBody) -> LocatedUpdate:
 
 def _converted(iceberg: Iceberg) -> requests.Iceberg:
     try:
-        at = datetime.fromisoformat(iceberg.converted_delta_timestamp)
-        milliseconds = int(at.timestamp() * 1000)
+        time_ms = int(datetime.fromisoformat(iceberg.converted_delta_timestamp).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise InvalidRequest("converted_delta_timestamp must be a time in ISO 8601", field="uniform.iceberg") from None
     return requests.Iceberg(
-        iceberg.metadata_location,
-        iceberg.converted_delta_version,
-        milliseconds,
-        iceberg.base_converted_delta_version,
+        iceberg.metadata_location, iceberg.converted_delta_version, time_ms, iceberg.base_converted_delta_version
     )
 
 
 def check_location(head: TableHead, update: LocatedUpdate) -> None:
-    """Checks that the table is in use, and is where the client says it is.
-
-    Raises:
-        NotFound: it was dropped.
-        InvalidRequest: it is elsewhere.
-    """
+    """Raises NotFound for a dropped table, InvalidRequest for one that is not where the client says it is."""
     if head.state == "dropped":
         raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
     if normalise(update.uri) != head.location:

@@ -1,4 +1,5 @@
-"""Bodies of requests of the Delta API (``delta/v1``). Unknown members are skipped; a null counts as left out."""
+"""Bodies of requests of the Delta API (``delta/v1``). Unknown members are skipped; a null counts as left out. Times are in
+ms, sizes in bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from turnstile.store.core.integers import NonNegative32, NonNegativeExact
+from turnstile.store.core.limits import NonNegative32, NonNegativeExact
 
 Map = dict[str, str]
 
@@ -25,19 +26,17 @@ class Protocol(Body, frozen=True):
 
     def to_delta(self) -> dict[str, Any]:
         """The protocol in Delta's JSON."""
-        protocol: dict[str, Any] = {
+        protocol = {
             "minReaderVersion": self.min_reader_version,
             "minWriterVersion": self.min_writer_version,
+            "readerFeatures": self.reader_features,
+            "writerFeatures": self.writer_features,
         }
-        if self.reader_features is not None:
-            protocol["readerFeatures"] = self.reader_features
-        if self.writer_features is not None:
-            protocol["writerFeatures"] = self.writer_features
-        return protocol
+        return {key: value for key, value in protocol.items() if value is not None}
 
 
 class Iceberg(Body, frozen=True, omit_defaults=True):
-    """UniForm's conversion state; times in ms."""
+    """UniForm's conversion state."""
 
     metadata_location: str
     converted_delta_version: NonNegativeExact
@@ -52,7 +51,7 @@ class Uniform(Body, frozen=True):
 
 
 class Commit(Body, frozen=True):
-    """A staged commit; times in ms, size in bytes."""
+    """A staged commit; in a response one that is ratified, and not known to be published."""
 
     version: int
     timestamp: int
@@ -176,24 +175,12 @@ class SetSnapshotVersion(Body, frozen=True, tag_field="action", tag="update-meta
     last_commit_timestamp_ms: int
 
 
-Requirement = AssertUuid | AssertEtag
-Action = (
-    AddCommit
-    | SetPublished
-    | SetProperties
-    | RemoveProperties
-    | SetColumns
-    | SetPartitions
-    | SetComment
-    | SetProtocol
-    | SetDomains
-    | RemoveDomains
-    | SetSnapshotVersion
-)
+SetMetadata = SetProperties | SetColumns | SetPartitions | SetComment | SetProtocol | SetDomains
+RemoveMetadata = RemoveProperties | RemoveDomains
 
 
 class Update(Body, frozen=True):
     """``POST .../tables/{table}``."""
 
-    requirements: list[Requirement]
-    updates: list[Action]
+    requirements: list[AssertUuid | AssertEtag]
+    updates: list[AddCommit | SetPublished | SetMetadata | RemoveMetadata | SetSnapshotVersion]

@@ -1,8 +1,6 @@
-"""Updates of numeric properties that are computed when they are applied: counters and bounds (TreeCat, "Merge").
-
-A merge says what to do with a number, not what it becomes. So two merges never conflict, in whatever order they are
-applied, and a client need not read the number first.
-"""
+"""Updates of numeric properties that are computed when they are applied: counters and bounds (TreeCat, "Merge"). A
+merge says what to do with a number, not what it becomes. So two merges never conflict, in whatever order they are
+applied, and a client need not read the number first."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import LONG_MAX
+from turnstile.store.core.limits import LONG_MAX
 
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 """As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other
@@ -38,15 +36,11 @@ def apply_merges(properties: Mapping[str, str], merges: Mapping[str, Merge]) -> 
     for name, merge in merges.items():
         stored = after.get(name)
         if stored is not None and not _WHOLE.fullmatch(stored):
-            raise InvalidRequest(
-                f"property {name!r} is {stored!r}, which is no whole number",
-                field=f"merge.{name}",
-                remedy="set it to a number first",
-            )
+            problem = f"property {name!r} is {stored!r}, which is no whole number"
+            raise InvalidRequest(problem, field=f"merge.{name}", remedy="set it to a number first")
         number = merge.value if stored is None else _OPERATIONS[merge.op](int(stored), merge.value)
         if not -LONG_MAX - 1 <= number <= LONG_MAX:
-            raise InvalidRequest(
-                f"property {name!r} would be {number}", field=f"merge.{name}", remedy="stay within 64 bits"
-            )
+            problem = f"property {name!r} would be {number}"
+            raise InvalidRequest(problem, field=f"merge.{name}", remedy="stay within 64 bits")
         after[name] = str(number)
     return after

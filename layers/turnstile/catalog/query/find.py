@@ -33,7 +33,7 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.page_budget import PageBudget
+from turnstile.store.core.limits import PageBudget
 from turnstile.store.ports import BATCH_GET_MAX, World
 
 MAX_VISITS: Final = 10_000
@@ -51,8 +51,8 @@ class Match(msgspec.Struct, frozen=True):
 
 
 class MatchPage(msgspec.Struct, frozen=True):
-    """A page of matches in the order of their names, from ``head`` of ``catalog``; it may be empty although there are more
-    pages. ``next_token`` is None on the last one; ``versions`` are those of Delta tables by uuid, where they are known."""
+    """A page of matches in the order of their names; it may be empty although there are more. ``next_token`` is None on the
+    last one; ``versions`` are those of Delta tables by uuid, where they are known."""
 
     catalog: str
     head: str

@@ -8,7 +8,7 @@ import msgspec
 
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.store.core.errors import TooLarge
-from turnstile.store.page_budget import response_size
+from turnstile.store.core.limits import response_size
 
 
 class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,7 +86,7 @@ def etag_of(id: str, metadata: DeltaMetadata) -> str:
 # older API has every column twice, once in words and once as JSON in a string.
 
 MAX_SHOWN: Final = 4_500_000
-"""Bytes of an answer about metadata alone; ``page_budget.RESPONSE_BYTES_MAX`` leaves the rest to commits that are not published."""
+"""Bytes of an answer about metadata alone; ``RESPONSE_BYTES_MAX`` leaves the rest to commits that are not published."""
 
 _COLUMN: Final = 250
 """Bytes of a column's members in the older API, values apart, as Lambda has them."""

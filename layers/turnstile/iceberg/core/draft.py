@@ -34,7 +34,7 @@ from turnstile.iceberg.core.snapshots import (
     StatisticsFile,
 )
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import INT_MAX, LONG_MAX
+from turnstile.store.core.limits import INT_MAX, LONG_MAX
 
 LAST_ADDED: Final = -1
 DEFAULT_FORMAT: Final = 2

@@ -38,7 +38,7 @@ from turnstile.iceberg.core.snapshots import (
     StatisticsFile,
 )
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import Int32, Int64, NonNegative64
+from turnstile.store.core.limits import Int32, Int64, NonNegative64
 
 NEWEST: Final = 3
 """The newest format version that is served."""

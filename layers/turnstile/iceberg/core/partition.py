@@ -9,7 +9,7 @@ import msgspec
 
 from turnstile.iceberg.core.schema import Part, Schema, parts
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import Int32
+from turnstile.store.core.limits import Int32
 
 FIRST_PARTITION_ID: Final = 1000
 """The first id of partition fields; ``last-partition-id`` of an unpartitioned table is one less."""

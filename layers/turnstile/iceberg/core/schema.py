@@ -10,7 +10,7 @@ from typing import Any, Final, Union
 import msgspec
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import INT_MAX, LONG_MAX, Int32
+from turnstile.store.core.limits import INT_MAX, LONG_MAX, Int32
 
 Type = Union[str, "StructType", "ListType", "MapType"]
 

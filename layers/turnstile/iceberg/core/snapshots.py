@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from turnstile.store.core.integers import Int32, Int64, NonNegative64, Positive32, Positive64
+from turnstile.store.core.limits import Int32, Int64, NonNegative64, Positive32, Positive64
 
 MAIN: Final = "main"
 """The branch whose head is the table's current snapshot."""

@@ -13,7 +13,7 @@ from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.snapshots import EncryptedKey, PartitionStatisticsFile, Snapshot, StatisticsFile
 from turnstile.iceberg.core.views import ViewVersion
-from turnstile.store.core.integers import Int32, Int64, Positive32, Positive64
+from turnstile.store.core.limits import Int32, Int64, Positive32, Positive64
 
 
 class Update(msgspec.Struct, frozen=True, rename="kebab", tag_field="action"):

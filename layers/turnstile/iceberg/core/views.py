@@ -8,7 +8,7 @@ import msgspec
 
 from turnstile.iceberg.core.schema import Schema
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.integers import Int32, NonNegative64
+from turnstile.store.core.limits import Int32, NonNegative64
 
 VIEW_FORMAT: Final = 1
 

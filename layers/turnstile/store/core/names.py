@@ -10,7 +10,7 @@ import uuid
 from typing import Final
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
-from turnstile.store.core.integers import EXACT_MAX
+from turnstile.store.core.limits import EXACT_MAX
 
 MAX_VERSION: Final = EXACT_MAX
 MAX_ROW_ID: Final = EXACT_MAX
@@ -76,7 +76,7 @@ def check_uuid(value: str, field: str = "table_id") -> str:
 
 
 COMMENT_BYTES_MAX: Final = 32_768
-"""Bytes of a comment in UTF-8: short enough for responses that list many things (``store.page_budget``)."""
+"""Bytes of a comment in UTF-8: short enough for responses that list many things (``store.core.limits``)."""
 
 
 def check_comment(comment: str | None, field: str = "comment") -> str | None:
