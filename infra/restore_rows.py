@@ -25,7 +25,7 @@ from typing import Any, Final
 import boto3
 from botocore.config import Config
 
-from turnstile.store.batches import batched
+from turnstile.store.ports import batched
 
 Item = dict[str, Any]
 """A row as DynamoDB says it: ``{"key": {"S": "..."}, ...}``."""

@@ -18,14 +18,13 @@ from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
 from turnstile.catalog.namespaces import NamedNamespace, named_namespace
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.batches import batched
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import PageBudget, response_size
-from turnstile.store.ports import BATCH_GET_MAX
+from turnstile.store.ports import BATCH_GET_MAX, batched
 
 T = TypeVar("T")
 
-_Item = tuple[str, Entity]
+_KeyedEntity = tuple[str, Entity]
 """A key of the index and the entity that it leads to."""
 
 _MEMBERS_BYTES: Final = 1_000
@@ -50,7 +49,7 @@ def size_of(key: str, entity: Entity) -> int:
     return response_size(entity) + 3 * len(key) + _MEMBERS_BYTES
 
 
-def _first_page(items: Iterable[_Item]) -> list[_Item]:
+def _first_page(items: Iterable[_KeyedEntity]) -> list[_KeyedEntity]:
     budget = PageBudget()
     return list(takewhile(lambda item: budget.fits(size_of(*item)), items))
 
@@ -120,7 +119,7 @@ class Listings:
 
     def _page(
         self, catalog: str, parent: Path, kind: str, *, as_of: AsOf | None, token: str | None, size: int, deep: bool
-    ) -> tuple[TreeAsOf, list[_Item], str | None]:
+    ) -> tuple[TreeAsOf, list[_KeyedEntity], str | None]:
         """Returns the trees that the listing reads, the items of the page, and the token of the next one."""
         start = self._as_of_reader.page(catalog, key_of(parent), f"{kind}/deep" if deep else kind, as_of, token)
         moment, after = start.moment, start.after
@@ -134,7 +133,7 @@ class Listings:
         page = _first_page(items)
         return moment, page, start.following(page[-1][0]) if more or len(page) < len(items) else None
 
-    def _visible(self, moment: TreeAsOf, entries: Iterator[Item], size: int) -> tuple[list[_Item], bool]:
+    def _visible(self, moment: TreeAsOf, entries: Iterator[Item], size: int) -> tuple[list[_KeyedEntity], bool]:
         """Returns up to ``size`` items that the request may see, by the rights of the present tree (I12), and whether
         there are more."""
         authorizer, view = self._reader.authorizer, View(moment.tree, self._reader.store)
@@ -142,7 +141,7 @@ class Listings:
             first = list(islice(entries, size + 1))
             entities = view.entities([entry.obj for _, entry in first[:size]])
             return [(key, entities[entry.obj]) for key, entry in first[:size]], len(first) > size
-        visible: list[_Item] = []
+        visible: list[_KeyedEntity] = []
         for batch in batched(entries, BATCH_GET_MAX):
             entities = view.entities([entry.obj for _, entry in batch])
             for parent, group in groupby(batch, key=lambda item: path_of(item[0])[:-1]):

@@ -9,11 +9,10 @@ from turnstile.catalog.core.location_rows import Location, claim, conflict, keys
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.batches import batched
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World
+from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, batched
 
 _ATTEMPTS: Final = 8
 
@@ -28,8 +27,8 @@ class Zones:
 
     def ensure(self, root: str) -> str:
         """Claims ``root`` and returns it normalised: no request once this sandbox knows it, else one read, and one
-        transaction the first time ever. Raises InvalidRequest; StateConflict ``LocationOwned`` if an imported table or
-        another lake root lies above or below."""
+        transaction the first time ever. Raises InvalidRequest; StateConflict ``LocationOwned`` if it overlaps others'
+        locations."""
         root, world = normalise(root), self._world
         if root in self._claimed:
             return root
@@ -37,8 +36,7 @@ class Zones:
             rows = world.refs.read_many(keys_above(world.space, root))
             row = rows.get(world.space.location(root))
             if row is None or not Location.from_row(row).zone:
-                error = conflict(world.space, root, rows)
-                if error is not None:
+                if (error := conflict(world.space, root, rows)) is not None:
                     raise error
                 writes = claim(world.space, root, rows, table_id="", catalog="", now=world.clock.now_ms())
                 if not isinstance(world.refs.transact(writes, world.ids.uuid()), AllAccepted):

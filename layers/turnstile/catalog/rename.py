@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from turnstile.catalog.commit import Committer, Edit, View
-from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table
+from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, external_table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
 from turnstile.catalog.describe import not_active
@@ -22,11 +22,10 @@ from turnstile.catalog.namespaces import Alter, NamedNamespace, named_namespace,
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import DROPPED
 from turnstile.delta.core.state_writes import rename_head
-from turnstile.store.batches import batched
-from turnstile.store.core.errors import InvalidRequest, TooLarge, UnsupportedTable
+from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.names import check_identifier
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World
+from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, World, batched
 
 MAX_TABLES: Final = TRANSACT_MAX - 10
 """Delta tables with a HEAD that can move with a namespace: all of them change in one transaction."""
@@ -50,16 +49,10 @@ class Renamer:
         *,
         external: bool = True,
     ) -> Path:
-        """Gives the table ``name`` another name and returns it in full. Three requests when warm. ``external``: whether
-        a table that is registered only may be renamed, too.
-
-        Raises:
-            InvalidRequest: not a name.
-            NotFound: no such catalog, table, or namespace to move to.
-            AlreadyExists: the new name is taken (a change of case only is allowed).
-            StateConflict: ``TableNotActive``: leaving, stuck, recovering.
-            UnsupportedTable: the table is registered only and ``external`` is not set.
-        """
+        """Gives the table ``name`` another name and returns it in full. Three requests when warm. Raises
+        InvalidRequest; NotFound, also for the namespace to move to; AlreadyExists (a change of case only is allowed);
+        StateConflict ``TableNotActive``; UnsupportedTable if the table is registered only and ``external`` is not
+        set."""
         target = check_path(namespace if new_namespace is None else new_namespace)
         check_identifier(new_name, "name")
         source, wanted = (*namespace, name), (*target, new_name)
@@ -68,11 +61,8 @@ class Renamer:
         def change(view: View) -> Edit | None:
             old = view.table(namespace, name)
             if old.external is not None and not external:
-                raise UnsupportedTable(
-                    f"table '{name}' is external: its commits are not coordinated here",
-                    field="table",
-                    remedy="rename it through Unity Catalog's API, where it was registered",
-                )
+                remedy = "rename it through Unity Catalog's API, where it was registered"
+                raise external_table(name, remedy)
             if same and old.name == new_name:
                 return None
             view.tree.parent(target)
@@ -113,20 +103,13 @@ class NamespaceMover:
     def rename(
         self, catalog: str, path: Path, new_name: str, parent: Path | None = None, *, alter: Alter | None = None
     ) -> NamedNamespace:
-        """Gives the namespace ``path`` another name, and returns it. Three requests when warm, and one for every
-        hundred Delta tables and nested namespaces in it that are not cached.
+        """Gives the namespace ``path`` another name, and another ``parent`` (the empty path: the catalog's top; None:
+        it stays where it is), and returns it. ``alter`` is what else changes of it, in the same swap. Three requests
+        when warm, and one for every hundred Delta tables and nested namespaces in it that are not cached.
 
-        Args:
-            parent: the namespace to move it to, the empty path for the catalog's top; None: it stays where it is.
-            alter: what else changes of it, in the same swap.
-
-        Raises:
-            InvalidRequest: not a name; into itself or below itself; something would have more than ``MAX_LEVELS`` levels.
-            NotFound: no such catalog or namespace, or none to move to.
-            AlreadyExists: the new name is taken (a change of case only is allowed).
-            StateConflict: ``TableNotActive``: a table in it is leaving, stuck or recovering.
-            TooLarge: more than ``MAX_TABLES`` Delta tables that are coordinated here.
-        """
+        Raises InvalidRequest: into itself or below itself, or with more than ``MAX_LEVELS`` levels; NotFound;
+        AlreadyExists (a change of case only is allowed); StateConflict ``TableNotActive`` for a table in it; TooLarge:
+        more than ``MAX_TABLES``."""
         check_path(path)
         check_identifier(new_name, "name")
         parent = path[:-1] if parent is None else parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -10,13 +11,12 @@ from turnstile.catalog.core.entities import Entity, decode, encode, kind_of
 from turnstile.catalog.core.index import Index, unpack
 from turnstile.catalog.core.tree import CatalogCommit, Tree, decode_commit, encode_commit
 from turnstile.catalog.retry import LocalQueue
-from turnstile.store.batches import batched
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.names import is_commit_id
 from turnstile.store.core.rows import COMMIT, ENTITY_PREFIX, SEGMENT
-from turnstile.store.ports import BATCH_GET_MAX, Obj, World
+from turnstile.store.ports import BATCH_GET_MAX, Obj, World, batched
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
 _SEGMENTS_BYTES: Final = 64 * 1024 * 1024
@@ -158,16 +158,15 @@ class CatalogStore:
         return index
 
 
+@dataclass(frozen=True, slots=True)
 class StoredSegments:
     """``core.index.Segments`` of one catalog."""
 
-    __slots__ = ("_catalog", "_store")
-
-    def __init__(self, store: CatalogStore, catalog: str) -> None:
-        self._store, self._catalog = store, catalog
+    store: CatalogStore
+    catalog: str
 
     def load(self, id: str) -> Index:
-        return self._store.segment(self._catalog, id)
+        return self.store.segment(self.catalog, id)
 
     def peek(self, id: str) -> Index | None:
-        return self._store.peek(self._catalog, id)
+        return self.store.peek(self.catalog, id)

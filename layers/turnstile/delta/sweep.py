@@ -13,10 +13,9 @@ import msgspec
 
 from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead
 from turnstile.delta.publish import Published, Publisher, TableUnread
-from turnstile.store.batches import rows_between
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import World
+from turnstile.store.ports import World, rows_between
 
 
 class Failed(msgspec.Struct, frozen=True):

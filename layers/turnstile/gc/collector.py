@@ -1,12 +1,9 @@
-"""Garbage collection: finds what has been unreachable for long enough, and removes it or only reports it.
-
-``Collector`` does one run over the kinds of garbage (``gc/kinds``). ``CollectTask`` makes it a coordinated task, so that
-one run of the realm removes at a time and each goes on where the last one was cut off.
-"""
+"""Garbage collection: finds what has been unreachable for long enough, and removes it or only reports it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -15,21 +12,17 @@ from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.gc.core import KINDS, Grace, Item
 from turnstile.gc.kinds import SCANNERS
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner
-from turnstile.store.batches import rows_between
 from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import World
+from turnstile.store.ports import World, rows_between
 
 TASK: Final = "collect"
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a run found and removed; JSON-friendly.
-
-    ``bytes`` is the sum over ``items``; ``deleted`` is how many of them are gone and ``freed`` their bytes (0 in a dry
-    run); ``problems`` what was left alone, and why; ``complete`` is False when time or ``most`` ended the run early.
-    """
+    """What a run found and removed: ``bytes`` is the sum over ``items``, ``deleted`` how many of them are gone and ``freed``
+    their bytes (0 in a dry run); ``complete`` is False when time or ``most`` ended the run early."""
 
     dry_run: bool
     items: tuple[Item, ...]
@@ -53,19 +46,15 @@ def totals(report: Report) -> dict[str, int]:
 
 
 class Cursor(msgspec.Struct, frozen=True):
-    """Where a run was cut off: behind the row with the key ``after`` of those that ``kind`` scans; empty: at the first."""
+    """Where a run was cut off: behind the row with the key ``after`` (empty: at the first) of those that ``kind`` scans."""
 
     kind: Kind
     after: str = ""
 
 
 class Collector:
-    """Removes garbage. Any number may run at once, and each may die at any point: the next one goes on.
-
-    Args:
-        grace: how long things stay after they became unreachable.
-        workers: files that are deleted at once.
-    """
+    """Removes garbage, ``workers`` files at once. Any number may run at once, and each may die at any point: the next one
+    goes on."""
 
     def __init__(
         self, world: World, grace: Grace | None = None, *, faults: Faults = no_faults, workers: int = 8
@@ -95,13 +84,11 @@ class Collector:
         imported: Iterable[str] = (),
     ) -> tuple[Report, Cursor | None]:
         """One run over ``kinds`` that begins at ``cursor`` and goes round; also returns where it was cut off, if it was.
-
         Every run that gets at least one row done ends at another place than it began, even if that row never gets done
         in time. So several runs reach everything, however little time each has.
 
         Args:
             cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
-            dry_run: only report what would be removed; nothing is written.
             until_ms: nothing more is begun after that time.
             most: maximum number of items.
             imported: ids of imported tables whose files are to be purged like those of managed ones.
@@ -143,23 +130,17 @@ def _in_order(kinds: list[Kind], cursor: Cursor | None) -> list[tuple[Kind, str,
 
 
 class _Run:
-    """What one run has found and removed so far."""
-
     def __init__(self, dry_run: bool, most: int, *, time_is_up: Callable[[], bool]) -> None:  # noqa: FBT001 - private
         self._dry_run, self._most, self.time_is_up = dry_run, most, time_is_up
-        self._items: list[Item] = []
-        self.problems: list[Problem] = []
-        self._deleted = self._freed = 0
-        self._complete = True
+        self._items, self.problems = list[Item](), list[Problem]()
+        self._deleted, self._freed, self._complete = 0, 0, True
 
     def finished(self) -> bool:
-        """Whether time or the number of items ends the run."""
         if len(self._items) >= self._most or self.time_is_up():
             self._complete = False
         return not self._complete
 
     def take(self, batch: Batch | Problem) -> None:
-        """Note a problem, or a batch of items, which is removed unless this is a dry run."""
         if isinstance(batch, Problem):
             self.problems.append(batch)
             return
@@ -175,29 +156,23 @@ class _Run:
         self._freed += sum(item.bytes for item in batch.items)
 
     def report(self) -> Report:
-        return Report(
-            dry_run=self._dry_run,
-            items=tuple(self._items),
-            bytes=sum(item.bytes for item in self._items),
-            deleted=self._deleted,
-            freed=self._freed,
-            problems=tuple(self.problems),
-            complete=self._complete,
-        )
+        items, found_bytes = tuple(self._items), sum(item.bytes for item in self._items)
+        problems = tuple(self.problems)
+        return Report(self._dry_run, items, found_bytes, self._deleted, self._freed, problems, self._complete)
 
 
 class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The part of the task's result that the next run needs: where it goes on. The totals are stored beside it."""
+    """The part of the task's result that the next run needs; the totals are stored beside it."""
 
     next: Cursor | None = None
 
 
 class CollectTask:
-    """Runs a collector, one run of the realm at a time: two would only do the same work twice.
+    """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the same work twice.
 
     A run holds the task for as long as its process may live. If that time is over and it left no result, it has died,
-    and the next one takes over. Dry runs do not wait, and begin at the beginning. The task's result is the totals of the
-    run, and the cursor at which time cut it off: there the next run goes on.
+    and the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
+    beginning.
     """
 
     def __init__(self, world: World, collector: Collector) -> None:
@@ -214,21 +189,17 @@ class CollectTask:
         imported: Iterable[str] = (),
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-
-        Args:
-            term_ms: how long this process may live; ``until_ms`` is earlier than its end.
-            kinds, dry_run, until_ms, most, imported: as for ``Collector.go_on``.
-        """
-        wanted = tuple(kinds)
+        ``term_ms``: how long this process may live, longer than ``until_ms``; the others as for ``Collector.go_on``."""
+        wanted, reports = tuple(kinds), list[Report]()
+        go_on = partial(
+            self._collector.go_on, kinds=wanted, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported
+        )
         if dry_run:
-            return self._collector.collect(wanted, dry_run=True, until_ms=until_ms, most=most, imported=imported)
-        reports: list[Report] = []
+            return go_on(None)[0]
 
         def work(attempt: Attempt) -> bytes:
             cursor = _cursor(attempt.task.result)
-            report, cut_off = self._collector.go_on(
-                cursor, wanted, dry_run=False, until_ms=until_ms, most=most, imported=imported
-            )
+            report, cut_off = go_on(cursor)
             reports.append(report)
             if cut_off is None and cursor is not None and cursor.kind not in wanted:
                 cut_off = cursor  # this run was about other kinds

@@ -1,5 +1,4 @@
-"""What all kinds of garbage share: the ``Scanner`` that each implements, what a scanner yields and is given, and the
-removal of files and objs."""
+"""What all kinds of garbage share: the ``Scanner`` that each implements, and the removal of files and objs."""
 
 from __future__ import annotations
 
@@ -13,19 +12,18 @@ from typing import ClassVar, Final
 import msgspec
 
 from turnstile.gc.core import SETTLED_MS, Grace, Item, due
-from turnstile.store.batches import batched
 from turnstile.store.core.locations import published_path
 from turnstile.store.core.rows import Kind, identity_obj
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
-from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World
+from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World, batched
 
 _BATCH: Final = 200
 _PASSES: Final = 3
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something that should be removed, or looks as if it should, and was not; ``message`` says why."""
+    """Something that should be removed, or looks as if it should, and was not."""
 
     kind: Kind
     id: str
@@ -38,11 +36,8 @@ class NotNow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Items that are removed together.
-
-    ``remove`` checks again before it removes anything, may raise ``NotNow``, and may be called again after a crash at
-    any point.
-    """
+    """Items that are removed together. ``remove`` checks again before it removes anything, may raise ``NotNow``, and may
+    be called again after a crash at any point."""
 
     items: tuple[Item, ...]
     remove: Callable[[], None]
@@ -60,15 +55,14 @@ class GcContext:
     time_is_up: Callable[[], bool]
     imported: frozenset[str] = frozenset()
 
-    def delete_objs(self, space: str, ids: Iterable[str]) -> None:
+    def delete_objs(self, catalog: str, ids: Iterable[str]) -> None:
         """Delete objs, one request each."""
+        space = self.world.space.objs(catalog)
         for id in ids:
             self.world.objs.delete(space, id)
             self.faults("collect.deleted")
 
     def delete_files(self, storage: LogStorage, paths: Iterable[str]) -> None:
-        """Delete files, ``workers`` at a time."""
-
         def delete(path: str) -> None:
             storage.delete(path)
             self.faults("collect.deleted")
@@ -80,23 +74,20 @@ class GcContext:
         with ThreadPoolExecutor(self.workers) as pool:
             list(pool.map(delete, paths))
 
-    def delete_all_files(self, storage: LogStorage, reason_to_stop: Callable[[], str | None]) -> None:
+    def delete_all_files(self, storage: LogStorage, check: Callable[[], None]) -> None:
         """Delete every file of a table, also those that are written meanwhile. A file system's folders go with the
-        last file.
-
-        Args:
-            reason_to_stop: called before every few hundred files; a text ends the removal.
+        last file. ``check`` is called before every few hundred files, and may raise NotNow.
 
         Raises:
-            NotNow: there is a reason to stop, or files keep appearing.
+            NotNow: as ``check``; the time is up, or files keep appearing.
         """
         for _ in range(_PASSES):
             empty = True
             for paths in batched((stat.path for stat in storage.list_all()), _BATCH):
                 empty = False
-                reason = reason_to_stop()
-                if reason is not None:
-                    raise NotNow(reason)
+                if self.time_is_up():
+                    raise NotNow("the time is up")
+                check()
                 self.delete_files(storage, paths)
             if empty:
                 storage.delete(published_path(0))  # removes folders that never held a file, too
@@ -110,21 +101,23 @@ class Scanner(ABC):
     row_kind: ClassVar[str]
 
     def __init__(self, context: GcContext) -> None:
-        self._context = context
+        self._context, self._world = context, context.world
 
     @abstractmethod
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         """What is to be removed at ``now`` (ms). Changes nothing."""
 
 
-def batches(items: Iterable[Item], remove: Callable[[tuple[Item, ...]], None], size: int = _BATCH) -> Iterator[Batch]:
-    """``items`` in batches of ``size``, each to be removed by ``remove``."""
-    for some in batched(items, size):
+def batches(
+    items: Iterable[Item | None], remove: Callable[[tuple[Item, ...]], None], size: int = _BATCH
+) -> Iterator[Batch]:
+    """``items``, without those that are not due (None), in batches of ``size``, each to be removed by ``remove``."""
+    for some in batched((item for item in items if item is not None), size):
         yield Batch(some, partial(remove, some))
 
 
 def bytes_of(storage: LogStorage) -> int:
-    """Bytes of every file of a table."""
+    """The size of all files of a table."""
     return sum(stat.size for stat in storage.list_all())
 
 
@@ -142,17 +135,19 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
     return times
 
 
-def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterator[Item]:
+def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterator[Item | None]:
     """Parts of large objs of ``catalog`` that no obj names, as items of ``kind``: of a write that died before the obj's
     own row, of a removal that died after it, of a writer that was refused (``store/stored_objs.py``).
 
-    Since when they are unreachable is not stored. It is at least since they were written, or since before a removal
-    that was due already; they are kept for as long as a HEAD of the past. Parts of an obj that exists are never among
-    them, however old it is (I10).
+    They count as unreachable since they were written, as nothing more exact is stored, and are kept for as long as a HEAD
+    of the past. Parts of an obj that exists are never among them, however old it is (I10).
     """
     world, grace = context.world, context.grace.history_ms + SETTLED_MS
     for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
         since = part.created_us // 1000
-        item = due(kind, f"{catalog}/{part.id}", len(part.payload), since=since, now=now, grace=grace)
-        if item is not None:
-            yield item
+        yield due(kind, f"{catalog}/{part.id}", len(part.payload), since=since, now=now, grace=grace)
+
+
+def ids_in(items: Iterable[Item], owner: str) -> Iterator[str]:
+    """The ids of ``items`` without the name of their ``owner`` in front."""
+    return (item.id.removeprefix(f"{owner}/") for item in items)

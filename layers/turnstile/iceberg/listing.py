@@ -17,10 +17,9 @@ from turnstile.catalog.core.paths import Path, key_of
 from turnstile.catalog.history.reader import TreeAsOf
 from turnstile.catalog.paging import MAX_PAGE
 from turnstile.iceberg.context import Context
-from turnstile.store.batches import batched
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import PageBudget, response_size
-from turnstile.store.ports import BATCH_GET_MAX
+from turnstile.store.ports import BATCH_GET_MAX, batched
 
 MAX_ALL: Final = 50_000
 """Names in a response without pages, if their bytes fit as well."""

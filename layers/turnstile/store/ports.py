@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from itertools import islice
+from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -16,6 +17,9 @@ BATCH_GET_MAX: Final = 100
 
 TRANSACT_MAX: Final = 100
 """Writes that one transaction holds: DynamoDB's limit for TransactWriteItems."""
+
+
+T = TypeVar("T")
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -232,3 +236,28 @@ class World:
     clock: Clock
     ids: Ids
     space: Space
+
+
+# -- passes over many rows ----------------------------------------------------------------------------------------------
+# Long work in batches: bounded memory, progress, and little to repeat after a crash.
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    """Yields ``items`` in order, ``size`` at a time; takes no more of them than are yielded. (Python 3.11, which is
+    supported, lacks ``itertools.batched``.)"""
+    rest = iter(items)
+    while batch := tuple(islice(rest, size)):
+        yield batch
+
+
+def rows_between(refs: Refs, kind: str, after: str = "", upto: str = "", *, stale: bool = False) -> Iterator[Row]:
+    """Yields the rows of a kind in the store's order, after the key ``after`` up to the key ``upto`` (empty: to the end), so
+    that runs which are cut off reach every row between them.
+
+    If the row of ``upto`` is gone, they go to the end as well: some rows come twice then, but none is left out. ``after``
+    and ``stale`` as for ``Refs.scan``.
+    """
+    for row in refs.scan(kind, after=after, stale=stale):
+        yield row
+        if upto and row["key"] == upto:
+            return

@@ -17,8 +17,8 @@ from turnstile.delta.sweep import Sweeper
 from turnstile.gc import collector as module
 from turnstile.gc.collector import TASK, Collector, CollectTask, Cursor, Report
 from turnstile.gc.core import KINDS
-from turnstile.store.batches import rows_between
 from turnstile.store.core.writes import Row
+from turnstile.store.ports import rows_between
 
 TERM_MS = 900_000
 

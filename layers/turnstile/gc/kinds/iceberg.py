@@ -15,11 +15,10 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
-from turnstile.store.batches import batched
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, Stat
+from turnstile.store.ports import BATCH_GET_MAX, Stat, batched
 
 _FOLDER: Final = "metadata/"
 _NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
@@ -36,7 +35,7 @@ class _Logged(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
-    """What is needed of a metadata file; one of a view has no log."""
+    """One of a view has no log."""
 
     metadata_log: tuple[_Logged, ...] = ()
 
@@ -58,39 +57,30 @@ class IcebergFileScanner(Scanner):
     - Announced by: the ``Fence`` in the catalog's row.
     - A crash leaves: fewer files.
 
-    A HEAD of the kept history can only lead to a file that was current at its edge or became current since. A file that
-    became current since was written since, or was brought in by a commit that says so, or was registered, which begins
-    another life of the location. So files of an earlier life, and tables whose life is younger than the history, are left
-    alone (I10): another catalog's snapshots may name them. A file that is gone can come back only by a registration of
-    its very path.
-
-    A table whose creation was lost has a staging row, and kind ``staging`` empties its location. Files of a table that
-    its owner dropped without a purge have no owner, and stay.
+    A HEAD of the kept history can only lead to a file that was current at its edge, was written since, was brought in by a
+    commit that says so, or was registered, which begins another life of the location. So files of an earlier life, and
+    tables whose life is younger than the history, are left alone (I10): another catalog's snapshots may name them. A file
+    that is gone can come back only by a registration of its very path. A table whose creation was lost has a staging row,
+    and kind ``staging`` empties its location. Files of a table that was dropped without a purge have no owner, and stay.
     """
 
     row_kind = "catalog"
 
-    def __init__(self, context: GcContext) -> None:
-        super().__init__(context)
-        self._reader = CatalogReader(context.world)
-
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
-        began = now - self._context.grace.history_ms - SETTLED_MS
-        kept = KeptTrees.of(self._reader, CatalogHead.from_row(row), began)
+        kept = KeptTrees.of(self._context, CatalogHead.from_row(row), now)
         if kept is None:
             return
-        refs = self._context.world.refs
-        scan = _CatalogScan(self._context, kept, now, Fence(refs, kept))
-        for entities in batched(_entities(self._reader, kept.current), BATCH_GET_MAX):
+        scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
+        for entities in batched(_entities(kept.reader, kept.current), BATCH_GET_MAX):
             managed = [entity for entity in entities if entity.managed]
-            owners = refs.read_many([scan.owner_key(entity) for entity in managed])
+            owners = self._world.refs.read_many([scan.owner_key(entity) for entity in managed])
             for entity in managed:
                 yield from scan.at(entity, owners.get(scan.owner_key(entity)))
 
 
 @dataclass
 class _CatalogScan:
-    """The scan of one catalog at one time (``now``, ms)."""
+    """The scan of one catalog at ``now`` (ms)."""
 
     context: GcContext
     kept: KeptTrees
@@ -99,11 +89,9 @@ class _CatalogScan:
     kept_files: BloomFilter | None = None
 
     def owner_key(self, entity: IcebergEntity) -> str:
-        """refs key of the location's owner."""
         return self.context.world.space.location(entity.location)
 
     def at(self, entity: IcebergEntity, owner: Row | None) -> Iterator[Batch | Problem]:
-        """What is to be removed of one table."""
         settled = self.kept.began - SETTLED_MS
         if owner is None or not self._owns(entity, owner) or owner["created"] > settled:
             return  # nothing of this life is old enough
@@ -119,13 +107,17 @@ class _CatalogScan:
         if isinstance(logged, Problem):
             yield logged
             return
-        items = [self._item(entity, file) for file in old if f"{entity.location}/{file.path}" not in logged]
-        remove = partial(self._remove, entity, owner)
-        yield from batches((item for item in items if item is not None), remove, _BATCH)
+        edge_ms, grace = self.kept.edge.commit.at // 1000, self.context.grace.history_ms
+        items = (
+            due("iceberg", path, file.size, since=max(file.modified_ms, edge_ms), now=self.now, grace=grace)
+            for file in old
+            if (path := f"{entity.location}/{file.path}") not in logged
+        )
+        yield from batches(items, partial(self._remove, entity, owner), _BATCH)
 
     @property
     def _named(self) -> BloomFilter:
-        """The files that kept HEADs name, beside the present one. (A ``cached_property`` of Python 3.11 would make all
+        """The files that kept HEADs name, beside the present one. (No ``cached_property``: that of Python 3.11 makes all
         scans of the process wait for the one that reads.)"""
         if self.kept_files is None:
             named = BloomFilter(_BITS, self.now)
@@ -137,8 +129,8 @@ class _CatalogScan:
 
     def _logged(self, entity: IcebergEntity) -> frozenset[str] | Problem:
         """The files that the current one names as its predecessors."""
-        storage = self.context.world.storages.open(entity.location)
-        file = storage.read(entity.metadata.removeprefix(f"{entity.location}/"))
+        path = entity.metadata.removeprefix(f"{entity.location}/")
+        file = self.context.world.storages.open(entity.location).read(path)
         try:
             metadata = _DECODER.decode(file[0]) if file is not None else None
         except msgspec.DecodeError:
@@ -146,11 +138,6 @@ class _CatalogScan:
         if metadata is None:
             return Problem("iceberg", entity.table_id, f"{entity.metadata} cannot be read, so nothing is removed")
         return frozenset(entry.metadata_file for entry in metadata.metadata_log)
-
-    def _item(self, entity: IcebergEntity, file: Stat) -> Item | None:
-        since = max(file.modified_ms, self.kept.edge.commit.at // 1000)
-        grace = self.context.grace.history_ms
-        return due("iceberg", f"{entity.location}/{file.path}", file.size, since=since, now=self.now, grace=grace)
 
     def _owns(self, entity: IcebergEntity, owner: Row) -> bool:
         head = self.kept.head
@@ -162,8 +149,7 @@ class _CatalogScan:
         present = world.refs.read(self.owner_key(entity))
         if present is None or not self._owns(entity, present) or present["created"] != owner["created"]:
             raise NotNow(f"{entity.location} has another owner, or begun another life")
-        paths = [item.id.removeprefix(f"{entity.location}/") for item in items]
-        self.context.delete_files(world.storages.open(entity.location), paths)
+        self.context.delete_files(world.storages.open(entity.location), ids_in(items, entity.location))
 
 
 def _entities(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) -> Iterator[IcebergEntity]:
