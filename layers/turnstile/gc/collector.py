@@ -189,7 +189,7 @@ class CollectTask:
         imported: Iterable[str] = (),
     ) -> Report | Busy:
         """One run, or ``Busy`` if another one is at work. Three requests more than the collector's own, none in a dry run.
-        ``term_ms``: how long this process may live, longer than ``until_ms``; the others as for ``Collector.go_on``."""
+        This process may live for ``term_ms``, beyond ``until_ms``; the other arguments are as for ``Collector.go_on``."""
         wanted, reports = tuple(kinds), list[Report]()
         go_on = partial(
             self._collector.go_on, kinds=wanted, dry_run=dry_run, until_ms=until_ms, most=most, imported=imported

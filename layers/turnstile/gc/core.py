@@ -27,10 +27,9 @@ its kept history begins, and what was written by then, do not change any more.""
 class Grace(msgspec.Struct, frozen=True):
     """How long garbage of each kind stays after it became unreachable.
 
-    ``objs_ms`` must be more than a day: an inline obj is written again only on another day (``keys.inline_obj``).
-    ``history_ms`` is how long a catalog's past HEADs stay complete: for listings that began there, changes that were
-    computed from there, and resets. Metadata files of Iceberg tables stay as long.
-    ``refs_ms`` is how long a deleted reference answers late repetitions of requests.
+    ``objs_ms``: an inline obj is written again only on another day (``keys.inline_obj``). ``history_ms``: a catalog's past
+    HEADs stay complete, for listings that began there, changes that were computed from there, and resets; metadata files
+    of Iceberg tables stay as long. ``refs_ms``: a deleted reference answers late repetitions of requests.
     """
 
     staged_ms: int = 24 * HOUR_MS
@@ -65,9 +64,6 @@ def due(kind: Kind, id: str, size: int, *, since: int, now: int, grace: int) -> 
     return Item(kind, id, size, since, age) if age >= grace else None
 
 
-# -- staged files -----------------------------------------------------------------------------------------------------
-
-
 class StagedFile(msgspec.Struct, frozen=True):
     """A file under ``_staged_commits``."""
 
@@ -83,18 +79,13 @@ def version_of(file: StagedFile) -> int | None:
 
 
 def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozenset[str]) -> list[StagedFile]:
-    """The files that no HEAD names and no proposal can use: at or below the floor, and not in the tail.
-
-    Args:
-        floor: every version up to it is in ``_delta_log``. An older floor is safe as well: it never falls.
-        carried: names of the tail's entries.
-    """
-    candidates = []
-    for file in files:
-        version = version_of(file)
-        if version is not None and version <= floor and file.name not in carried:
-            candidates.append(file)
-    return candidates
+    """The files that no HEAD names and no proposal can use: at or below the ``floor``, up to which every version is in
+    ``_delta_log``, and not ``carried`` by the tail. An older floor is safe as well: it never falls."""
+    return [
+        file
+        for file in files
+        if (version := version_of(file)) is not None and version <= floor and file.name not in carried
+    ]
 
 
 def decided_at(version: int, published: Mapping[int, int]) -> int | None:
@@ -119,8 +110,6 @@ def staged_since(file: StagedFile, published: Mapping[int, int], left_tail: int 
     return max(file.modified_ms, decided, left_tail or 0)
 
 
-# -- marks ------------------------------------------------------------------------------------------------------------
-
 _PROBES: Final = 7
 
 
@@ -141,7 +130,6 @@ class BloomFilter:
         self._array = bytearray((bits + 7) // 8)
 
     def add(self, text: str) -> None:
-        """Make ``text`` a member."""
         for bit in self._probes(text):
             self._array[bit >> 3] |= 1 << (bit & 7)
 

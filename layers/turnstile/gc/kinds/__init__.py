@@ -1,9 +1,6 @@
-"""The kinds of garbage, and the scanner of each.
-
-A new kind is a scanner in this folder, an entry in ``SCANNERS``, a member of ``Kind`` (``store/core/rows.py``), and
-a grace period in ``gc/core.py`` if no present one fits. The docstring of each scanner says what it collects, since when
-that is unreachable, what announces the removal to others, and what a crash leaves behind.
-"""
+"""The kinds of garbage, and the scanner of each, whose docstring says what it collects, since when that is unreachable,
+what announces the removal to others, and what a crash leaves behind. A new kind is a scanner in this folder, an entry in
+``SCANNERS``, a member of ``Kind`` (``store/core/rows.py``), and a grace period in ``gc/core.py`` if none fits."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
 from turnstile.delta.core.head import PURGED, PURGING, TableHead
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
-from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, lost_parts
+from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.rows import prefixes
 from turnstile.store.core.writes import Row
@@ -44,24 +44,22 @@ class DroppedTableScanner(Scanner):
         if now - head.changed_at < context.grace.dropped_ms and head.reason != PURGING:
             return
         owner = self._owner(head)
-        if owner is None or owner.table_id != head.table_id:
-            yield Problem("dropped", head.table_id, f"{head.location} is not this table's, nothing is purged")
+        if owner is None or owner.clones:
+            reason = f"{len(owner.clones)} clones need its files" if owner else f"{head.location} is not this table's"
+            yield Problem("dropped", head.table_id, f"{reason}, nothing is purged")
             return
-        if owner.clones:
-            yield Problem("dropped", head.table_id, f"{len(owner.clones)} clones need its files, nothing is purged")
-            return
-        size = bytes_of(context.world.storages.open(head.location))
+        size = bytes_of(self._world.storages.open(head.location))
         item = due("dropped", head.table_id, size, since=head.changed_at, now=now, grace=0)
         if item is not None:
             yield Batch((item,), partial(self._remove, head))
 
     def _remove(self, head: TableHead) -> None:
-        context, world, location = self._context, self._context.world, normalise(head.location)
+        context, world, location = self._context, self._world, normalise(head.location)
         begin = [mark_purging(head), begin_purge(world.space, HeldLocation(location, head.table_id))]
         if isinstance(world.refs.transact(begin, world.ids.uuid()), SomeRejected):
             raise NotNow("it is not dropped any more, or a clone needs its files")
         context.faults("collect.marked")
-        context.delete_all_files(world.storages.open(head.location), partial(self._reason_to_stop, head))
+        context.delete_all_files(world.storages.open(head.location), partial(self._require_owned, head))
         context.faults("collect.emptied")
         rows = world.refs.read_many(keys_above(world.space, location))
         end = [*release(world.space, location, head.table_id, rows), mark_purged(head)]
@@ -69,16 +67,14 @@ class DroppedTableScanner(Scanner):
             raise NotNow("the location's owner changed")
         context.faults("collect.released")
 
-    def _reason_to_stop(self, head: TableHead) -> str | None:
-        if self._context.time_is_up():
-            return "the time is up"
-        owner = self._owner(head)
-        owned = owner is not None and owner.table_id == head.table_id
-        return None if owned else "the location is another table's by now"
+    def _require_owned(self, head: TableHead) -> None:
+        if self._owner(head) is None:
+            raise NotNow("the location is another table's by now")
 
     def _owner(self, head: TableHead) -> Location | None:
-        row = self._context.world.refs.read(self._context.world.space.location(normalise(head.location)))
-        return None if row is None else Location.from_row(row)
+        """The owner row of the table's location, if it names this table."""
+        row = self._world.refs.read(self._world.space.location(normalise(head.location)))
+        return Location.from_row(row) if row is not None and row.get("table_id") == head.table_id else None
 
 
 class DroppedCatalogScanner(Scanner):
@@ -99,42 +95,32 @@ class DroppedCatalogScanner(Scanner):
         if now - row["created"] < grace:
             return
         if not self._again(row):
-            if not self._same(row):  # read after that: a catalog that came and went since has left a row of its own
+            present = self._world.refs.read(row["key"])  # after that: one that came and went since has left its own row
+            if present is None or present["created"] != row["created"]:
                 return
             yield from batches(self._due(row, now, grace), partial(self._remove, row))
         yield Batch((), partial(self._end, row))
 
-    def _due(self, row: Row, now: int, grace: int) -> Iterator[Item]:
-        """Lost parts, then objs."""
-        world, name = self._context.world, row["name"]
+    def _due(self, row: Row, now: int, grace: int) -> Iterator[Item | None]:
+        world, name = self._world, row["name"]
         yield from lost_parts(self._context, "catalogs", name, now)
         for prefix in _CATALOG_OBJS:
             for obj in world.objs.list(world.space.objs(name), prefix):
                 since = max(obj.created_us // 1000, row["created"])
-                item = due("catalogs", f"{name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
-                if item is not None:
-                    yield item
+                yield due("catalogs", f"{name}/{obj.id}", len(obj.payload), since=since, now=now, grace=grace)
 
     def _again(self, row: Row) -> bool:
         """Whether there is a catalog of that name."""
-        return self._context.world.refs.read(self._context.world.space.catalog(row["name"])) is not None
-
-    def _same(self, row: Row) -> bool:
-        """Whether the row still says what was scanned."""
-        present = self._context.world.refs.read(row["key"])
-        return present is not None and present["created"] == row["created"]
+        return self._world.refs.read(self._world.space.catalog(row["name"])) is not None
 
     def _remove(self, row: Row, items: tuple[Item, ...]) -> None:
         if self._again(row):
             raise NotNow("there is a catalog of that name again")
-        name = row["name"]
-        self._context.delete_objs(
-            self._context.world.space.objs(name), (item.id.removeprefix(f"{name}/") for item in items)
-        )
+        self._context.delete_objs(row["name"], ids_in(items, row["name"]))
 
     def _end(self, row: Row) -> None:
         self._context.faults("collect.emptied")
-        self._context.world.refs.write(forget_catalog(row))
+        self._world.refs.write(forget_catalog(row))
 
 
 class DeletedRefScanner(Scanner):
@@ -160,6 +146,6 @@ class DeletedRefScanner(Scanner):
             yield Batch((item,), partial(self._remove, row["key"], ref))
 
     def _remove(self, key: str, ref: NamedRef) -> None:
-        if isinstance(self._context.world.refs.write(forget(key, ref)), Rejected):
+        if isinstance(self._world.refs.write(forget(key, ref)), Rejected):
             raise NotNow("it was created again")
         self._context.faults("collect.forgotten")

@@ -18,7 +18,7 @@ from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, Stat, batched
+from turnstile.store.ports import BATCH_GET_MAX, batched
 
 _FOLDER: Final = "metadata/"
 _NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
