@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnstile.api.iceberg import naming
+from turnstile.api.iceberg import requests
 from turnstile.catalog.core.paths import fold
 from turnstile.catalog.history.core import AsOf, as_of_text, parse_as_of
 from turnstile.store.core.errors import InvalidRequest
@@ -71,14 +71,14 @@ def test_what_names_no_moment_is_refused_with_what_to_write(text: str) -> None:
 @given(NAMES, MOMENTS)
 def test_a_prefix_is_read_in_one_way_and_needs_no_escape_in_a_path(catalog: str, as_of: AsOf) -> None:
     """Catalogs may have ``@`` in their names, and may be called like the beginning of a moment."""
-    prefix = naming.prefix(catalog, as_of)
-    assert naming.warehouse(prefix) == (catalog, as_of)
+    prefix = requests.prefix(catalog, as_of)
+    assert requests.warehouse(prefix) == (catalog, as_of)
     assert quote(prefix, safe=":@") == prefix
-    assert naming.warehouse(catalog) == (catalog, None)
+    assert requests.warehouse(catalog) == (catalog, None)
 
 
 @pytest.mark.parametrize("text", ["", "a b", "@seq:1", "seq:1", "lake:seq@1", "a/b", "lake@seq:1/x", "lake@@:1"])
 def test_what_is_no_warehouse_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        naming.warehouse(text)
+        requests.warehouse(text)
     assert refused.value.field == "warehouse"

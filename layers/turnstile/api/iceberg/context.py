@@ -11,7 +11,7 @@ from turnstile.access.core.rules import create_external
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
 from turnstile.api.http.request import BodyLimit, current, decode, idempotency_key
-from turnstile.api.iceberg import naming
+from turnstile.api.iceberg import requests
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
 from turnstile.api.iceberg.requests import MAX_BODY, without_null_members
 from turnstile.api.services import services
@@ -45,17 +45,17 @@ def page_token() -> str | None:
 
 def catalog_of(prefix: str) -> str:
     """Returns the catalog that a prefix names, as of whatever moment: rights are those of now. Raises InvalidRequest."""
-    return naming.warehouse(prefix, "prefix")[0]
+    return requests.warehouse(prefix, "prefix")[0]
 
 
 def is_past(prefix: str) -> bool:
     """Returns whether a prefix names a moment of the past."""
-    return naming.warehouse(prefix, "prefix")[1] is not None
+    return requests.warehouse(prefix, "prefix")[1] is not None
 
 
 def namespace_of_path(params: Params) -> Target:
     """Returns the namespace of ``NAMESPACE``."""
-    return Target(catalog_of(params["prefix"]), naming.namespace(params["namespace"]))
+    return Target(catalog_of(params["prefix"]), requests.namespace(params["namespace"]))
 
 
 def context_of(guard: Guard) -> Context:
@@ -67,7 +67,7 @@ def context_of(guard: Guard) -> Context:
 
 def reading(prefix: str) -> Context:
     """Returns the operations of a request that reads what its prefix names: a catalog, or its past."""
-    return replace(context_of(guard()), as_of=naming.warehouse(prefix, "prefix")[1])
+    return replace(context_of(guard()), as_of=requests.warehouse(prefix, "prefix")[1])
 
 
 def _require_create_external() -> None:

@@ -12,7 +12,7 @@ from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, current
-from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
     NAMESPACE,
     NAMESPACES,
@@ -39,18 +39,18 @@ routes = Blueprint(__name__)
 def _warehouse(_params: Params) -> Target | None:
     """The catalog that a client asks its configuration for; that none is named, the view says."""
     name = Query(*current().query).text("warehouse")
-    return None if name is None else Target(naming.warehouse(name)[0])
+    return None if name is None else Target(requests.warehouse(name)[0])
 
 
 def _parent(params: Params) -> Target:
     """The namespace whose children are listed; the catalog when none is named."""
     parent = Query(*current().query).text("parent")
-    return Target(catalog_of(params["prefix"]), naming.namespace(parent) if parent else ())
+    return Target(catalog_of(params["prefix"]), requests.namespace(parent) if parent else ())
 
 
 def _new_namespace(params: Params) -> Target:
     """The namespace to create."""
-    return Target(catalog_of(params["prefix"]), naming.levels(body(requests.CreateNamespace).namespace))
+    return Target(catalog_of(params["prefix"]), requests.levels(body(requests.CreateNamespace).namespace))
 
 
 @routes.route(ROOT + "/config", methods=["GET"])
@@ -59,12 +59,12 @@ def config() -> dict[str, Any]:
     warehouse = Query(*current().query).text("warehouse")
     if warehouse is None:
         raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
-    catalog, as_of = naming.warehouse(warehouse)
+    catalog, as_of = requests.warehouse(warehouse)
     tree = services().catalog.as_of_reader.at(catalog, as_of).tree
     if as_of is None:
         return responses.config(tree.catalog)
     # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
-    return responses.config(naming.prefix(tree.catalog, AsOf(head=tree.head)), responses.READING)
+    return responses.config(requests.prefix(tree.catalog, AsOf(head=tree.head)), responses.READING)
 
 
 @routes.route(NAMESPACES, methods=["GET"])
@@ -74,7 +74,7 @@ def list_namespaces(prefix: str) -> dict[str, Any]:
     parent = query.text("parent")
     names = Listing(reading(prefix)).namespaces(
         catalog_of(prefix),
-        naming.namespace(parent) if parent else (),
+        requests.namespace(parent) if parent else (),
         page_token(),
         query.integer("pageSize"),
     )
@@ -85,7 +85,7 @@ def list_namespaces(prefix: str) -> dict[str, Any]:
 @needs((create_schema, _new_namespace))
 def create_namespace(prefix: str) -> dict[str, Any]:
     request = body(requests.CreateNamespace)
-    path, properties = naming.levels(request.namespace), dict(request.properties)
+    path, properties = requests.levels(request.namespace), dict(request.properties)
     comment, owner = properties.pop(responses.COMMENT, None), owner_for(current().principal)
 
     def create(context: Context) -> NamedNamespace:
@@ -111,7 +111,7 @@ def namespace_exists(prefix: str, namespace: str) -> None:
 def _namespace(prefix: str, namespace: str) -> NamedNamespace:
     """A namespace, now or then."""
     context = reading(prefix)
-    return context.catalog.entries.namespace(catalog_of(prefix), naming.namespace(namespace), context.as_of)[0]
+    return context.catalog.entries.namespace(catalog_of(prefix), requests.namespace(namespace), context.as_of)[0]
 
 
 @routes.route(NAMESPACE, methods=["DELETE"])
@@ -120,7 +120,7 @@ def drop_namespace(prefix: str, namespace: str) -> None:
     def drop(context: Context) -> None:
         reader, tables = context.catalog.reader, context.catalog.dropper
         dropper = NamespaceDropper(context.world, reader, context.committer, tables)
-        dropper.drop(catalog_of(prefix), naming.namespace(namespace))
+        dropper.drop(catalog_of(prefix), requests.namespace(namespace))
 
     once(prefix, drop, lambda _: None)
 
@@ -128,7 +128,7 @@ def drop_namespace(prefix: str, namespace: str) -> None:
 @routes.route(NAMESPACE + "/properties", methods=["POST"])
 @needs((edit_schema, namespace_of_path))
 def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
-    request, path = body(requests.UpdateProperties), naming.namespace(namespace)
+    request, path = body(requests.UpdateProperties), requests.namespace(namespace)
     both = sorted({*request.removals} & {*request.updates})
     if both:
         raise Unprocessable(f"property {both[0][:100]!r} is to be both set and removed", field="removals")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from turnstile.api.iceberg.naming import SEPARATOR
+from turnstile.api.iceberg.requests import SEPARATOR
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata

@@ -20,7 +20,7 @@ from turnstile.access.core.rules import (
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs
 from turnstile.api.http.request import Query, current, note
 from turnstile.api.http.responses import Answer
-from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
     NAMESPACE,
     ROOT,
@@ -53,18 +53,18 @@ _EMPTY: Final = msgspec.Raw(b"")
 
 def _table_of_path(params: Params) -> Target:
     """``.../tables/{table}``."""
-    return msgspec.structs.replace(namespace_of_path(params), table=naming.name(params["table"], "table"))
+    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["table"], "table"))
 
 
 def renamed(params: Params) -> Target:
     """Returns the table or view that a rename is about."""
     source = body(requests.Rename).source
-    return Target(catalog_of(params["prefix"]), naming.levels(source.namespace), naming.name(source.name, "source"))
+    return Target(catalog_of(params["prefix"]), requests.levels(source.namespace), requests.name(source.name, "source"))
 
 
 def moved(params: Params) -> Target:
     """Returns the namespace that a rename leads to."""
-    return Target(catalog_of(params["prefix"]), naming.levels(body(requests.Rename).destination.namespace))
+    return Target(catalog_of(params["prefix"]), requests.levels(body(requests.Rename).destination.namespace))
 
 
 def _committed_table(params: Params) -> Target | None:
@@ -82,7 +82,7 @@ def _created_in(params: Params) -> Target | None:
 def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
     size = Query(*current().query).integer("pageSize")
     names = Listing(reading(prefix)).names(
-        catalog_of(prefix), naming.namespace(namespace), ICEBERG_TABLE, page_token(), size
+        catalog_of(prefix), requests.namespace(namespace), ICEBERG_TABLE, page_token(), size
     )
     return responses.identifiers(names)
 
@@ -90,7 +90,7 @@ def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def create_new_table(prefix: str, namespace: str) -> Answer:
-    request, path = body(CreateTable), naming.namespace(namespace)
+    request, path = body(CreateTable), requests.namespace(namespace)
 
     def again(context: Context) -> LoadedTable:
         if request.stage_create:
@@ -104,7 +104,7 @@ def create_new_table(prefix: str, namespace: str) -> Answer:
 @routes.route(NAMESPACE + "/register", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(prefix: str, namespace: str) -> Answer:
-    request, path = body(requests.RegisterTable), naming.namespace(namespace)
+    request, path = body(requests.RegisterTable), requests.namespace(namespace)
     loaded = once(
         prefix,
         lambda context: Tables(context).register(
@@ -202,7 +202,7 @@ def commit_transaction(prefix: str) -> None:
     for request in body(requests.CommitTransaction).table_changes:
         if request.identifier is None:
             raise InvalidRequest("a change names no table", field="table-changes.identifier")
-        path = (*naming.levels(request.identifier.namespace), naming.name(request.identifier.name))
+        path = (*requests.levels(request.identifier.namespace), requests.name(request.identifier.name))
         changes.append(TableChange(path, request.requirements, request.updates))
     by = services().guard_of(*(_need_of(catalog_of(prefix), change) for change in changes))
     by.authorize_now()
@@ -218,7 +218,7 @@ def _need_of(prefix: str, change: TableChange) -> Need:
 
 
 def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), naming.namespace(namespace), naming.name(table, "table")
+    return catalog_of(prefix), requests.namespace(namespace), requests.name(table, "table")
 
 
 def _shown(loaded: LoadedTable, credentials: Credentials | None, *, refs_only: bool = False) -> Answer:
@@ -253,4 +253,4 @@ def _credentials(table: IcebergTable | str, prefix: str, namespace: str, *, is_c
     for source in table.needs:
         if services().source_rights.may_read(current().principal, source):
             vended += services().credentials(source.location, "READ")
-    return Credentials(vended, responses.credentials_path(prefix, naming.namespace(namespace), table.name))
+    return Credentials(vended, responses.credentials_path(prefix, requests.namespace(namespace), table.name))

@@ -14,7 +14,7 @@ from turnstile.api.http.authorization import (
     needs,
 )
 from turnstile.api.http.request import Query, current
-from turnstile.api.iceberg import naming, requests, responses
+from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
     NAMESPACE,
     ROOT,
@@ -26,7 +26,7 @@ from turnstile.api.iceberg.context import (
     reading,
 )
 from turnstile.api.iceberg.tables import moved, renamed
-from turnstile.catalog.core.entities import ICEBERG_VIEW
+from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.listing import Listing
 from turnstile.iceberg.tables import Tables
@@ -41,7 +41,7 @@ VIEW: Final = VIEWS + "/{view}"
 
 def _view_of_path(params: Params) -> Target:
     """``.../views/{view}``."""
-    return msgspec.structs.replace(namespace_of_path(params), table=naming.name(params["view"], "view"))
+    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["view"], "view"))
 
 
 @routes.route(VIEWS, methods=["GET"])
@@ -49,7 +49,7 @@ def _view_of_path(params: Params) -> Target:
 def list_views(prefix: str, namespace: str) -> dict[str, Any]:
     size = Query(*current().query).integer("pageSize")
     names = Listing(reading(prefix)).names(
-        catalog_of(prefix), naming.namespace(namespace), ICEBERG_VIEW, page_token(), size
+        catalog_of(prefix), requests.namespace(namespace), ICEBERG_VIEW, page_token(), size
     )
     return responses.identifiers(names)
 
@@ -57,7 +57,7 @@ def list_views(prefix: str, namespace: str) -> dict[str, Any]:
 @routes.route(VIEWS, methods=["POST"])
 @needs((create_table, namespace_of_path))
 def create_view(prefix: str, namespace: str) -> dict[str, Any]:
-    request, path = body(CreateView), naming.namespace(namespace)
+    request, path = body(CreateView), requests.namespace(namespace)
     loaded = once(
         prefix,
         lambda context: Views(context).create(catalog_of(prefix), path, request),
@@ -94,7 +94,7 @@ def drop_view(prefix: str, namespace: str, view: str) -> None:
     catalog, path, name = _path(prefix, namespace, view)
     once(
         prefix,
-        lambda context: Tables(context).drop(catalog, (*path, name), purge=True, what="view"),
+        lambda context: Tables(context).drop(catalog, (*path, name), purge=True, kind=IcebergView),
         lambda _: None,
     )
 
@@ -103,8 +103,12 @@ def drop_view(prefix: str, namespace: str, view: str) -> None:
 @needs((edit_table, renamed), (create_table, moved))
 def rename_view(prefix: str) -> None:
     request = body(requests.Rename)
-    once(prefix, lambda context: Tables(context).rename(catalog_of(prefix), *request.paths(), "view"), lambda _: None)
+    once(
+        prefix,
+        lambda context: Tables(context).rename(catalog_of(prefix), *request.paths(), IcebergView),
+        lambda _: None,
+    )
 
 
 def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), naming.namespace(namespace), naming.name(view, "view")
+    return catalog_of(prefix), requests.namespace(namespace), requests.name(view, "view")
