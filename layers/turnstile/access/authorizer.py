@@ -166,9 +166,7 @@ class Guard:
             need = self._needs[position]
             if need.target == METASTORE:
                 self._check(position, need, self._source.metastore())
-                continue
-            tree = self._source.current(need.target.catalog)
-            if tree is None:
+            elif (tree := self._source.current(need.target.catalog)) is None:
                 self.authorize_missing(need.target.catalog)
                 self._open.discard(position)  # the operation itself answers that there is no such catalog
             else:
@@ -205,17 +203,14 @@ class Guard:
 def denied(principal: Principal, need: Need) -> PermissionDenied:
     """Returns the refusal, the same whether or not the target exists."""
     if need.rule is admin_only:
-        return PermissionDenied(
-            f"'{principal.name}' is no admin, and this is for admins", remedy="ask an admin to do it"
-        )
+        refusal = f"'{principal.name}' is no admin, and this is for admins"
+        return PermissionDenied(refusal, remedy="ask an admin to do it")
     refusal = f"'{principal.name}' may not {need.rule.__name__.replace('_', ' ')}"
     if need.target == METASTORE:
         return PermissionDenied(refusal, remedy="ask an admin for the grant on the metastore")
     kind = "table" if need.rule in TABLE_RULES else "securable"
-    return PermissionDenied(
-        f"{refusal}: {kind} '{need.target}'",
-        remedy="ask its owner, or the owner of what it is in, for a grant; if it exists",
-    )
+    remedy = "ask its owner, or the owner of what it is in, for a grant; if it exists"
+    return PermissionDenied(f"{refusal}: {kind} '{need.target}'", remedy=remedy)
 
 
 def access_of(entity: Entity) -> Access:

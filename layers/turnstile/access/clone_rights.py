@@ -35,15 +35,8 @@ class CloneRights:
         self._authorizer, self._principal = authorizer, principal
 
     def __call__(self, now: Tree, source: Path, kind: str | None, to: Path, *, past: bool) -> None:
-        """Check the request by the rights in ``now``, the tree that it would replace.
-
-        Args:
-            kind: of what ``source`` leads to; None when it leads nowhere.
-            past: whether a moment of the past is cloned.
-
-        Raises:
-            PermissionDenied: a right is missing, whether or not anything exists.
-        """
+        """Check the request by the rights in ``now``, the tree that it would replace. ``kind`` is that of ``source``, None
+        when it leads nowhere. Raises PermissionDenied, whether or not anything exists."""
         if self._principal.admin:
             return
         catalog, exists = now.catalog, kind is not None or not source
@@ -65,12 +58,9 @@ class CloneRights:
 
 
 class SourceRights:
-    """Rights to the files that a clone shares with its source.
-
-    Credentials open a whole folder, with what was written there since. So they need the right to read the source, for as
-    long as there is one (I12). The files that a dropped source left belong to its clones. ``reader``, which caches entities,
-    must have no authorizer of its own.
-    """
+    """Rights to the files that a clone shares with its source. Credentials open a whole folder, with what was written there
+    since. So they need the right to read the source, for as long as there is one (I12). The files that a dropped source left
+    belong to its clones. ``reader``, which caches entities, must have no authorizer of its own."""
 
     def __init__(self, world: World, authorizer: Authorizer, reader: CatalogReader) -> None:
         self._world, self._authorizer, self._reader = world, authorizer, reader

@@ -62,10 +62,8 @@ class TableAuthorizer:
             raise _missing(table_id)
         for rule in rules:
             if not permitted(rule, principal, chain):
-                raise PermissionDenied(
-                    f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {table_id}",
-                    remedy="ask its owner, or the owner of what it is in, for a grant",
-                )
+                problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {table_id}"
+                raise PermissionDenied(problem, remedy="ask its owner, or the owner of what it is in, for a grant")
         return chain
 
     def _cached(self, catalog: str) -> Tree | None:

@@ -137,14 +137,10 @@ def changed(access: Access, changes: Iterable[GrantChange], owner: str | None = 
     for change in changes:
         held[change.principal] = (held.get(change.principal, set()) | {*change.add}) - {*change.remove}
     grants = tuple(Grant(name, tuple(sorted(held[name]))) for name in sorted(held) if held[name])
-    if len(grants) > max(MAX_PRINCIPALS, len(access.grants)):
-        raise TooLarge(
-            f"{len(grants)} principals would have grants here",
-            field="changes",
-            remedy="grant to a role that they share",
-            limit=MAX_PRINCIPALS,
-            size=len(grants),
-        )
+    size = len(grants)
+    if size > max(MAX_PRINCIPALS, len(access.grants)):
+        problem, remedy = f"{size} principals would have grants here", "grant to a role that they share"
+        raise TooLarge(problem, field="changes", remedy=remedy, limit=MAX_PRINCIPALS, size=size)
     return Access(access.owner if owner is None else owner, grants)
 
 
@@ -157,11 +153,8 @@ def owner_for(principal: Principal) -> str:
 def check_principal(name: str, field: str) -> str:
     """Returns ``name`` if it can name a user, a service or a role. Raises InvalidRequest otherwise."""
     if not _PRINCIPAL.fullmatch(name):
-        raise InvalidRequest(
-            f"{field} is not the name of a principal",
-            field=field,
-            remedy="use 1 to 255 characters, without space around them",
-        )
+        remedy = "use 1 to 255 characters, without space around them"
+        raise InvalidRequest(f"{field} is not the name of a principal", field=field, remedy=remedy)
     return name
 
 

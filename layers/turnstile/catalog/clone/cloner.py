@@ -83,10 +83,8 @@ class Cloner:
         self._services, self._copiers, self._authorize, self._owner = services, copiers, authorize, owner
 
     def clone(self, catalog: str, source: Path, to: Path, of: AsOf | None = None) -> CloneResult:
-        """Show ``source`` (the empty path: the whole catalog) under the new full name ``to`` as well. Returns the clone.
-
-        Args:
-            of: the moment to clone; None for now. Delta tables are read one after the other, after the tree.
+        """Show ``source`` (the empty path: the whole catalog), as of a moment or as it is now, under the new full name ``to``
+        as well. Returns the clone. Of now, Delta tables are read one after the other, after the tree.
 
         Raises:
             InvalidRequest: not a name, too deep, or ``to`` is part of ``source``.

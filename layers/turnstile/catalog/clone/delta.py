@@ -61,8 +61,7 @@ class DeltaCopier:
         """Returns the clone of a Delta table. Costs what publishing and finding the version take, and one obj to write.
 
         Raises:
-            UnsupportedTable: its log cannot be read here.
-            StorageFault: storage could not be read or written; try again.
+            UnsupportedTable, StorageFault: its log cannot be read here, or not now.
             StateConflict: ``TableNotActive``: it cannot be read or published now; ``CannotClone``: the version or the
                 files are gone, or it was dropped before that was published.
         """
@@ -86,7 +85,6 @@ class DeltaCopier:
         return Copy(entity, table_id, (head,), pin.version)
 
     def discard(self) -> None:
-        """Remove the metadata of clones that were certainly not created."""
         for catalog, id in self._written:
             with suppress(TurnstileError):  # the caller must see the request's own error
                 self._world.objs.delete(self._world.space.objs(catalog), id)

@@ -56,11 +56,8 @@ def check_as_of(as_of: AsOf, field: str) -> AsOf:
     """Returns a moment whose members were read one by one, below ``field`` of a request's body. Raises InvalidRequest."""
     names = [name for name in as_of.__struct_fields__ if getattr(as_of, name) is not None]
     if len(names) != 1:
-        raise InvalidRequest(
-            f"{field} names {' and '.join(names) or 'no moment'}",
-            field=field,
-            remedy="give exactly one of head, seq, time and snapshot",
-        )
+        problem = f"{field} names {' and '.join(names) or 'no moment'}"
+        raise InvalidRequest(problem, field=field, remedy="give exactly one of head, seq, time and snapshot")
     if as_of.head is not None:
         return AsOf(head=_head(as_of.head, f"{field}.head"))
     if as_of.snapshot is not None:

@@ -198,9 +198,5 @@ class History:
 
 
 def _gone(catalog: str, what: str, field: str = FIELD) -> NotFound:
-    return NotFound(
-        "catalog commit",
-        f"{catalog} at {what}",
-        field=field,
-        remedy="list the catalog's log; what is older than its history is kept is gone",
-    )
+    remedy = "list the catalog's log; what is older than its history is kept is gone"
+    return NotFound("catalog commit", f"{catalog} at {what}", field=field, remedy=remedy)

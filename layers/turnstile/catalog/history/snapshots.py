@@ -77,11 +77,7 @@ class NamedSnapshots:
 def _check_size(snapshot: NamedSnapshot) -> NamedSnapshot:
     size = len(encode(snapshot))
     if size > MAX_BYTES:
-        raise TooLarge(
-            f"snapshot '{snapshot.name}' of {len(snapshot.versions)} tables would take {size} bytes",
-            field="name",
-            remedy="name the HEAD by its time instead: versions are not recorded then",
-            limit=MAX_BYTES,
-            size=size,
-        )
+        problem = f"snapshot '{snapshot.name}' of {len(snapshot.versions)} tables would take {size} bytes"
+        remedy = "name the HEAD by its time instead: versions are not recorded then"
+        raise TooLarge(problem, field="name", remedy=remedy, limit=MAX_BYTES, size=size)
     return snapshot

@@ -92,15 +92,11 @@ def _prefixed(text: str) -> Reach:
 
 
 def _compared(op: str, name: str) -> Reach:
-    match op:
-        case "=":
-            return _names([name])
-        case "<":
-            return Reach(stop=name)
-        case "<=":
-            return Reach(stop=name + _NEXT)
-        case ">":
-            return Reach(start=name + _NEXT)
-        case ">=":
-            return Reach(start=name)
-    return EVERYTHING
+    reaches = {
+        "=": _names([name]),
+        "<": Reach(stop=name),
+        "<=": Reach(stop=name + _NEXT),
+        ">": Reach(start=name + _NEXT),
+        ">=": Reach(start=name),
+    }
+    return reaches.get(op, EVERYTHING)
