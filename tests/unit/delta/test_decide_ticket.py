@@ -7,6 +7,7 @@ import pytest
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, ratified, ticket
 from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Recall, Refused, Spill, decide
 from turnstile.delta.core.head import ROWS_UNREAD, TableHead, positioned
+from turnstile.delta.core.ratify_writes import named_change
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.core.writes import Row
@@ -151,3 +152,8 @@ def test_i11_a_ticket_into_a_full_row_spills_or_waits() -> None:
     assert isinstance(answer(row, ticket(2, data=b"d")), Spill)
     refused = answer(row, ticket(2))
     assert isinstance(refused, Refused) and refused.kind == "BacklogFull"
+
+
+def test_a_ticket_is_not_written_as_a_version_that_was_named() -> None:
+    with pytest.raises(ValueError, match="ticket"):
+        named_change("test/table/t", ticket(2), now=START_ICT)

@@ -133,6 +133,7 @@ def test_a_run_that_dies_is_finished_by_the_next() -> None:
 def test_a_grace_period_shorter_than_repetitions_is_refused() -> None:
     with pytest.raises(ValueError, match="refs"):
         Grace(refs_ms=DAY - 1)
+    assert Grace(refs_ms=DAY).refs_ms == DAY
 
 
 steps = st.lists(
