@@ -1,26 +1,32 @@
-"""The create contract: what a new managed table must have, and what it should have.
+"""The create contract: what a new managed table must have, and what it should have, by its catalog's property ``POLICY``.
 
-A catalog's policy is its property ``turnstile.create-contract``: ``full`` (the default) is the reference's contract;
-``lean`` requires what coordination needs and suggests nothing, because row tracking and column mapping cost every writer
-time.
+``full`` (the default) is the reference's contract; ``lean`` requires what coordination needs and suggests nothing, because
+row tracking and column mapping cost every writer time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from turnstile.api.unity import requests, responses
 from turnstile.api.unity.columns import check_partitions, to_delta
-from turnstile.api.unity.log_agreement import check_agreement, check_uniform
-from turnstile.api.unity.responses import is_derived
-from turnstile.api.unity.table_update import CLUSTERING, TableUpdate, check_features, checked_domains
+from turnstile.api.unity.table_update import (
+    CLUSTERING,
+    TableUpdate,
+    beside_log,
+    check_agreement,
+    check_features,
+    check_uniform,
+    checked_domains,
+    visible_properties,
+)
 from turnstile.catalog.create import UUID_PROPERTY, StagingTable
 from turnstile.delta.core.content import Content
-from turnstile.delta.core.metadata import Beside, DeltaMetadata, first_metadata
+from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import VendedCredentials
 
@@ -56,19 +62,17 @@ _SUGGESTED: Final[dict[str, str | None]] = {
 
 
 def policy_of(properties: Mapping[str, str]) -> Policy:
-    """The policy of a catalog with these properties."""
     return "lean" if properties.get(POLICY) == "lean" else "full"
 
 
 def staging_table(table: StagingTable, vended: tuple[VendedCredentials, ...], policy: Policy) -> responses.StagingTable:
-    """The response with a new staging table."""
     full = policy == "full"
     return responses.StagingTable(
         table_id=table.table_id,
         table_type="MANAGED",
         location=table.location,
         storage_credentials=responses.credentials(vended),
-        required_protocol=responses.Protocol(3, 7, list(_READER[policy]), [*_READER[policy], "inCommitTimestamp"]),
+        required_protocol=requests.Protocol(3, 7, list(_READER[policy]), [*_READER[policy], "inCommitTimestamp"]),
         suggested_protocol=responses.Features(
             ["columnMapping"] if full else [], ["columnMapping", "domainMetadata", "rowTracking"] if full else []
         ),
@@ -100,40 +104,24 @@ def check_request(request: requests.CreateTable, table_id: str, policy: Policy) 
 
 
 def initial_metadata(request: requests.CreateTable, table_id: str, location: str, content: Content) -> DeltaMetadata:
-    """Returns the table metadata of version 0, if the request agrees with version 0.
-
-    Raises:
-        InvalidRequest: they contradict each other.
-    """
+    """Returns the table metadata of version 0; raises InvalidRequest if the request contradicts it."""
     after = first_metadata(content)
     configuration = after.metadata.get("configuration") or {}
+    in_log = {*request.properties} - {UUID_PROPERTY} - (_BESIDE_THE_LOG - {*configuration})
+    clustering = (request.domain_metadata or {}).get(CLUSTERING)
     update = TableUpdate(
         uuid=table_id,
         columns=to_delta(request.columns),
         partitions=request.partition_columns,
         protocol=request.protocol.to_delta(),
-        set={
-            key: value
-            for key, value in request.properties.items()
-            if key != UUID_PROPERTY and (key in configuration or key not in _BESIDE_THE_LOG)
-        },
+        set={key: value for key, value in request.properties.items() if key in in_log},
         comment=request.comment or UNSET,
-        set_domains={
-            name: value for name, value in (request.domain_metadata or {}).items() if name == CLUSTERING and value
-        },
+        set_domains={CLUSTERING: clustering} if clustering else {},
     )
     if content.whole:
         check_agreement(update, after)
-    kept: dict[str, Any] = {key: value for key, value in request.properties.items() if not is_derived(key)}
-    kept[UUID_PROPERTY] = table_id
+    beside = beside_log(after, {**request.properties, UUID_PROPERTY: table_id}, request.comment or None)
     iceberg = request.uniform.iceberg if request.uniform else None
-    check_uniform(iceberg, 0, {**kept, **configuration}, location)
-    described = bool(after.metadata.get("description"))
-    return msgspec.structs.replace(
-        after,
-        beside=Beside(
-            properties={key: value for key, value in kept.items() if key not in configuration},
-            comment=None if described else request.comment or None,
-            uniform=None if iceberg is None else dict(msgspec.to_builtins(iceberg)),
-        ),
-    )
+    check_uniform(iceberg, 0, visible_properties(after, beside), location)
+    uniform = None if iceberg is None else dict(msgspec.to_builtins(iceberg))
+    return msgspec.structs.replace(after, beside=msgspec.structs.replace(beside, uniform=uniform))

@@ -7,23 +7,14 @@ from typing import Final, Literal
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Need, Target, denied
-from turnstile.access.core.rules import (
-    Rule,
-    create_external,
-    create_table,
-    permitted,
-    read_paths,
-    read_table,
-    write_files,
-    write_paths,
-)
+from turnstile.access.core import rules
+from turnstile.access.core.rules import Rule, permitted
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs, needs_table
-from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.request import body, current
 from turnstile.api.services import services
-from turnstile.api.unity import naming, older_api, responses
+from turnstile.api.unity import older_api, requests, responses
 from turnstile.api.unity.errors import DELTA, PREFIX
-from turnstile.api.unity.naming import require_no_clone
-from turnstile.api.unity.paths import TABLE, table_of_path
+from turnstile.api.unity.requests import TABLE, require_no_clone, table_of_path
 from turnstile.catalog.core.location_rows import Location, keys_above
 from turnstile.catalog.core.rows import OPEN
 from turnstile.catalog.create import check_creator
@@ -36,29 +27,21 @@ from turnstile.store.core.writes import Row
 
 routes = Blueprint(__name__)
 
-
 Operation = Literal["READ", "READ_WRITE"]
 
-_OPERATIONS: Final[dict[str, Operation]] = {
-    "READ": "READ",
-    "READ_WRITE": "READ_WRITE",
-    "PATH_READ": "READ",
-    "PATH_READ_WRITE": "READ_WRITE",
-    "PATH_CREATE_TABLE": "READ_WRITE",
+_OPERATIONS: Final[dict[str, tuple[Operation, Rule]]] = {
+    "READ": ("READ", rules.read_paths),
+    "READ_WRITE": ("READ_WRITE", rules.write_paths),
+    "PATH_READ": ("READ", rules.read_paths),
+    "PATH_READ_WRITE": ("READ_WRITE", rules.write_paths),
+    "PATH_CREATE_TABLE": ("READ_WRITE", rules.create_external),
 }
-
-_PATH_RULES: Final[dict[str, Rule]] = {
-    "READ": read_paths,
-    "READ_WRITE": write_paths,
-    "PATH_READ": read_paths,
-    "PATH_READ_WRITE": write_paths,
-    "PATH_CREATE_TABLE": create_external,
-}
+"""What an operation comes to, and the right that it needs on a path."""
 
 
 def _table_to_write(params: Params) -> Target | None:
     """The table, unless credentials are asked for that only read."""
-    return None if Query(*current().query).text("operation") == "READ" else table_of_path(params)
+    return None if requests.query().text("operation") == "READ" else table_of_path(params)
 
 
 def _uuid_of_body(_params: Params) -> str:
@@ -67,14 +50,14 @@ def _uuid_of_body(_params: Params) -> str:
 
 def _rules_to_write() -> tuple[Rule, ...]:
     """What credentials need beyond reading, unless they are asked for that only read."""
-    return () if body(older_api.TableCredentialsRequest).operation == "READ" else (write_files,)
+    return () if body(older_api.TableCredentialsRequest).operation == "READ" else (rules.write_files,)
 
 
 @routes.route(TABLE + "/credentials", methods=["GET"])
-@needs((read_table, table_of_path), (write_files, _table_to_write))
+@needs((rules.read_table, table_of_path), (rules.write_files, _table_to_write))
 def table_credentials(catalog: str, schema: str, table: str) -> responses.Credentials:
     operation = _operation(("READ", "READ_WRITE"))
-    entry = services().loader.find(*naming.find_table(catalog, schema, table))
+    entry = services().loader.find(*requests.find_table(catalog, schema, table))
     location = entry.table.location if isinstance(entry, RegisteredTable) else require_no_clone(entry).location
     return _credentials(location, operation)
 
@@ -97,15 +80,12 @@ def staging_credentials(table_id: str) -> responses.Credentials:
 @routes.route(DELTA + "/temporary-path-credentials", methods=["GET"])
 @authorized_by_view("read_paths, write_paths or create_external")
 def path_credentials() -> responses.Credentials:
-    location = Query(*current().query).text("location")
-    if location is None:
-        raise InvalidRequest("location is missing", field="location")
-    operation = _operation(tuple(_OPERATIONS))
-    return _credentials(_free(location, str(Query(*current().query).text("operation"))), operation)
+    location, operation = requests.required("location"), _operation(tuple(_OPERATIONS))
+    return _credentials(_free(location, operation), operation)
 
 
 @routes.route(PREFIX + "/temporary-table-credentials", methods=["POST"])
-@needs_table(read_table, also=_rules_to_write, of=_uuid_of_body, fresh=True)
+@needs_table(rules.read_table, also=_rules_to_write, of=_uuid_of_body, fresh=True)
 def temporary_table_credentials() -> older_api.TemporaryCredentials:
     request = body(older_api.TableCredentialsRequest)
     table_id, space = check_uuid(request.table_id), services().world.space
@@ -123,27 +103,23 @@ def temporary_table_credentials() -> older_api.TemporaryCredentials:
 def temporary_path_credentials() -> older_api.TemporaryCredentials:
     request = body(older_api.PathCredentialsRequest)
     location = _free(request.url, request.operation)
-    return older_api.credentials(services().credentials(location, _OPERATIONS[request.operation]), location)
+    return older_api.credentials(services().credentials(location, _OPERATIONS[request.operation][0]), location)
 
 
-def _operation(allowed: tuple[str, ...]) -> Operation:
-    operation = Query(*current().query).text("operation")
+def _operation(allowed: tuple[str, ...]) -> str:
+    operation = requests.query().text("operation")
     if operation not in allowed:
         raise InvalidRequest(f"operation must be one of {', '.join(allowed)}", field="operation")
-    return _OPERATIONS[operation]
+    return operation
 
 
 def _require_may_create(staging: Row) -> None:
-    """Checks that the creator of a staging table may still create tables, by the present rights. One read.
-
-    Raises:
-        PermissionDenied: it may not any more (I12).
-        NotFound: nor is there the catalog.
-    """
+    """Checks that the creator of a staging table may still create tables, by the present rights: one read. Raises
+    PermissionDenied if not (I12), NotFound without the catalog."""
     principal, access = current().principal, services().authorizers.access
     if principal.admin:
         return
-    need = Need(create_table, Target(staging["catalog"], tuple(staging["namespace"].split("."))))
+    need = Need(rules.create_table, Target(staging["catalog"], tuple(staging["namespace"].split("."))))
     tree = access.current(need.target.catalog)
     if tree is None:
         raise NotFound("staging table", staging["table_id"], field="table_id")
@@ -151,19 +127,16 @@ def _require_may_create(staging: Row) -> None:
         raise denied(principal, need)
 
 
-def _credentials(location: str, operation: Operation) -> responses.Credentials:
-    return responses.Credentials(responses.credentials(services().credentials(location, operation)))
+def _credentials(location: str, operation: str) -> responses.Credentials:
+    return responses.Credentials(responses.credentials(services().credentials(location, _OPERATIONS[operation][0])))
 
 
 def _free(location: str, operation: str) -> str:
     """Returns a location for which credentials may be asked by path: no coordinated table is there, above or below (I10, I12).
 
     Below a registered table its rights count, elsewhere the metastore's. A principal without a right there does not learn
-    what is there. The lake root is not free even before the first table claims it.
-
-    Raises:
-        InvalidRequest: not a location, or a whole bucket.
-        PermissionDenied: no right to it, or keys for it would open tables that are asked for by name.
+    what is there. The lake root is not free even before the first table claims it. Raises InvalidRequest for no location or a
+    whole bucket, PermissionDenied for no right to it, or if credentials would open tables that are asked for by name.
     """
     location, world = normalise(location), services().world
     rows = world.refs.read_many(keys_above(world.space, location))
@@ -188,18 +161,17 @@ def _free(location: str, operation: str) -> str:
 
 
 def _permitted(operation: str, registered: str) -> bool:
-    """Whether keys may be asked for by path: by the rights on the table that is registered there, else the
-    metastore's."""
-    principal, authorizers, rule = current().principal, services().authorizers, _PATH_RULES[operation]
+    """Whether keys may be asked for by path: by the rights on the table that is registered there, else the metastore's."""
+    principal, authorizers, rule = current().principal, services().authorizers, _OPERATIONS[operation][1]
     if principal.admin:
         return True
     if not registered:
         return permitted(rule, principal, authorizers.access.metastore())
-    if rule is create_external:
+    if rule is rules.create_external:
         return False
-    rules = (read_table,) if rule is read_paths else (read_table, write_files)
+    needed = (rules.read_table,) if rule is rules.read_paths else (rules.read_table, rules.write_files)
     try:
-        authorizers.by_id(principal, rules, registered, fresh=True)
+        authorizers.by_id(principal, needed, registered, fresh=True)
     except (PermissionDenied, NotFound):
         return False
     return True

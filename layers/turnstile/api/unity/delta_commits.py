@@ -7,68 +7,62 @@ from chalice.app import Blueprint
 from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import modify_table, see_table, use_catalog
 from turnstile.api.http.authorization import Params, needs
-from turnstile.api.http.request import Query, body, current, note
+from turnstile.api.http.request import body, note
 from turnstile.api.services import services
-from turnstile.api.unity import external, naming, requests, responses
+from turnstile.api.unity import external, requests, responses
 from turnstile.api.unity.errors import DELTA
-from turnstile.api.unity.naming import require_no_clone
-from turnstile.api.unity.paths import TABLE, table_of_path
+from turnstile.api.unity.requests import TABLE, require_no_clone, table_of_path
 from turnstile.api.unity.table_update import table_update
 from turnstile.api.unity.updater import after_update
+from turnstile.catalog.core.entities import Table
 from turnstile.catalog.load import RegisteredTable
-from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)
 
 
 def _catalog_of_query(_params: Params) -> Target:
     """The catalog that the query names; what is wrong with it, the view says."""
-    name = Query(*current().query).text("catalog")
-    return Target(naming.find_catalog(name or ""))
+    return Target(requests.find_catalog(requests.query().text("catalog") or ""))
 
 
 @routes.route(DELTA + "/config", methods=["GET"])
 @needs((use_catalog, _catalog_of_query))
 def configuration() -> responses.Config:
-    query = Query(*current().query)
-    name = query.text("catalog")
-    if name is None:
-        raise InvalidRequest("catalog is missing", field="catalog")
-    config = responses.negotiate(query.text("protocol-versions"))
-    services().reader.current(naming.find_catalog(name))
+    name = requests.required("catalog")
+    config = responses.negotiate(requests.query().text("protocol-versions"))
+    services().reader.current(requests.find_catalog(name))
     return config
 
 
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, table_of_path))
 def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
-    entry = services().loader.find(*naming.find_table(catalog, schema, table))
+    entry = services().loader.find(*requests.find_table(catalog, schema, table))
     if isinstance(entry, RegisteredTable):
         external.require_delta(entry.table)
-        return responses.external(entry)
+        return responses.external(entry.table, entry.etag)
     return responses.table(services().loader.loaded(require_no_clone(entry)))
 
 
 @routes.route(TABLE, methods=["HEAD"])
 @needs((see_table, table_of_path))
 def table_exists(catalog: str, schema: str, table: str) -> None:
-    services().loader.find(*naming.find_table(catalog, schema, table))
+    services().loader.find(*requests.find_table(catalog, schema, table))
 
 
 @routes.route(TABLE, methods=["POST"])
 @needs((modify_table, table_of_path))
 def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     update = table_update(body(requests.Update))
-    names = naming.find_table(catalog, schema, table)
+    names = requests.find_table(catalog, schema, table)
     entry = services().loader.find(*names)
     if isinstance(entry, RegisteredTable):
         external.require_delta(entry.table)
-        changed, etag = services().externals.update(
-            *names,
-            entry.table.table_id,
-            lambda etag, old: external.updated(update, etag, old, services().world.clock.now_ms()),
-        )
-        return responses.external_table(changed, etag)
+
+        def change(etag: str, old: Table) -> Table:
+            return external.updated(update, etag, old, services().world.clock.now_ms())
+
+        return responses.external(*services().externals.update(*names, entry.table.table_id, change))
     note(table_id=entry.table_id)
     head = services().updater.update(require_no_clone(entry), update)
     with after_update(update):

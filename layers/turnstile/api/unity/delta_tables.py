@@ -9,12 +9,12 @@ from chalice.app import Blueprint
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_external, create_table, edit_table, modify_table
-from turnstile.api.http.authorization import Params, metastore, needs
+from turnstile.api.http.authorization import TargetOf, metastore, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
-from turnstile.api.unity import contract, external, naming, requests, responses
-from turnstile.api.unity.paths import SCHEMA, TABLE, schema_of_path, table_of_path
-from turnstile.catalog.core.entities import DELTA as DELTA_FORMAT
+from turnstile.api.unity import contract, external, older_api, requests, responses
+from turnstile.api.unity.requests import SCHEMA, TABLE, schema_of_path, table_of_path
+from turnstile.catalog.core.entities import DELTA, External
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.load import RegisteredTable
 from turnstile.store.core.errors import InvalidRequest, NotFound
@@ -25,16 +25,16 @@ from turnstile.store.ports import VendedCredentials
 routes = Blueprint(__name__)
 
 
-def _metastore_if_external(params: Params) -> Target | None:
+def metastore_if_external(shape: type[requests.CreateTable | older_api.NewTable]) -> TargetOf:
     """The metastore, whose files they are, for the registration of a table that is not coordinated."""
-    return metastore(params) if body(requests.CreateTable).table_type == "EXTERNAL" else None
+    return lambda params: metastore(params) if body(shape).table_type == "EXTERNAL" else None
 
 
 @routes.route(SCHEMA + "/staging-tables", methods=["POST"])
 @needs((create_table, schema_of_path))
 def stage_delta_table(catalog: str, schema: str) -> responses.StagingTable:
     name = check_identifier(body(requests.StageTable).name, "name")
-    catalog, namespace = naming.find_schema(catalog, schema)
+    catalog, namespace = requests.find_schema(catalog, schema)
     creator, credentials = owner_for(current().principal), list[VendedCredentials]()
 
     def vend_first(_table_id: str, location: str) -> None:
@@ -46,48 +46,38 @@ def stage_delta_table(catalog: str, schema: str) -> responses.StagingTable:
 
 
 @routes.route(SCHEMA + "/tables", methods=["POST"])
-@needs((create_table, schema_of_path), (create_external, _metastore_if_external))
+@needs((create_table, schema_of_path), (create_external, metastore_if_external(requests.CreateTable)))
 def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
     request = body(requests.CreateTable)
     check_identifier(request.name, "name")
-    catalog, namespace = naming.find_schema(catalog, schema)
+    catalog, namespace = requests.find_schema(catalog, schema)
+    names = (catalog, namespace, request.name)
     if request.table_type == "EXTERNAL":
         about = external.registered(request, services().world.clock.now_ms())
-        services().catalog.externals.register(
-            catalog,
-            namespace,
-            request.name,
-            location=request.location,
-            format=DELTA_FORMAT,
-            about=about,
-            comment=request.comment,
-            owner=owner_for(current().principal),
-        )
-        return _load(catalog, namespace, request.name)
-    table_id, location = staged(catalog, namespace, request.location)
-    contract.check_request(request, table_id, policy(catalog))
-    services().catalog.registrar.register(
-        catalog,
-        namespace,
-        request.name,
-        table_id,
-        principal=current().principal,
-        describe=functools.partial(contract.initial_metadata, request, table_id, location),
-    )
-    return _load(catalog, namespace, request.name)
+        register_external(names, request.location, about, request.comment)
+    else:
+        table_id, location = staged(catalog, namespace, request.location)
+        contract.check_request(request, table_id, policy(catalog))
+        describe = functools.partial(contract.initial_metadata, request, table_id, location)
+        services().catalog.registrar.register(*names, table_id, principal=current().principal, describe=describe)
+    loader = services().loader_of(Target(*names))
+    entry = loader.find(*names)
+    if isinstance(entry, RegisteredTable):
+        return responses.external(entry.table, entry.etag)
+    return responses.table(loader.loaded(entry))
 
 
 @routes.route(TABLE, methods=["DELETE"])
 @needs((edit_table, table_of_path))
 def drop_delta_table(catalog: str, schema: str, table: str) -> None:
-    services().catalog.dropper.drop(*naming.find_table(catalog, schema, table))
+    services().catalog.dropper.drop(*requests.find_table(catalog, schema, table))
 
 
 @routes.route(TABLE + "/rename", methods=["POST"])
 @needs((edit_table, table_of_path), (create_table, schema_of_path))
 def rename_delta_table(catalog: str, schema: str, table: str) -> None:
     name = check_identifier(body(requests.Rename).new_name, "new-name")
-    services().catalog.renamer.rename(*naming.find_table(catalog, schema, table), name)
+    services().catalog.renamer.rename(*requests.find_table(catalog, schema, table), name)
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
@@ -95,18 +85,25 @@ def rename_delta_table(catalog: str, schema: str, table: str) -> None:
 def report_metrics(catalog: str, schema: str, table: str) -> None:
     """Authorized and forgotten: what a commit did is in the log."""
     request = body(requests.Metrics)
-    entry = services().loader.find(*naming.find_table(catalog, schema, table))
+    entry = services().loader.find(*requests.find_table(catalog, schema, table))
     table_id = entry.table.table_id if isinstance(entry, RegisteredTable) else entry.table_id
     if request.table_id.lower() != table_id:
         raise InvalidRequest(f"table-id is not the table's, {table_id}", field="table-id")
 
 
-def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
-    """Returns uuid and normalised location of the staging table at ``location``, or of the table it became.
+def register_external(
+    names: tuple[str, Path, str], location: str, about: External, comment: str | None, format: str = DELTA
+) -> None:
+    """Registers an external table that the principal will own."""
+    owner = owner_for(current().principal)
+    services().catalog.externals.register(
+        *names, location=location, format=format, about=about, comment=comment, owner=owner
+    )
 
-    Raises:
-        NotFound: catalog or schema, or no staging table has this location.
-    """
+
+def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
+    """Returns uuid and normalised location of the staging table at ``location``, or of the table it became; raises NotFound
+    for no such catalog or schema, or no such location."""
     services().catalog.reader.current(catalog).parent(namespace)
     normalised = normalise(location)
     try:
@@ -126,11 +123,3 @@ def policy(catalog: str) -> contract.Policy:
         return contract.policy_of(services().catalog.catalogs.get(catalog).properties)
     except NotFound:
         return "full"
-
-
-def _load(catalog: str, namespace: Path, name: str) -> responses.LoadTable:
-    loader = services().loader_of(Target(catalog, namespace, name))
-    entry = loader.find(catalog, namespace, name)
-    if isinstance(entry, RegisteredTable):
-        return responses.external(entry)
-    return responses.table(loader.loaded(entry))

@@ -23,9 +23,9 @@ from turnstile.access.core.rules import (
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs, open_to_all
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
-from turnstile.api.unity import naming, older_api
+from turnstile.api.unity import older_api, requests
 from turnstile.api.unity.errors import PREFIX, NotImplementedHere
-from turnstile.api.unity.naming import query
+from turnstile.api.unity.requests import query
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import key_of
 from turnstile.catalog.namespaces import NamedNamespace, check_size
@@ -47,11 +47,11 @@ def page_size(default: int = PAGE) -> int:
 
 
 def _catalog_of_path(params: Params) -> Target:
-    return Target(naming.find_catalog(params["name"]))
+    return Target(requests.find_catalog(params["name"]))
 
 
 def _schema_of_path(params: Params) -> Target:
-    return Target(*naming.full_schema(params["full_name"]))
+    return Target(*requests.full_schema(params["full_name"]))
 
 
 def _renamed_schema(params: Params) -> Target | None:
@@ -65,12 +65,12 @@ def _renamed_schema(params: Params) -> Target | None:
 
 def _catalog_of_query(_params: Params) -> Target:
     """The catalog whose schemas are listed; that it is missing from the query, the view says."""
-    return Target(naming.find_catalog(query().text("catalog_name") or ""))
+    return Target(requests.find_catalog(query().text("catalog_name") or ""))
 
 
 def _new_schema(_params: Params) -> Target:
     request = body(older_api.NewSchema)
-    return Target(naming.find_catalog(request.catalog_name), (check_identifier(request.name, "name"),))
+    return Target(requests.find_catalog(request.catalog_name), (check_identifier(request.name, "name"),))
 
 
 @routes.route(PREFIX + "/metastore_summary", methods=["GET"])
@@ -103,14 +103,14 @@ def create_unity_catalog() -> older_api.CatalogInfo:
 @routes.route(PREFIX + "/catalogs/{name}", methods=["GET"])
 @needs((use_catalog, _catalog_of_path))
 def unity_catalog(name: str) -> older_api.CatalogInfo:
-    access = services().catalog.reader.current(naming.find_catalog(name)).commit.access
+    access = services().catalog.reader.current(requests.find_catalog(name)).commit.access
     return _catalog(services().catalog.catalogs.get(name), access)
 
 
 @routes.route(PREFIX + "/catalogs/{name}", methods=["PATCH"])
 @needs((edit_catalog, _catalog_of_path))
 def update_unity_catalog(name: str) -> older_api.CatalogInfo:
-    request, name = body(older_api.Changed), naming.find_catalog(name)
+    request, name = body(older_api.Changed), requests.find_catalog(name)
     access = services().catalog.reader.current(name).commit.access
     if request.new_name is not None and request.new_name != services().catalog.catalogs.get(name).name:
         raise NotImplementedHere("catalogs cannot be renamed", field="new_name")
@@ -121,14 +121,14 @@ def update_unity_catalog(name: str) -> older_api.CatalogInfo:
 @routes.route(PREFIX + "/catalogs/{name}", methods=["DELETE"])
 @needs((edit_catalog, _catalog_of_path), first=True)
 def drop_unity_catalog(name: str) -> dict[str, str]:
-    services().catalog.catalogs.drop(naming.find_catalog(name), force=query().flag("force"))
+    services().catalog.catalogs.drop(requests.find_catalog(name), force=query().flag("force"))
     return {}
 
 
 @routes.route(PREFIX + "/schemas", methods=["GET"])
 @needs((see_schema, _catalog_of_query))
 def unity_schemas() -> older_api.Schemas:
-    catalog = naming.find_catalog(naming.required("catalog_name"))
+    catalog = requests.find_catalog(requests.required("catalog_name"))
     page = services().catalog.listings.namespaces(
         catalog, deep=True, page_token=query().text("page_token"), max_results=page_size()
     )
@@ -141,12 +141,9 @@ def unity_schemas() -> older_api.Schemas:
 def create_unity_schema() -> older_api.SchemaInfo:
     request = body(older_api.NewSchema)
     check_identifier(request.name, "name")
+    catalog, owner = requests.find_catalog(request.catalog_name), owner_for(current().principal)
     namespace = services().catalog.namespaces.create(
-        naming.find_catalog(request.catalog_name),
-        (request.name,),
-        comment=request.comment,
-        properties=request.properties,
-        owner=owner_for(current().principal),
+        catalog, (request.name,), comment=request.comment, properties=request.properties, owner=owner
     )
     return _schema(_written(request.catalog_name), namespace)
 
@@ -154,7 +151,7 @@ def create_unity_schema() -> older_api.SchemaInfo:
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["GET"])
 @needs((see_schema, _schema_of_path))
 def unity_schema(full_name: str) -> older_api.SchemaInfo:
-    catalog, path = naming.full_schema(full_name)
+    catalog, path = requests.full_schema(full_name)
     return _schema(_written(catalog), services().catalog.namespaces.get(catalog, path))
 
 
@@ -162,7 +159,7 @@ def unity_schema(full_name: str) -> older_api.SchemaInfo:
 @needs((edit_schema, _schema_of_path), (create_schema, _renamed_schema))
 def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
     request = body(older_api.Changed)
-    catalog, path = naming.full_schema(full_name)
+    catalog, path = requests.full_schema(full_name)
     written, alter = _written(catalog), functools.partial(_changed, request)
     if request.new_name is None:
         return _schema(written, services().catalog.namespaces.alter(catalog, path, alter))
@@ -173,7 +170,7 @@ def update_unity_schema(full_name: str) -> older_api.SchemaInfo:
 @routes.route(PREFIX + "/schemas/{full_name}", methods=["DELETE"])
 @needs((edit_schema, _schema_of_path))
 def drop_unity_schema(full_name: str) -> dict[str, str]:
-    catalog, path = naming.full_schema(full_name)
+    catalog, path = requests.full_schema(full_name)
     services().catalog.namespace_dropper.drop(catalog, path, cascade=query().flag("force"))
     return {}
 

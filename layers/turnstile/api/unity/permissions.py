@@ -1,4 +1,5 @@
-"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege.
+"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege. ``/v1`` shows
+and changes the same rights with what is here.
 
 Source: Unity Catalog open API, "Grants".
 """
@@ -10,6 +11,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
+from chalice.app import Blueprint
 
 from turnstile.access.authorizer import METASTORE, Target
 from turnstile.access.core.grants import (
@@ -21,9 +23,17 @@ from turnstile.access.core.grants import (
     check_principal,
     check_privileges,
 )
-from turnstile.api.unity import naming
+from turnstile.access.core.rules import admin_only, edit_catalog, edit_schema, edit_table
+from turnstile.api.http.authorization import TargetOf, authorized_by_view, guard, needs
+from turnstile.api.http.request import body, current
+from turnstile.api.services import services
+from turnstile.api.unity import requests
+from turnstile.api.unity.errors import PREFIX
 from turnstile.store.core.errors import InvalidRequest
 
+routes = Blueprint(__name__)
+
+PERMISSIONS: Final = PREFIX + "/permissions/{securable_type}/{full_name}"
 MAX_CHANGES: Final = 200
 
 
@@ -55,14 +65,8 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def securable(kind: str, *others: str) -> Securable:
-    """Returns the securable type of a path.
-
-    Args:
-        others: further types that this path may name, for the message.
-
-    Raises:
-        InvalidRequest: a type without rights of its own here.
-    """
+    """Returns the securable type of a path; raises InvalidRequest for a type without rights of its own here. ``others``:
+    further types that this path may name, for the message."""
     if kind not in {*Securable}:
         raise InvalidRequest(
             f"securable type {kind[:40]!r} is not known",
@@ -78,18 +82,15 @@ def target(kind: Securable, full_name: str) -> Target:
     if kind is Securable.METASTORE:
         return METASTORE
     if kind is Securable.CATALOG:
-        return Target(naming.find_catalog(full_name))
+        return Target(requests.find_catalog(full_name))
     if kind is Securable.SCHEMA:
-        return Target(*naming.find_schema(*naming.split_schema(full_name)))
-    return Target(*naming.find_table(*naming.split_table(full_name)))
+        return Target(*requests.full_schema(full_name))
+    return Target(*requests.full_table(full_name))
 
 
 def changes(kind: Securable, requested: Sequence[Change]) -> list[GrantChange]:
-    """Returns the changes, checked.
-
-    Raises:
-        InvalidRequest: too many, not a principal's name, or a privilege without a meaning on this type.
-    """
+    """Returns the changes, checked; raises InvalidRequest for too many, what is no principal's name, or a privilege without a
+    meaning on this type."""
     return checked(requested, partial(check_privileges, kind))
 
 
@@ -110,12 +111,46 @@ def checked(
 
 
 def permissions(grants: Sequence[Grant]) -> Permissions:
-    """Grants as the API has them."""
     return Permissions(
         [Assignment(grant.principal, [str(privilege) for privilege in grant.privileges]) for grant in grants]
     )
 
 
-def of_principal(access: Access, principal: str | None) -> Permissions:
-    """All grants, or those of ``principal``."""
+def _only(kind: Securable) -> TargetOf:
+    """What the request is about, if it is of this kind."""
+    return lambda params: target(kind, params["full_name"]) if params["securable_type"] == kind else None
+
+
+CHANGE = needs(
+    (admin_only, _only(Securable.METASTORE)),
+    (edit_catalog, _only(Securable.CATALOG)),
+    (edit_schema, _only(Securable.SCHEMA)),
+    (edit_table, _only(Securable.TABLE)),
+)
+
+SHOW = authorized_by_view("everybody: all to those who may change them, else one's own")
+
+
+def show(securable_type: str, full_name: str) -> Access:
+    """Returns the rights on a securable, as far as the principal may see them, for a view that declares ``SHOW``."""
+    kind = securable(securable_type)
+    access = services().grants.show(kind, target(kind, full_name), current().principal)
+    guard().mark_authorized()
+    return access
+
+
+@routes.route(PERMISSIONS, methods=["GET"])
+@SHOW
+def unity_permissions(securable_type: str, full_name: str) -> Permissions:
+    access, principal = show(securable_type, full_name), requests.query().text("principal")
     return permissions([grant for grant in access.grants if principal in (None, grant.principal)])
+
+
+@routes.route(PERMISSIONS, methods=["PATCH"])
+@CHANGE
+def update_unity_permissions(securable_type: str, full_name: str) -> Permissions:
+    kind, request = securable(securable_type), body(Changes)
+    checked = changes(kind, request.changes)
+    access = services().grants.change(target(kind, full_name), checked)
+    changed = {change.principal for change in checked}
+    return permissions([grant for grant in access.grants if grant.principal in changed])

@@ -16,10 +16,10 @@ from turnstile.access.core.rules import modify_table, read_table
 from turnstile.api.http.authorization import needs_table
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
-from turnstile.api.unity import naming, requests
+from turnstile.api.unity import requests
 from turnstile.api.unity.columns import ColumnInfo, to_fields
 from turnstile.api.unity.errors import PREFIX
-from turnstile.api.unity.naming import require_no_clone
+from turnstile.api.unity.requests import require_no_clone
 from turnstile.api.unity.responses import unpublished
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
 from turnstile.catalog.create import UUID_PROPERTY
@@ -145,7 +145,7 @@ def _list_body() -> ListBody:
 
 
 def _from_query() -> ListBody:
-    query = naming.query()
+    query = requests.query()
     table_id, start = query.text("table_id"), query.integer("start_version")
     if table_id is None or start is None:
         missing = "table_id" if table_id is None else "start_version"

@@ -1,13 +1,112 @@
-"""Bodies of requests of the Delta API (``delta/v1``). Unknown members are skipped; a null counts as left out. Times are in
-ms, sizes in bytes."""
+"""What Unity's clients send: names in paths and queries, and bodies of the Delta API (``delta/v1``).
+
+A text that is no name is not found when it is looked up, and refused when it is created. Unknown members of bodies are
+skipped; a null counts as left out. Times are in ms, sizes in bytes.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
+from turnstile.access.authorizer import Target
+from turnstile.api.http.authorization import Params
+from turnstile.api.http.request import Query, current
+from turnstile.api.unity.errors import DELTA
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.store.core.errors import InvalidRequest, NotFound, UnsupportedTable
 from turnstile.store.core.limits import NonNegative32, NonNegativeExact
+from turnstile.store.core.names import check_identifier, check_namespace
+
+SCHEMA: Final = DELTA + "/catalogs/{catalog}/schemas/{schema}"
+TABLE: Final = SCHEMA + "/tables/{table}"
+
+
+def find_catalog(name: str) -> str:
+    """The name of a catalog to look up; raises NotFound for a text that is no name."""
+    try:
+        return check_identifier(name, "catalog")
+    except InvalidRequest:
+        raise NotFound("catalog", name[:300], field="catalog") from None
+
+
+def find_schema(catalog: str, schema: str) -> tuple[str, Path]:
+    """The path of a schema to look up; several levels are written ``a.b``. Raises as ``find_catalog``."""
+    catalog = find_catalog(catalog)
+    try:
+        return catalog, check_namespace(schema)
+    except InvalidRequest:
+        raise NotFound("namespace", dotted(catalog, schema)[:600], field="schema") from None
+
+
+def find_table(catalog: str, schema: str, table: str) -> tuple[str, Path, str]:
+    """The path of a table to look up; raises as ``find_catalog``."""
+    catalog, namespace = find_schema(catalog, schema)
+    try:
+        return catalog, namespace, check_identifier(table, "table")
+    except InvalidRequest:
+        raise NotFound("table", dotted(catalog, schema, table)[:900], field="table") from None
+
+
+def full_schema(full: str) -> tuple[str, Path]:
+    """As ``find_schema``, for ``catalog.schema``; raises NotFound also when one of them is missing."""
+    catalog, _, schema = full.partition(".")
+    if not (catalog and schema):
+        raise NotFound("namespace", full[:600], field="full_name", remedy="write catalog.schema")
+    return find_schema(catalog, schema)
+
+
+def full_table(full: str) -> tuple[str, Path, str]:
+    """As ``find_table``, for ``catalog.schema.table``; raises NotFound also when one of them is missing."""
+    catalog, _, rest = full.partition(".")
+    schema, _, table = rest.rpartition(".")
+    if not (catalog and schema and table):
+        raise NotFound("table", full[:900], field="full_name", remedy="write catalog.schema.table")
+    return find_table(catalog, schema, table)
+
+
+def schema_of_path(params: Params) -> Target:
+    """The schema of ``SCHEMA``."""
+    return Target(*find_schema(params["catalog"], params["schema"]))
+
+
+def table_of_path(params: Params) -> Target:
+    """The table of ``TABLE``."""
+    return Target(*find_table(params["catalog"], params["schema"], params["table"]))
+
+
+def query() -> Query:
+    """Returns the request's query; members that these APIs do not know are skipped."""
+    return Query(*current().query)
+
+
+def required(member: str) -> str:
+    """Returns this member of the query; raises InvalidRequest if it is missing."""
+    value = query().text(member)
+    if value is None:
+        raise InvalidRequest(f"{member} is missing", field=member)
+    return value
+
+
+def require_no_clone(head: TableHead) -> TableHead:
+    """Returns ``head``; raises UnsupportedTable for a clone's.
+
+    Engines find a table's files by its folder and its uuid in its log. These APIs cannot say "this version and no later
+    one": an engine would read the source as it is now, and commit to it; credentials for the folder would open all of it.
+    """
+    if head.state == PINNED:
+        raise UnsupportedTable(
+            f"'{head.name}' is a clone, pinned to version {head.latest} of another table",
+            field="table",
+            remedy=f"read version {head.latest} of its source, or attach the catalog with turnstile_spark, which reads clones",
+            version=head.latest,
+        )
+    return head
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
 
 Map = dict[str, str]
 

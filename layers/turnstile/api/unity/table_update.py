@@ -1,15 +1,20 @@
-"""A table update of the Delta API: requirements and actions of the request in one value, checked before any read."""
+"""A table update of the Delta API: requirements and actions of the request in one value, checked before any
+read, and then against the table's log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from turnstile.api.unity import requests
-from turnstile.api.unity.columns import check_numbers, check_partitions, to_delta
-from turnstile.delta.core.content import ROW_TRACKING_DOMAIN
+from turnstile.api.unity.columns import check_numbers, check_partitions, same_columns, to_delta
+from turnstile.api.unity.requests import Iceberg
+from turnstile.api.unity.responses import clustering_properties, is_derived
+from turnstile.catalog.create import UUID_PROPERTY
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
+from turnstile.delta.core.metadata import Beside, DeltaMetadata, apply, etag_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_VERSION, check_uuid
 
@@ -25,12 +30,9 @@ T = TypeVar("T")
 class TableUpdate(msgspec.Struct, frozen=True):
     """What an update changes; None (UNSET for the comment) where it says nothing.
 
-    Attributes:
-        published: the version up to which the client claims to have backfilled.
-        replace: whether ``set`` replaces all properties.
-        columns: in Delta's JSON.
-        snapshot: version and time (ms) that an external table's metadata reflects.
-        table_location: filled in when the table is read.
+    ``published`` the version up to which the client claims to have backfilled; ``replace`` whether ``set`` replaces all
+    properties; ``columns`` in Delta's JSON; ``snapshot`` version and time (ms) that an external table's metadata reflects;
+    ``table_location`` is filled in when the table is read.
     """
 
     uuid: str
@@ -68,11 +70,8 @@ class TableUpdate(msgspec.Struct, frozen=True):
 
 
 def table_update(request: requests.Update) -> TableUpdate:
-    """Returns the update of a request.
-
-    Raises:
-        InvalidRequest: no action, no uuid, two of a kind, something both set and removed, a value out of range.
-    """
+    """Returns the update of a request; raises InvalidRequest for no action, no uuid, two of a kind, something both set and
+    removed, or a value out of range."""
     if not request.updates:
         raise InvalidRequest("updates must hold at least one action", field="updates")
     required = _by_kind(request.requirements, "requirements")
@@ -87,7 +86,6 @@ def table_update(request: requests.Update) -> TableUpdate:
 
     etag = required.get(requests.AssertEtag)
     add = actions.get(requests.AddCommit)
-    domains = member(requests.SetDomains, lambda action: action.updates, None)
     columns = member(requests.SetColumns, lambda action: to_delta(action.columns), None)
     partitions = member(requests.SetPartitions, lambda action: action.partition_columns, None)
     if columns is not None and partitions is not None:
@@ -104,31 +102,28 @@ def table_update(request: requests.Update) -> TableUpdate:
         partitions=partitions,
         comment=member(requests.SetComment, lambda action: action.comment, msgspec.UNSET),
         protocol=member(requests.SetProtocol, lambda action: action.protocol.to_delta(), None),
-        set_domains=checked_domains(domains),
+        set_domains=member(requests.SetDomains, lambda action: checked_domains(action.updates), {}),
         remove_domains=tuple(member(requests.RemoveDomains, lambda action: action.domains, ())),
-        snapshot=member(
-            requests.SetSnapshotVersion,
-            lambda action: (action.last_commit_version, action.last_commit_timestamp_ms),
-            None,
-        ),
+        snapshot=member(requests.SetSnapshotVersion, msgspec.structs.astuple, None),
     )
-    _disjoint(update.set, update.remove, "property")
-    _disjoint(update.set_domains, update.remove_domains, "domain")
+    for what, both in (
+        ("property", {*update.set} & {*update.remove}),
+        ("domain", {*update.set_domains} & {*update.remove_domains}),
+    ):
+        if both:
+            raise InvalidRequest(f"{what} {min(both)!r} is both set and removed", field="updates")
     for value in update.snapshot or ():
         _check_range(value, 0, "last-commit-version")
     check_published(update.published, update.commit)
     return update
 
 
-def checked_domains(domains: dict[str, dict[str, Any] | None] | None) -> dict[str, dict[str, Any]]:
-    """Returns the domains without nulls.
-
-    Raises:
-        InvalidRequest: ``domains`` sets none, or has a value that no client could read again.
-    """
-    checked = {name: value for name, value in (domains or {}).items() if value is not None}
+def checked_domains(domains: dict[str, dict[str, Any] | None]) -> dict[str, dict[str, Any]]:
+    """Returns the domains without nulls; raises InvalidRequest if none is set, or one has a value that no client could
+    read again."""
+    checked = {name: value for name, value in domains.items() if value is not None}
     check_numbers(checked, "domain-metadata")
-    if domains is not None and not checked:
+    if not checked:
         raise InvalidRequest("set-domain-metadata sets no domain", field="updates")
     clustering = checked.get(CLUSTERING, {}).get("clusteringColumns", [])
     if not isinstance(clustering, list) or not all(
@@ -139,12 +134,10 @@ def checked_domains(domains: dict[str, dict[str, Any] | None] | None) -> dict[st
 
 
 def without_feature(domains: Iterable[str], features: Container[str]) -> list[str]:
-    """The domains whose writer feature is not among ``features``."""
     return [domain for domain in domains if domain in DOMAINS and DOMAINS[domain] not in features]
 
 
 def check_features(domains: Iterable[str], features: Container[str]) -> None:
-    """Raises InvalidRequest for a domain without its writer feature."""
     for domain in without_feature(domains, features):
         raise InvalidRequest(f"domain {domain} needs the feature {DOMAINS[domain]!r}", field="domain-metadata")
 
@@ -173,9 +166,6 @@ def check_bound(update: TableUpdate, latest: int) -> None:
 
     A late commit is not checked: a client that lost a race may know already that the winner is published, and has to get
     the conflict.
-
-    Raises:
-        InvalidRequest: more is claimed to be published than there is.
     """
     if update.published is None or (update.commit is not None and update.commit.version <= max(latest, 1)):
         return
@@ -200,7 +190,162 @@ def _by_kind(members: Iterable[Any], field: str) -> dict[Any, Any]:
     return kinds
 
 
-def _disjoint(set: Iterable[str], removed: Iterable[str], what: str) -> None:
-    both = sorted({*set} & {*removed})
-    if both:
-        raise InvalidRequest(f"{what} {both[0]!r} is both set and removed", field="updates")
+# -- agreement with the log -----------------------------------------------------------------------------------------------
+# Readers believe the log. So the log decides about everything it holds: protocol, columns, partition columns, and the
+# properties and the comment in it. A request that contradicts it is refused: the catalog would show what is not so. What the
+# log does not hold, because the commit does not carry it, is kept beside it: the comment, and properties of the engine or the
+# user. Properties of Delta (``delta.*``) act on readers and writers, so they must be in the log.
+#
+# UniForm: the conversion state comes with every commit of a table that is also read as Iceberg, and with no other.
+
+_FORMATS: Final = "delta.universalFormat.enabledFormats"
+_LOCATION_CHARACTERS: Final = 65_535
+_REMEDY: Final = "write the change into the commit's file and send the same change"
+
+
+def metadata_after_commit(
+    update: TableUpdate, id: str, before: DeltaMetadata, content: Content, version: int
+) -> DeltaMetadata:
+    """Returns the table metadata after the commit of ``update`` became ``version``; see ``CommitRequest.describe``. Raises
+    InvalidRequest if the request and the commit contradict each other."""
+    after = apply(before, content, version)
+    if content.whole:
+        check_agreement(update, after)
+    beside = _beside_after(update, after)
+    visible = visible_properties(after, beside)
+    check_uniform(update.uniform, version, visible, update.table_location)
+    if not needs_uniform(visible):
+        beside = msgspec.structs.replace(beside, uniform=None)
+    if content.changes_metadata or _visible(beside) != _visible(before.beside):
+        return msgspec.structs.replace(after, beside=_with_uniform(beside, update))
+    if update.uniform is None:
+        return before
+    kept = msgspec.structs.replace(_with_uniform(beside, update), etag=etag_of(id, before))
+    return msgspec.structs.replace(before, beside=kept)
+
+
+def metadata_after_update(update: TableUpdate, before: DeltaMetadata, now_ms: int) -> DeltaMetadata:
+    """Returns the table metadata after an update without a commit: only what is beside the log can change. Raises
+    InvalidRequest if the request contradicts the log."""
+    check_agreement(update, before)
+    beside = _beside_after(update, before)
+    if _visible(beside) == _visible(before.beside):
+        return before
+    return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now_ms))
+
+
+def check_agreement(update: TableUpdate, after: DeltaMetadata) -> None:
+    """Raises InvalidRequest where ``update`` contradicts the log as it is in ``after``."""
+    fields = msgspec.json.decode(after.metadata["schemaString"]).get("fields") or []
+    partitions = list(after.metadata.get("partitionColumns") or [])
+    if update.columns is not None and not same_columns(update.columns, fields):
+        raise _contradiction("columns")
+    if update.partitions is not None:
+        check_partitions(update.partitions, fields)
+        if update.partitions != partitions:
+            raise _contradiction("partition-columns")
+    if update.protocol is not None and _protocol(update.protocol) != _protocol(after.protocol):
+        raise _contradiction("protocol")
+    configuration = after.metadata.get("configuration") or {}
+    if update.set.get(UUID_PROPERTY, update.uuid) != update.uuid:
+        raise InvalidRequest(f"{UUID_PROPERTY} is the table's uuid, {update.uuid}", field="properties")
+    for key, value in update.set.items():
+        if not is_derived(key) and configuration.get(key, None if key.startswith("delta.") else value) != value:
+            raise _contradiction(f"property {key!r}", "properties")
+    for key in update.remove:
+        if not is_derived(key) and key in configuration:
+            raise _contradiction(f"property {key!r}", "properties")
+    check_features(update.set_domains, after.protocol.get("writerFeatures") or [])
+    _check_domains(update, after)
+    description = after.metadata.get("description")
+    if update.comment is not msgspec.UNSET and description and description != update.comment:
+        raise _contradiction("comment")
+
+
+def _check_domains(update: TableUpdate, after: DeltaMetadata) -> None:
+    """Domains are those of the log. Row tracking's is not compared: its high-water mark is in the HEAD."""
+    for name, wanted in update.set_domains.items():
+        text = after.domains.get(name)
+        if name != ROW_TRACKING_DOMAIN and _configuration(name, wanted) != _configuration(name, text):
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+    for name in update.remove_domains:
+        if name in after.domains:
+            raise _contradiction(f"domain {name!r}", "domain-metadata")
+
+
+def _configuration(name: str, value: Any) -> Any:
+    """The configuration of a domain, from the API's object or the log's text; of clustering only the columns."""
+    if name == CLUSTERING:
+        return clustering_properties(value)
+    try:
+        return msgspec.json.decode(value) if isinstance(value, str) else value
+    except msgspec.DecodeError:
+        return value
+
+
+def _beside_after(update: TableUpdate, after: DeltaMetadata) -> Beside:
+    before = after.beside.properties
+    properties = {
+        key: value for key, value in before.items() if not update.replace or key == UUID_PROPERTY
+    } | update.set
+    removed = {*update.remove} - {UUID_PROPERTY}
+    kept = {key: value for key, value in properties.items() if key not in removed}
+    comment = after.beside.comment if update.comment is msgspec.UNSET else update.comment
+    return beside_log(after, kept, comment or None)
+
+
+def beside_log(log: DeltaMetadata, properties: Mapping[str, str], comment: str | None) -> Beside:
+    """Returns what is kept beside the log: properties that are neither in it nor derived, and the comment if it has none."""
+    configuration = log.metadata.get("configuration") or {}
+    kept = {key: value for key, value in properties.items() if key not in configuration and not is_derived(key)}
+    comment = None if log.metadata.get("description") else comment
+    return msgspec.structs.replace(log.beside, properties=kept, comment=comment)
+
+
+def visible_properties(metadata: DeltaMetadata, beside: Beside) -> dict[str, str]:
+    """Properties in the log and beside it, without derived ones."""
+    return {**beside.properties, **(metadata.metadata.get("configuration") or {})}
+
+
+def _visible(beside: Beside) -> Any:
+    return beside.properties, beside.comment
+
+
+def _protocol(protocol: dict[str, Any]) -> Any:
+    versions = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
+    return *versions, *(sorted(protocol.get(features) or []) for features in ("readerFeatures", "writerFeatures"))
+
+
+def _contradiction(what: str, field: str | None = None) -> InvalidRequest:
+    return InvalidRequest(
+        f"{what} in the request and in the table's log are not the same", field=field or what, remedy=_REMEDY
+    )
+
+
+def needs_uniform(properties: Mapping[str, str]) -> bool:
+    """Whether commits must carry Iceberg's conversion state."""
+    return "iceberg" in [format.strip() for format in properties.get(_FORMATS, "").split(",")]
+
+
+def check_uniform(iceberg: Iceberg | None, version: int, properties: Mapping[str, str], location: str) -> None:
+    """Raises InvalidRequest unless conversion state is there exactly when it must be by the table's ``properties`` after the
+    commit, and is of this commit (a new table, version 0, may also give 1) and table."""
+    if (iceberg is not None) != needs_uniform(properties):
+        how = "is missing" if iceberg is None else "is given"
+        raise InvalidRequest(f"uniform {how}, and {_FORMATS} says otherwise", field="uniform")
+    if iceberg is None:
+        return
+    allowed = (0, 1) if version == 0 else (version,)
+    has_base = iceberg.base_converted_delta_version is not None
+    if iceberg.converted_delta_version not in allowed or (version == 0 and has_base):
+        raise InvalidRequest("converted-delta-version must be the commit's version", field="uniform.iceberg")
+    path = iceberg.metadata_location
+    below = path.replace("file:///", "file:/").startswith(location.replace("file:///", "file:/").rstrip("/") + "/")
+    if not below or len(path) > _LOCATION_CHARACTERS or "/../" in path + "/":
+        raise InvalidRequest("metadata-location must be below the table's location", field="uniform.iceberg")
+
+
+def _with_uniform(beside: Beside, update: TableUpdate) -> Beside:
+    if update.uniform is None:
+        return beside
+    return msgspec.structs.replace(beside, uniform=msgspec.to_builtins(update.uniform))

@@ -17,17 +17,11 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
-from turnstile.api.unity import requests
+from turnstile.api.unity import requests, table_update
 from turnstile.api.unity.errors import RequirementFailed
-from turnstile.api.unity.log_agreement import (
-    metadata_after_commit,
-    metadata_after_update,
-    needs_uniform,
-    visible_properties,
-)
 from turnstile.api.unity.table_update import TableUpdate, check_bound, without_feature
 from turnstile.catalog.describe import Describer
-from turnstile.delta.core.decide import Conflict, Ratified, Refused
+from turnstile.delta.core.decide import Conflict, Refused
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.delta.metadata import MetadataStore
@@ -62,21 +56,15 @@ def after_update(update: TableUpdate) -> Iterator[None]:
 class Updater:
     """Applies updates. One for a sandbox, sharing caches with the other services."""
 
-    def __init__(self, world: World, ratifier: Ratifier, snapshots: MetadataStore) -> None:
-        self._world, self._ratifier, self._snapshots = world, ratifier, snapshots
-        self._describer = Describer(world, snapshots)
+    def __init__(self, world: World, ratifier: Ratifier, metadata: MetadataStore) -> None:
+        self._world, self._ratifier, self._metadata = world, ratifier, metadata
+        self._describer = Describer(world, metadata)
 
     def update(self, head: TableHead, update: TableUpdate) -> TableHead:
-        """Applies ``update`` and returns the HEAD after it.
+        """Applies ``update`` to the table whose HEAD ``head`` was just read, and returns the HEAD after it.
 
-        Args:
-            head: the table's HEAD, just read.
-
-        Raises:
-            RequirementFailed: uuid or etag are not what was required; nothing was written.
-            InvalidRequest, InvalidCommit: refused; sending it again will not help.
-            StateConflict: ``CommitVersionConflict``: another commit is that version; rebase. Others as in the ratifier.
-            OutcomeUnknown: the commit may have been accepted.
+        Raises RequirementFailed if uuid or etag are not what was required; StateConflict ``CommitVersionConflict`` if another
+        commit is that version: rebase; others as the ratifier.
         """
         if update.uuid != head.table_id:
             raise RequirementFailed(f"the table's uuid is {head.table_id}, not {update.uuid[:100]}")
@@ -92,18 +80,17 @@ class Updater:
         def change(id: str, before: DeltaMetadata) -> DeltaMetadata:
             if update.etag is not None and update.etag != etag_of(id, before):
                 raise RequirementFailed(f"the etag is {etag_of(id, before)} now")
-            return metadata_after_update(update, before, self._world.clock.now_ms())
+            return table_update.metadata_after_update(update, before, self._world.clock.now_ms())
 
         return self._describer.describe(head, change)
 
     def _commit(self, head: TableHead, update: TableUpdate, commit: requests.Commit) -> TableHead:
-        before = self._snapshots.get(head.catalog, head.metadata)
+        before = self._metadata.get(head.catalog, head.metadata)
         etag = update.etag
         if etag is not None and etag == etag_of(head.metadata, before):
             etag = head.metadata
-        validate = needs_uniform(visible_properties(before, before.beside)) or bool(
-            without_feature(update.set_domains, before.protocol.get("writerFeatures") or [])
-        )
+        uniform = table_update.needs_uniform(table_update.visible_properties(before, before.beside))
+        featureless = without_feature(update.set_domains, before.protocol.get("writerFeatures") or [])
         request = CommitRequest(
             table_id=head.table_id,
             version=commit.version,
@@ -112,8 +99,8 @@ class Updater:
             modified_ms=commit.file_modification_timestamp,
             any_name=True,
             etag=etag,
-            describe=functools.partial(metadata_after_commit, update),
-            always=update.visible or validate or update.uniform is not None,
+            describe=functools.partial(table_update.metadata_after_commit, update),
+            always=update.visible or uniform or bool(featureless) or update.uniform is not None,
         )
         try:
             decision = self._ratifier.commit(request)
@@ -121,17 +108,12 @@ class Updater:
             if error.type != ErrorType.NO_SUCH_STAGED_FILE or commit.version > head.latest:
                 raise
             return self._compared(head, commit, head.latest)  # committed, and perhaps forgotten
-        match decision:
-            case Ratified():
-                return self._accepted(head, update, commit, decision)
-            case Conflict():
-                return self._compared(head, commit, decision.latest, {winner.version for winner in decision.winners})
-            case Refused():
-                raise StateConflict(
-                    decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details
-                )
-
-    def _accepted(self, head: TableHead, update: TableUpdate, commit: requests.Commit, decision: Ratified) -> TableHead:
+        if isinstance(decision, Conflict):
+            return self._compared(head, commit, decision.latest, {winner.version for winner in decision.winners})
+        if isinstance(decision, Refused):
+            raise StateConflict(
+                decision.kind, decision.message, field=decision.field, remedy=decision.remedy, **decision.details
+            )
         if decision.version != commit.version:
             raise AlreadyRatified(
                 f"this transaction is version {decision.version} of the table already",
@@ -144,12 +126,8 @@ class Updater:
     def _compared(
         self, head: TableHead, commit: requests.Commit, latest: int, others: Container[int] = ()
     ) -> TableHead:
-        """A version that is in no index any more is the same commit if its bytes are the same.
-
-        Raises:
-            StateConflict: it is another commit.
-            OutcomeUnknown: that cannot be found out now; other errors would say that it is not this one (I3).
-        """
+        """A version that is in no index any more is the same commit if its bytes are the same. OutcomeUnknown if that cannot be
+        found out now: other errors would say that it is not this one (I3)."""
         if commit.version in others:
             raise _conflict(commit, latest)
         try:
@@ -157,10 +135,8 @@ class Updater:
             if commit.version >= now.tail_from or commit.version > now.floor:
                 raise _conflict(commit, latest)
             storage = self._world.storages.open(head.location)
-            staged, published = (
-                storage.read(staged_path(commit.file_name)),
-                storage.read(published_path(commit.version)),
-            )
+            staged = storage.read(staged_path(commit.file_name))
+            published = storage.read(published_path(commit.version))
         except (StorageFault, Throttled) as error:
             raise _unknown(commit) from error
         if staged is None or published is None:
