@@ -52,12 +52,8 @@ def upgrade(state: LogState, table_id: str, ict: int) -> bytes:
 
 
 def release(version: int, protocol: dict[str, Any], metadata: dict[str, Any], table_id: str, ict: int) -> bytes:
-    """Content of version ``version + 1``, after which the file system decides again.
-
-    Args:
-        version: latest ratified version.
-        protocol, metadata: the actions in force there.
-    """
+    """Content of the version after ``version``, the latest ratified one, where ``protocol`` and ``metadata`` are in force.
+    After it the file system decides again."""
     free = released(protocol)
     kept = {name: value for name, value in (metadata.get("configuration") or {}).items() if name != UUID_PROPERTY}
     info = _info(export_txn(table_id), ict, version, "DROP FEATURE", free)

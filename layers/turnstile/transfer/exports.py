@@ -8,8 +8,8 @@
 
 A crash after any step is healed by running the export again: the HEAD says leaving, and the release commit carries a txn
 id that follows from the table's uuid. A table that cannot be published takes commits again; so after publishing, the HEAD
-is checked to be leaving still. A table that is leaving and published can only be exported: from then on there is no race.
-Files are never touched. Those of a managed table have no owner afterwards, so they are never purged (I10).
+is checked to be leaving still: then it can only be exported, and there is no race. Files are never touched. Those of a
+managed table have no owner afterwards, so they are never purged (I10).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.catalog.commit import Edit, View
-from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.entities import Table, external_table
 from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
@@ -28,11 +28,10 @@ from turnstile.catalog.drop import published_head
 from turnstile.catalog.reader import ResolvedTable
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
-from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.protocols import released
 from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
 from turnstile.delta.log import read_commit
-from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import NotFound, StateConflict
 from turnstile.store.core.locations import published_path
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Rejected
@@ -60,11 +59,13 @@ class Exporter:
             NotFound: no such catalog, namespace or table.
             UnsupportedTable: the table is external: nothing of it is coordinated here.
         """
-        head = self._head(self._services.reader.resolve(catalog, namespace, name))
-        problems = [
-            problem(error) for error in (self._not_exportable(head) or self._cloned(head),) if error is not None
-        ]
-        after = released(self._metadata(head).protocol)
+        head, problems = self._head(self._services.reader.resolve(catalog, namespace, name)), []
+        try:
+            _require_exportable(head)
+            self._release_location(head)
+        except (NotFound, StateConflict) as error:
+            problems = [problem(error)]
+        after = released(self._services.metadata.get(head.catalog, head.metadata).protocol)
         return export_report(head, dry_run=True, protocol_after=after, problems=problems, notes=list(_NOTES))
 
     def run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
@@ -89,48 +90,24 @@ class Exporter:
         dropped = msgspec.structs.replace(before, state=DROPPED)
         return export_report(dropped, dry_run=False, protocol_after=protocol_after, problems=[], notes=list(_NOTES))
 
-    # -- steps --------------------------------------------------------------------------------------------------------
-
     def _head(self, resolved: ResolvedTable) -> TableHead:
         row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is not None:
             return TableHead.from_row(row)
         table = self._services.reader.store.entity(resolved.catalog, resolved.entity)
         if isinstance(table, Table) and table.external is not None:
-            raise UnsupportedTable(
-                f"table '{table.name}' is external: its commits are not coordinated here",
-                field="table",
-                remedy="there is nothing to export: drop it through Unity Catalog's API, its files stay",
-            )
+            remedy = "there is nothing to export: drop it through Unity Catalog's API, its files stay"
+            raise external_table(table.name, remedy)
         raise NotFound("table", resolved.table_id, field="table", remedy="check the name")
-
-    def _metadata(self, head: TableHead) -> DeltaMetadata:
-        return self._services.metadata.get(head.catalog, head.metadata)
-
-    def _not_exportable(self, head: TableHead) -> TurnstileError | None:
-        """Why a table in this state cannot leave. A table that is leaving already has an export to be finished."""
-        if head.state == ACTIVE or (head.state == LEAVING and head.reason == EXPORTING):
-            return None
-        return not_active(head.name, {"state": head.state, "reason": head.reason})
 
     def _release_location(self, head: TableHead) -> list[Write]:
         """The writes that give the location up; raises StateConflict while clones need its files."""
-        space = self._world.space
-        rows = self._world.refs.read_many(keys_above(space, head.location))
-        return release(space, head.location, head.table_id, rows)
-
-    def _cloned(self, head: TableHead) -> TurnstileError | None:
-        try:
-            self._release_location(head)
-        except StateConflict as error:
-            return error
-        return None
+        rows = self._world.refs.read_many(keys_above(self._world.space, head.location))
+        return release(self._world.space, head.location, head.table_id, rows)
 
     def _leave(self, head: TableHead) -> TableHead:
         """Step 2; the HEAD afterwards."""
-        error = self._not_exportable(head)
-        if error is not None:
-            raise error
+        _require_exportable(head)
         if head.state == LEAVING:
             return head
         self._release_location(head)
@@ -139,18 +116,12 @@ class Exporter:
             raise NotFound("table", head.name, field="table")
         after = TableHead.from_row(response.row)
         if isinstance(response, Rejected):
-            error = self._not_exportable(after)
-            if error is not None:
-                raise error
+            _require_exportable(after)
         return after
 
     def _release(self, head: TableHead) -> dict[str, Any]:
-        """Step 4; the protocol afterwards.
-
-        Raises:
-            StateConflict: that version was written past the catalog.
-        """
-        metadata, version = self._metadata(head), head.latest + 1
+        """Step 4; the protocol afterwards. Raises StateConflict when that version was written past the catalog."""
+        metadata, version = self._services.metadata.get(head.catalog, head.metadata), head.latest + 1
         storage = self._world.storages.open(head.location)
         ict = max(self._world.clock.now_ms(), head.last_ict + 1)
         content = commits.release(head.latest, metadata.protocol, metadata.metadata, head.table_id, ict)
@@ -172,14 +143,11 @@ class Exporter:
         location_writes = self._release_location(head)
 
         def change(view: View) -> Edit:
-            entry = view.tree.table(path[:-1], path[-1])
-            if entry.table_id != head.table_id:
-                raise NotFound("table", dotted(view.tree.catalog, *path), field="table", remedy="it was replaced")
-            now = self._world.clock.now_ms()
             full = dotted(view.tree.catalog, *path)
-            return Edit(
-                f"export table {full}", remove=(path,), writes=(left_head(head, EXPORTED, now), *location_writes)
-            )
+            if view.tree.table(path[:-1], path[-1]).table_id != head.table_id:
+                raise NotFound("table", full, field="table", remedy="it was replaced")
+            writes = (left_head(head, EXPORTED, self._world.clock.now_ms()), *location_writes)
+            return Edit(f"export table {full}", remove=(path,), writes=writes)
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             nonlocal location_writes
@@ -190,15 +158,17 @@ class Exporter:
         self._services.committer.commit(catalog, change, on_rejected=on_rejected)
 
 
-def _require_final(head: TableHead) -> None:
-    """Check that nothing is ratified after ``head`` any more: the table is leaving and published. From there the only next
-    state is dropped, by an export, so the release may be written however much later (I2, I4).
+def _require_exportable(head: TableHead) -> None:
+    """Raises NotFound or StateConflict for a table that is not active. One that is leaving has an export to finish."""
+    if head.state != ACTIVE and (head.state, head.reason) != (LEAVING, EXPORTING):
+        raise not_active(head.name, {"state": head.state, "reason": head.reason})
 
-    Raises:
-        NotFound: it was dropped meanwhile, or exported.
-        StateConflict: ``TableNotActive``: another export could not publish it and made it active again.
-    """
-    if head.state == LEAVING and head.reason == EXPORTING and head.floor == head.latest:
+
+def _require_final(head: TableHead) -> None:
+    """Raises NotFound or StateConflict unless nothing is ratified after ``head`` any more: the table is leaving and
+    published. From there the only next state is dropped, by an export, so the release may be written however much later
+    (I2, I4)."""
+    if (head.state, head.reason) == (LEAVING, EXPORTING) and head.floor == head.latest:
         return
     if head.state == ACTIVE:
         raise StateConflict(

@@ -6,9 +6,9 @@
                     first, N+1 is tried
     4  create       catalog HEAD swapped, table HEAD new (latest = floor = N) and the mark gone, in one transaction
 
-The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that belongs to that uuid.
-The HEAD is made only from what N says; so every step may be repeated, and a crash after any of them is healed by running
-the import again. A claim without an upgrade blocks only others who want the same location.
+The claim gives the import its identity: the next run finds the uuid there, and in N the txn id that belongs to it. The
+HEAD is made only from what N says; so a crash after any step is healed by running the import again. A claim without an
+upgrade blocks only others who want the same location.
 """
 
 from __future__ import annotations
@@ -55,11 +55,8 @@ class Importer:
         self._surveyor = Surveyor(services.world, services.reader, services.limits, services.lake_root)
 
     def dry_run(self, catalog: str, namespace: Path, name: str, location: str) -> ImportReport:
-        """What ``run`` would do; nothing is written. Problems are in the report, not raised.
-
-        Raises:
-            InvalidRequest: not a name, not a location.
-        """
+        """What ``run`` would do; nothing is written. Problems are in the report, not raised, but InvalidRequest is: not a
+        name, not a location."""
         path = (*check_path(namespace), check_identifier(name, "name"))
         return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
 
@@ -99,11 +96,7 @@ class Importer:
 
     def _decide(self, claims: Claims, location: str, table_id: str) -> LogState | None:
         """Step 3. Returns the log as of the upgrade commit of ``table_id``; None when another run finished the import, or
-        its claim is gone: survey again.
-
-        Raises:
-            UnsupportedTable: the table cannot be imported, or another catalog was faster.
-        """
+        its claim is gone: survey again. Raises as ``check_importable``."""
         storage = self._world.storages.open(location)
         for _ in range(ATTEMPTS):
             state = read_state(storage, location)
@@ -119,13 +112,11 @@ class Importer:
     def _create(
         self, catalog: str, path: Path, location: str, table_id: str, state: LogState, *, access: Access
     ) -> ImportResult:
-        """Step 4."""
         world, services = self._world, self._services
         row = world.refs.read(services.reader.key(catalog))
         name = services.reader.at(catalog, row).catalog
         metadata = services.metadata.put(name, table_id, metadata_of(state), world.clock.now_ms())
         table = Table(path[-1], table_id, location, world.clock.now_ms(), managed=False, access=access)
-        key = world.space.table(table_id)
         existing: list[Row] = []
 
         def change(view: View) -> Edit | None:
@@ -133,12 +124,18 @@ class Importer:
             if entry is not None and entry.table_id == table_id:
                 return None
             if existing:
-                raise _elsewhere(location, existing[-1])
+                raise StateConflict(
+                    "LocationOwned",
+                    f"location {location} belongs to the table '{existing[-1]['name']}' ({existing[-1]['state']})",
+                    field="location",
+                    remedy="use that table",
+                    table_id=existing[-1]["table_id"],
+                )
             view.tree.parent(path[:-1])
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(path[:-1]), path[-1])
             head = new_head_row(
-                key=key,
+                key=world.space.table(table_id),
                 table_id=table_id,
                 catalog=view.tree.catalog,
                 name=full,
@@ -172,7 +169,7 @@ class Claims:
         self._world, self._run = world, ""
 
     def make(self, catalog: str, survey: Survey) -> str | None:
-        """Claim the location, or take the claim up that stands. Returns the uuid that the table will have; None when the
+        """Claim the location, or take up the claim that stands. Returns the uuid that the table will have; None when the
         rows were changed meanwhile: survey again. One write."""
         world, space = self._world, self._world.space
         self._run = world.ids.uuid()
@@ -180,14 +177,14 @@ class Claims:
             response = world.refs.write(take_up(space, survey.location, survey.owner, survey.run, self._run))
             return survey.owner if isinstance(response, Accepted) else None
         table_id = world.ids.uuid()
-        responses = world.refs.transact(self._writes(catalog, survey, table_id), table_id)
-        return table_id if isinstance(responses, AllAccepted) else None
-
-    def _writes(self, catalog: str, survey: Survey, table_id: str) -> list[Write]:
-        space, location, now = self._world.space, survey.location, self._world.clock.now_ms()
+        location, now = survey.location, world.clock.now_ms()
         if survey.head is not None:  # of a table that was dropped
-            return list(take_over(space, location, survey.head, table_id, self._run))
-        return claim(space, location, survey.rows, table_id=table_id, catalog=catalog, now=now, importing=self._run)
+            writes = list[Write](take_over(space, location, survey.head, table_id, self._run))
+        else:
+            writes = claim(
+                space, location, survey.rows, table_id=table_id, catalog=catalog, now=now, importing=self._run
+            )
+        return table_id if isinstance(world.refs.transact(writes, table_id), AllAccepted) else None
 
     def stands(self, location: str, table_id: str) -> bool:
         """Whether the import still is to be finished, by any run. One read.
@@ -200,8 +197,8 @@ class Claims:
         return owner is not None and owner.table_id == table_id and bool(owner.importing)
 
     def give_back(self, survey: Survey, table_id: str) -> bool:
-        """Free the location, if this run claimed it, no other run took the import up, and the log does not name
-        ``table_id``. Returns whether it did."""
+        """Free the location, if this run claimed it, no other took it up, and the log does not name ``table_id``. Returns
+        whether it did."""
         if survey.owner or self._upgraded(survey, table_id):
             return False
         world, space = self._world, self._world.space
@@ -221,16 +218,6 @@ class Claims:
         since = survey.state.version if survey.state is not None else -1
         files = [storage.read(published_path(version)) for version in listed(storage).commits if version > since]
         return any(file is not None and txn in file[0] for file in files)
-
-
-def _elsewhere(location: str, head: Row) -> StateConflict:
-    return StateConflict(
-        "LocationOwned",
-        f"location {location} belongs to the table '{head['name']}' ({head['state']})",
-        field="location",
-        remedy="use that table",
-        table_id=head["table_id"],
-    )
 
 
 def _contended(location: str) -> StateConflict:

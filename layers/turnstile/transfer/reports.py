@@ -24,12 +24,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """The dry run of an import.
-
-    ``version`` is the latest version of the log, ``upgrade_version`` the one that would bring it under the catalog (both
-    None where the log cannot be read); ``read_from`` is the source of protocol and metadata; ``features_added`` are writer
-    features that the protocol names afterwards and does not imply now; ``properties_set`` table properties that change.
-    """
+    """The dry run of an import. ``version`` is the latest version of the log, ``upgrade_version`` the one that would bring
+    it under the catalog (both None where the log cannot be read); ``read_from`` is the source of protocol and metadata;
+    ``features_added`` are writer features that the protocol names afterwards and does not imply now."""
 
     dry_run: bool
     possible: bool
@@ -47,11 +44,8 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """The dry run of an export, or what it did.
-
-    ``unpublished`` is the number of ratified versions that are (were) still to be published; ``release_version`` the
-    version after which the file system decides.
-    """
+    """The dry run of an export, or what it did. ``unpublished`` is the number of ratified versions that are (were) still to
+    be published; from ``release_version`` on the file system decides."""
 
     dry_run: bool
     possible: bool
@@ -74,8 +68,7 @@ def problem(error: TurnstileError) -> Problem:
 
 def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportReport:
     """The report of a survey."""
-    state = survey.state
-    notes: list[str] = []
+    state, notes = survey.state, list[str]()
     after, version, more, changed = None, None, [], {}
     if survey.done:
         notes.append("the table was imported under this name already; nothing would be done")
@@ -85,9 +78,9 @@ def import_report(catalog: str, path: Path, survey: Survey, now: int) -> ImportR
     elif state is not None and not any(error.type == ErrorType.UNSUPPORTED_TABLE for error in survey.problems):
         after, version = upgraded(state.protocol), state.version + 1
         more = added(state.protocol, after)
-        properties = state.metadata.get("configuration") or {}
-        properties_then = properties_after(state, "<table_id>", first_timestamp(state, now))
-        changed = {name: value for name, value in properties_then.items() if properties.get(name) != value}
+        before = state.metadata.get("configuration") or {}
+        properties = properties_after(state, "<table_id>", first_timestamp(state, now))
+        changed = {name: value for name, value in properties.items() if before.get(name) != value}
         notes.append("clients that do not know the catalogManaged feature cannot open the table by its path afterwards")
         if is_managed(state.protocol):
             notes.append("the table was imported before and dropped; it would come back under a new id")

@@ -38,9 +38,9 @@ class Survey(msgspec.Struct):
 
     Attributes:
         rows: location rows of the location and its ancestors, by key.
-        owner: uuid in the location's owner row, empty if there is none.
-        head: HEAD of the owner, None if there is none (yet).
-        run: id of the import run that claimed the location and has not finished; empty if there is none.
+        owner: uuid in the location's owner row.
+        head: HEAD of the owner.
+        run: id of the import run that claimed the location and has not finished.
         state: the table's log, None if it could not be read.
         done: the owner is the table of that name: an earlier import finished.
         begun: the claim of an earlier import stands: continue with ``owner``.
@@ -60,21 +60,14 @@ class Survey(msgspec.Struct):
 
 
 class Surveyor:
-    """Makes surveys for imports.
-
-    Args:
-        lake_root: where managed tables live; nothing is imported from above or below it.
-    """
+    """Makes surveys for imports. Nothing is imported from above or below ``lake_root``, where managed tables live."""
 
     def __init__(self, world: World, reader: CatalogReader, limits: Limits, lake_root: str) -> None:
         self._world, self._reader, self._limits, self._root = world, reader, limits, normalise(lake_root)
 
     def survey(self, catalog: str, path: Path, location: str) -> Survey:
-        """Read catalog, location and log: one batch read, the owner's HEAD if there is an owner, and the log.
-
-        Raises:
-            InvalidRequest: not a location.
-        """
+        """Read catalog, location and log: one batch read, the owner's HEAD if there is an owner, and the log. Raises
+        InvalidRequest for what is no location."""
         location = normalise(location)
         if is_root(location):
             raise InvalidRequest(
@@ -83,7 +76,7 @@ class Surveyor:
         space, refs = self._world.space, self._world.refs
         keys = [self._reader.key(catalog), *keys_above(space, location)]
         rows = refs.read_many(keys)
-        survey = Survey(location, rows.pop(keys[0], None), rows, problems=[])
+        survey = Survey(location, rows.pop(keys[0], None), rows)
         owner_row = rows.get(space.location(location))
         if owner_row is not None:
             owner = Location.from_row(owner_row)
@@ -94,12 +87,9 @@ class Surveyor:
         with _noting(survey):
             self._read_name(survey, catalog, path)
         if not survey.done:
-            with _noting(survey):
-                self._read_claim(survey, owner_row)
-            with _noting(survey):
-                self._check_location(survey)
-            with _noting(survey):
-                self._read_log(survey)
+            for step in (self._read_claim, self._check_location, self._read_log):
+                with _noting(survey):
+                    step(survey)
         return survey
 
     def _read_name(self, survey: Survey, catalog: str, path: Path) -> None:
@@ -111,10 +101,11 @@ class Surveyor:
         tree.parent(path[:-1])
         require_free(View(tree, self._reader.store), path, "name")
 
-    def _read_claim(self, survey: Survey, owner_row: Row | None) -> None:
+    def _read_claim(self, survey: Survey) -> None:
         """Whether an owner without a HEAD is the claim of an import. It is if it names a run; older claims name none."""
-        if owner_row is None or not survey.owner or survey.head is not None:
+        if not survey.owner or survey.head is not None:
             return
+        owner_row = survey.rows[self._world.space.location(survey.location)]
         other = None if survey.run else owning_table(self._world, self._reader, owner_row, survey.location)
         if other is not None:
             raise other
@@ -149,7 +140,6 @@ class Surveyor:
 
 @contextmanager
 def _noting(survey: Survey) -> Iterator[None]:
-    """An error becomes a problem of the survey."""
     try:
         yield
     except TurnstileError as error:
@@ -157,10 +147,9 @@ def _noting(survey: Survey) -> Iterator[None]:
 
 
 def check_importable(world: World, state: LogState, owner: str, location: str) -> None:
-    """Check a log before the upgrade commit is written to it.
-
-    A table that is catalog-managed already may be imported if this catalog made it so: by an import that did not finish,
-    or as a table that was imported, dropped and published to its last version.
+    """Check a log before the upgrade commit is written to it. A table that is catalog-managed already may be imported if
+    this catalog made it so: by an import that did not finish, or as a table that was imported, dropped and published to
+    its last version.
 
     Raises:
         UnsupportedTable: a protocol that is not supported, an invalid schema or row-id mark, or a table of another catalog.
@@ -168,7 +157,8 @@ def check_importable(world: World, state: LogState, owner: str, location: str) -
     """
     as_features(state.protocol)
     row_hwm(state)
-    _check_schema(state.metadata.get("schemaString"))
+    if not is_struct(_decoded(state.metadata.get("schemaString"))):
+        raise broken("its schema is not a Delta schema in JSON")
     check_shown(metadata_of(state), room=_UPGRADE)
     if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
@@ -186,38 +176,29 @@ def check_importable(world: World, state: LogState, owner: str, location: str) -
     )
 
 
-def _check_schema(text: object) -> None:
+def _decoded(text: object) -> Any:
+    """The JSON in ``text``; None for what is none."""
     try:
-        fields = msgspec.json.decode(text) if isinstance(text, str) else None
+        return msgspec.json.decode(text) if isinstance(text, str) else None
     except (msgspec.DecodeError, RecursionError):
-        fields = None
-    if not is_struct(fields):
-        raise broken("its schema is not a Delta schema in JSON")
+        return None
 
 
 def metadata_of(state: LogState) -> DeltaMetadata:
     """The table's metadata as the catalog keeps it."""
-    domains = {
-        domain: configuration for domain, configuration in state.domains.items() if domain != ROW_TRACKING_DOMAIN
-    }
+    domains = {domain: text for domain, text in state.domains.items() if domain != ROW_TRACKING_DOMAIN}
     return DeltaMetadata(state.version, state.protocol, state.metadata, domains, state.ict or 0)
 
 
 def row_hwm(state: LogState) -> int | None:
-    """The row-id high-water mark for the HEAD; None without row tracking.
-
-    Raises:
-        UnsupportedTable: the table has one that is not a number.
-    """
+    """The row-id high-water mark for the HEAD; None without row tracking. Raises UnsupportedTable if it is no number."""
     if "rowTracking" not in features(state.protocol, "writerFeatures"):
         return None
     text = state.domains.get(ROW_TRACKING_DOMAIN)
     if text is None:
         return -1
-    try:
-        mark = msgspec.json.decode(text, type=dict[str, Any]).get("rowIdHighWaterMark")
-    except msgspec.DecodeError:
-        mark = None
+    domain = _decoded(text)
+    mark = domain.get("rowIdHighWaterMark") if isinstance(domain, dict) else None
     if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
         raise broken(f"its row-id high-water mark is not a number: {text}")
     return mark
