@@ -1,9 +1,6 @@
 """Creates, lists, describes and drops catalogs. Each has a tree and a HEAD of its own; the realm's tree lists them
-(Polaris, "System Managed Entities").
-
-The realm's tree is a catalog named ``.``, which no user can name. So listing catalogs costs as little as listing
-namespaces, where a scan would read every table's HEAD.
-"""
+(Polaris, "System Managed Entities"). It is a catalog named ``.``, which no user can name. So listing catalogs costs as
+little as listing namespaces, where a scan would read every table's HEAD."""
 
 from __future__ import annotations
 
@@ -106,25 +103,21 @@ class Catalogs:
         this change is one of the realm's (I12)."""
         if self._reader.authorizer is None:
             return ()
-        key = self._reader.key(name)
-        tree = self._reader.at(name, self._world.refs.read(key))
-        same = Clause("same rights", "I12", "the request was authorized by this tree", Equals(("head",), tree.head))
-        return (Check(key, (same,)),)
+        head = self._reader.current(name).head
+        same = Clause("same rights", "I12", "the request was authorized by this tree", Equals(("head",), head))
+        return (Check(self._reader.key(name), (same,)),)
 
     def drop(self, name: str, *, force: bool = False) -> None:
-        """Drops a catalog: its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in
-        it is dropped first; after a refusal in between the catalog is smaller. Raises NotFound, StateConflict
-        ``NamespaceNotEmpty``."""
+        """Drops its name in the realm's tree and its HEAD, in one transaction. With ``force`` everything in it is
+        dropped first. Raises NotFound, StateConflict ``NamespaceNotEmpty``; after that it may be smaller."""
         self._realm(name)
 
         def change(view: View) -> Edit:
             _entity(view, name)
-            row = self._world.refs.read(self._reader.key(name))
-            tree = self._reader.at(name, row)
+            tree = self._reader.current(name)
             if not tree.empty:
-                raise StateConflict(
-                    "NamespaceNotEmpty", f"catalog '{name}' is not empty", field="catalog", remedy="drop it with force"
-                )
+                problem = f"catalog '{name}' is not empty"
+                raise StateConflict("NamespaceNotEmpty", problem, field="catalog", remedy="drop it with force")
             gone = self._world.space.gone(name)
             writes = drop_catalog(self._reader.key(name), gone, tree.catalog, tree.head, self._world.clock.now_ms())
             return Edit(f"drop catalog {name}", remove=((name,),), writes=writes)

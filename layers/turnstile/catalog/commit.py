@@ -117,13 +117,9 @@ again."""
 
 
 class Committer:
-    """Applies changes to catalogs. Safe for threads; a sandbox may have several.
-
-    Args:
-        queued: whether changes wait for those of the same sandbox before them (``reader.store.queue``). Not where an
-            earlier one may never end.
-        starving: the part of the deadline after which a change claims priority; 1, in measurements, for never.
-    """
+    """Applies changes to catalogs. Safe for threads; a sandbox may have several. ``queued``: changes wait for those of
+    the same sandbox before them; not where an earlier one may never end. ``starving``: the part of the deadline after
+    which a change claims priority; 1, in measurements, for never."""
 
     def __init__(
         self,
@@ -150,14 +146,10 @@ class Committer:
         """Applies ``change`` and returns the tree that has it. ``row`` is the catalog's, if the caller has just read
         it. Without ``on_rejected`` the change is computed again when other rows of it refuse.
 
-        Raises the following, and what ``change`` and ``on_rejected`` raise; only after OutcomeUnknown it may have been
-        applied:
-            NotFound: no such catalog.
-            StateConflict: ``ConcurrentChange``: others were faster until the deadline.
-            Throttled: the change was delayed for longer than a function may run.
-            TooLarge: the catalog's index does not fit into one obj.
-            OutcomeUnknown: the swap's answer was lost until the deadline.
-        """
+        Raises NotFound; StateConflict ``ConcurrentChange``: others were faster until the deadline; Throttled: it was
+        delayed for longer than a function may run; TooLarge: the index does not fit into one obj; what ``change`` and
+        ``on_rejected`` raise. Then nothing was applied. OutcomeUnknown: the swap's answer was lost until the
+        deadline."""
         if self._queue is None:
             return self._commit(catalog, change, row, on_rejected)
         with self._queue.wait(self._reader.key(catalog), self._deadline_ms // 2):

@@ -53,11 +53,7 @@ class StagingTable(msgspec.Struct, frozen=True):
 
 
 class Staging:
-    """Creates staging tables.
-
-    Args:
-        lake_root: storage location below which managed tables live.
-    """
+    """Creates staging tables; managed tables live below ``lake_root``."""
 
     def __init__(self, world: World, reader: CatalogReader, zones: Zones, lake_root: str) -> None:
         self._world, self._reader, self._zones, self._root = world, reader, zones, lake_root
@@ -71,18 +67,10 @@ class Staging:
         creator: str = "",
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
-        """Returns a fresh staging table. Two requests when warm. A repeated request gets another one; gc collects the
-        first.
-
-        Args:
-            creator: who may register it; empty for admins only.
-            check: called with uuid and location before anything is written; if it raises, nothing is left behind.
-
-        Raises:
-            InvalidRequest: not a name.
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken now (it may also be taken later: names are not reserved).
-        """
+        """Returns a fresh staging table, which ``creator`` may register (empty: admins only). Two requests when warm. A
+        repeated request gets another one; gc collects the first. ``check`` is called with uuid and location before
+        anything is written; if it raises, nothing is left behind. Raises InvalidRequest, NotFound; AlreadyExists if the
+        name is taken now. It may also be taken later: names are not reserved."""
         check_path(namespace)
         check_identifier(name, "name")
         root = self._zones.ensure(self._root)
@@ -111,14 +99,7 @@ class Staging:
         return StagingTable(table_id, location, REQUIRED_FEATURES, properties)
 
 
-class VersionZero(msgspec.Struct, frozen=True):
-    """Version 0 of a new table; ``row_hwm`` is its row-id high-water mark, None without row tracking."""
-
-    content: Content
-    row_hwm: int | None
-
-
-def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> VersionZero:
+def read_version_zero(world: World, limits: Limits, location: str, table_id: str) -> Content:
     """Reads and validates ``_delta_log/00000000000000000000.json`` below ``location``, before there is a table. Raises
     NotFound, or InvalidCommit that names the member which breaks the catalog-managed contract."""
     path = published_path(0)
@@ -137,10 +118,11 @@ def read_version_zero(world: World, limits: Limits, location: str, table_id: str
             field=f"metaData.configuration.{UUID_PROPERTY}",
             remedy="leave the property out, or set it to table_id",
         )
-    return VersionZero(content, _row_hwm(content))
+    return content
 
 
-def _row_hwm(content: Content) -> int | None:
+def first_row_hwm(content: Content) -> int | None:
+    """Returns the row-id high-water mark of version 0; None without row tracking."""
     features = (content.protocol or {}).get("writerFeatures") or []
     if "rowTracking" not in features:
         return None
@@ -185,21 +167,14 @@ class Registrar:
         principal: Principal = OPERATOR,
         describe: Callable[[Content], DeltaMetadata] = first_metadata,
     ) -> Registration:
-        """Makes the staging table ``table_id`` the table ``name``. Four requests when warm, however large the catalog.
+        """Makes the staging table ``table_id`` the table ``name`` of ``principal``, the creator of the staging table or
+        an admin. Four requests when warm, however large the catalog. ``describe`` returns the table metadata for the
+        content of version 0.
 
-        Args:
-            principal: becomes the table's owner; has to be the creator of the staging table, or an admin.
-            describe: returns the table metadata for the content of version 0, or raises what refuses it.
-
-        Raises:
-            InvalidRequest, TooLarge: not a name, not a uuid; the comment.
-            NotFound: no such catalog, namespace or staging table; no version 0.
-            InvalidCommit: version 0 breaks the contract.
-            AlreadyExists: the name is taken; the staging table can still be registered under another.
-            StateConflict: ``StagingTableUsed``: it is a table of another name already.
-            PermissionDenied: the staging table of another principal (I12).
-            OutcomeUnknown: send the same request again.
-        """
+        Raises InvalidRequest, NotFound, InvalidCommit (version 0 breaks the contract), TooLarge (the comment),
+        PermissionDenied (I12), what ``describe`` raises; AlreadyExists: it can still be registered under another name;
+        StateConflict ``StagingTableUsed``: it is a table of another name already; OutcomeUnknown: send the same request
+        again."""
         check_path(namespace)
         check_identifier(name, "name")
         check_comment(comment)
@@ -219,15 +194,9 @@ class Registrar:
         check_creator(staging, principal)
         require_free(View(tree, self._reader.store), path, "name")
         zero = read_version_zero(self._world, self._limits, staging["location"], table_id)
-        metadata = self._metadata.put(tree.catalog, table_id, describe(zero.content), self._world.clock.now_ms())
-        table = Table(
-            name=name,
-            table_id=table_id,
-            location=staging["location"],
-            created=self._world.clock.now_ms(),
-            comment=comment,
-            access=Access(owner_for(principal)),
-        )
+        metadata = self._metadata.put(tree.catalog, table_id, describe(zero), self._world.clock.now_ms())
+        access, now = Access(owner_for(principal)), self._world.clock.now_ms()
+        table = Table(name, table_id, staging["location"], now, comment=comment, access=access)
         registered: list[Row] = []  # the HEAD, if another request registers the staging table meanwhile
 
         def change(view: View) -> Edit | None:
@@ -247,8 +216,8 @@ class Registrar:
                 location=table.location,
                 metadata=metadata,
                 version=0,
-                ict=zero.content.ict,
-                row_hwm=zero.row_hwm,
+                ict=zero.ict,
+                row_hwm=first_row_hwm(zero),
                 created=table.created,
                 managed=True,
             )
@@ -263,9 +232,8 @@ class Registrar:
             elif 1 in failed:
                 raise _no_staging(table_id)
             elif 2 in failed:
-                raise StateConflict(
-                    "LocationOwned", f"location {table.location} has another owner", field="table_id", remedy=_ANOTHER
-                )
+                problem = f"location {table.location} has another owner"
+                raise StateConflict("LocationOwned", problem, field="table_id", remedy=_ANOTHER)
 
         self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=on_rejected)
         return Registration(table_id, replayed=bool(registered))
@@ -286,10 +254,5 @@ def _used(table_id: str, head: Row, principal: Principal) -> StateConflict:
     """Only admins learn which table it became: others may have no right to know."""
     details = {"name": head["name"], "state": head["state"]} if principal.admin else {}
     table = f"the table '{head['name']}' ({head['state']})" if details else "a table"
-    return StateConflict(
-        "StagingTableUsed",
-        f"{table_id} is {table} already",
-        field="table_id",
-        remedy="create another staging table",
-        **details,
-    )
+    problem, remedy = f"{table_id} is {table} already", "create another staging table"
+    return StateConflict("StagingTableUsed", problem, field="table_id", remedy=remedy, **details)

@@ -46,9 +46,9 @@ class Describer:
         self._world, self._metadata = world, metadata
 
     def describe(self, head: TableHead, change: Redescribe) -> TableHead:
-        """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises NotFound if the
-        table was dropped; StateConflict ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time;
-        OutcomeUnknown; what ``change`` raises."""
+        """Returns the HEAD after ``change``: one conditional write, none if nothing changes. Raises NotFound;
+        StateConflict ``TableNotActive``, or ``ConcurrentChange`` if others were faster every time; OutcomeUnknown; what
+        ``change`` raises."""
         world = self._world
         for _ in range(_ATTEMPTS):
             before = self._metadata.get(head.catalog, head.metadata)
@@ -59,7 +59,7 @@ class Describer:
             id = self._metadata.put(head.catalog, head.table_id, after, now)
             answer = world.refs.write(describe_head(head, id, now))
             if answer.row is None:
-                raise NotFound("table", head.name, field="table", remedy="list the namespace; it was dropped meanwhile")
+                raise not_active(head.name, None)
             head = TableHead.from_row(answer.row)
             if isinstance(answer, Accepted):
                 return head
@@ -71,9 +71,5 @@ class Describer:
                 )
             if head.state != "active":
                 raise not_active(head.name, answer.row)
-        raise StateConflict(
-            "ConcurrentChange",
-            "the table's metadata changed during every attempt",
-            remedy="send the same request again",
-            retry_after_ms=200,
-        )
+        problem = "the table's metadata changed during every attempt"
+        raise StateConflict("ConcurrentChange", problem, remedy="send the same request again", retry_after_ms=200)

@@ -42,8 +42,7 @@ class Dropper:
 
     def drop(self, catalog: str, namespace: Path, name: str) -> None:
         """Three requests when warm; an imported table is published and read first. Raises NotFound; StateConflict
-        ``TableNotActive`` (leaving, recovering, or imported and it cannot be published) or ``ConcurrentChange`` (the
-        name leads to another table meanwhile)."""
+        ``TableNotActive``, or ``ConcurrentChange`` if the name leads to another table meanwhile."""
         full = dotted(catalog, *namespace, name)
         row = self._world.refs.read(self._reader.key(catalog))
         present = View(self._reader.at(catalog, row), self._reader.store)
@@ -85,13 +84,9 @@ def published_head(world: World, publisher: Publisher, table_id: str, full: str)
     ``TableNotActive`` if it cannot be published now."""
     published = publisher.publish(table_id)
     if published.problem is not None:
-        raise StateConflict(
-            "TableNotActive",
-            f"table '{full}' cannot be published: {published.problem.message}",
-            field="table",
-            remedy=published.problem.remedy or "publish it first",
-            state=published.state,
-        )
+        problem = f"table '{full}' cannot be published: {published.problem.message}"
+        remedy = published.problem.remedy or "publish it first"
+        raise StateConflict("TableNotActive", problem, field="table", remedy=remedy, state=published.state)
     row = world.refs.read(world.space.table(table_id))
     if row is None:
         raise NotFound("table", full, field="table")
@@ -169,20 +164,12 @@ def _droppable(view: View, path: Path, *, cascade: bool = True) -> list[_Item]:
     view.tree.namespace(path)
     below = [(path_of(key), entry) for key, entry in view.tree.subtree(path)]
     if below and not cascade:
-        raise StateConflict(
-            "NamespaceNotEmpty",
-            f"namespace '{dotted(view.tree.catalog, *path)}' is not empty",
-            field="namespace",
-            remedy="drop what is in it first, or ask for cascade",
-        )
+        name, remedy = dotted(view.tree.catalog, *path), "drop what is in it first, or ask for cascade"
+        raise StateConflict("NamespaceNotEmpty", f"namespace '{name}' is not empty", field="namespace", remedy=remedy)
     iceberg = next((name for name, entry in below if entry.kind in ICEBERG_KINDS), None)
     if iceberg is not None:
-        raise StateConflict(
-            "NamespaceNotEmpty",
-            f"'{dotted(*iceberg)}' is an Iceberg table or view",
-            field="namespace",
-            remedy="drop it through the Iceberg API first",
-        )
+        problem, remedy = f"'{dotted(*iceberg)}' is an Iceberg table or view", "drop it through the Iceberg API first"
+        raise StateConflict("NamespaceNotEmpty", problem, field="namespace", remedy=remedy)
     return below
 
 

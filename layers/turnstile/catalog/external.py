@@ -63,17 +63,8 @@ class Externals:
             raise StateConflict("LocationOwned", problem, field="location", remedy="name a folder in it")
         self._claim_root()
         now = world.clock.now_ms()
-        table = Table(
-            name=name,
-            table_id=world.ids.uuid(),
-            location=location,
-            created=now,
-            format=format,
-            comment=comment,
-            managed=False,
-            external=about,
-            access=Access(owner),
-        )
+        id, access = world.ids.uuid(), Access(owner)
+        table = Table(name, id, location, now, format, comment, managed=False, external=about, access=access)
         _check_size(table)
         path, keys = (*namespace, name), keys_above(world.space, location)
 
@@ -81,8 +72,7 @@ class Externals:
             view.tree.parent(namespace)
             require_free(view, path, "name")
             rows = world.refs.read_many(keys)
-            error = conflict(world.space, location, rows)
-            if error is not None:
+            if (error := conflict(world.space, location, rows)) is not None:
                 raise error
             writes = claim(world.space, location, rows, table_id=table.table_id, catalog=view.tree.catalog, now=now)
             key = world.space.external(table.table_id)
@@ -143,11 +133,8 @@ def _check_size(table: Table) -> None:
     try:
         require_size(table, MAX_BYTES, field="columns", remedy="shorten its columns, comment or properties")
     except OverflowError as error:
-        raise InvalidRequest(
-            f"table '{table.name}' holds a number that does not fit 64 bits",
-            field="columns",
-            remedy="send it as a string",
-        ) from error
+        problem = f"table '{table.name}' holds a number that does not fit 64 bits"
+        raise InvalidRequest(problem, field="columns", remedy="send it as a string") from error
 
 
 def touched(about: External, now: int, **changes: object) -> External:

@@ -105,13 +105,8 @@ class IdempotentCommitter(Committer):
 
     def run(self, operation: Callable[[], T], again: Callable[[int | None], T]) -> T:
         """Returns the result of ``operation``, or if the request was done before that of ``again``, called with the
-        number of the commit that shows what was done (None: no tree does).
-
-        Raises:
-            KeyReused: the key belongs to another request.
-            Repeated: what an earlier attempt was refused with.
-            TurnstileError: what ``operation`` raises; if it is final, all further attempts get it too.
-        """
+        number of the commit that shows what was done (None: no tree does). Raises KeyReused; Repeated: what an earlier
+        attempt was refused with; what ``operation`` raises: if it is final, all further attempts get it too."""
         self._key_read_at = self._clock.now_ms()
         row = self._refs.read(self._key)
         if row is not None:

@@ -18,14 +18,14 @@ import msgspec
 
 from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import read_table
-from turnstile.catalog.core.entities import Table
+from turnstile.catalog.core.entities import Table, external_table
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.metadata import MetadataStore
-from turnstile.store.core.errors import NotFound, UnsupportedTable
+from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
@@ -71,22 +71,13 @@ class Loader:
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
         """Returns the table that the name leads to now. ``content``: return inline content instead of writing files, if
-        the request may read the table.
-
-        Raises:
-            NotFound: catalog, namespace or table, whichever is missing first.
-            PermissionDenied: by the guard, whether or not there is such a table (I12).
-            StateConflict: the HEAD is being recovered.
-            UnsupportedTable: the table is external.
-            StorageFault: an inline commit's file could not be written; try again.
-        """
+        the request may read the table. Raises PermissionDenied, whether or not there is such a table (I12); NotFound
+        for what is missing first; UnsupportedTable if it is external; StateConflict if it is being recovered;
+        StorageFault if an inline commit's file could not be written."""
         found = self.find(catalog, namespace, table)
         if isinstance(found, RegisteredTable):
-            raise UnsupportedTable(
-                f"table '{table}' is external: its commits are not coordinated here",
-                field="table",
-                remedy="read it by its location; to commit to it here, drop it first (its files stay), then import it",
-            )
+            remedy = "read it by its location; to commit to it here, drop it first (its files stay), then import it"
+            raise external_table(table, remedy)
         return self.loaded(found, content=content and (self._guard is None or self._guard.may(read_table)))
 
     def loaded(self, head: TableHead, *, content: bool = False) -> TableState:

@@ -5,7 +5,8 @@ So loading by name is one batch read when warm:
 
     guess = reader.guess(catalog, namespace, table)                    no request
     rows  = refs.read_many([reader.key(catalog), HEAD of guess])       one request
-    table = reader.confirm(catalog, rows.get(...), namespace, table)   none if the tree is cached, else one
+    tree  = reader.at(catalog, rows.get(...), (*namespace, table))     none if the tree is cached, else one
+    table = reader.find(tree, namespace, table)                        no request
     table.table_id == guess.table_id: the batch already holds the table's HEAD; otherwise read it
 
 and when cold at most: catalog row; commit obj and index segment in one request; table HEAD. (A catalog whose segment
@@ -96,7 +97,7 @@ class CatalogReader:
         return self._world.space.catalog(catalog)
 
     def guess(self, catalog: str, namespace: Path, table: str) -> ResolvedTable | None:
-        """Returns what the newest cached tree says; no request. Only valid once ``confirm`` agrees."""
+        """Returns what the newest cached tree says; no request. Only valid once ``find`` agrees."""
         last = self.last_head(catalog)
         tree = self.store.cached_tree(catalog, last.head) if last else None
         entry = tree.peek((*namespace, table)) if tree else None
@@ -104,19 +105,16 @@ class CatalogReader:
             return None
         return ResolvedTable(catalog, tree.head, entry.table_id, entry.obj)
 
-    def confirm(self, catalog: str, row: Row | None, namespace: Path, table: str) -> ResolvedTable:
-        """Returns what the catalog row that was just read says: at most one request, for its commit obj and the one
-        index segment that the name may be in. Raises NotFound for what is missing first."""
-        return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
-
     def find(self, tree: Tree, namespace: Path, table: str) -> ResolvedTable:
-        """Returns what a tree says; no request, if the tree was read for this name. Raises as ``confirm``."""
+        """Returns what a tree says; no request, if the tree was read for this name. Raises NotFound for
+        what is missing first."""
         entry = tree.table(namespace, table)
         return ResolvedTable(tree.catalog, tree.head, entry.table_id, entry.obj)
 
     def resolve(self, catalog: str, namespace: Path, table: str) -> ResolvedTable:
-        """Returns where the name leads now: one request warm, two cold. Raises as ``confirm``."""
-        return self.confirm(catalog, self._world.refs.read(self.key(catalog)), namespace, table)
+        """Returns where the name leads now: one request warm, two cold. Raises as ``at`` and ``find``."""
+        row = self._world.refs.read(self.key(catalog))
+        return self.find(self.at(catalog, row, (*namespace, table)), namespace, table)
 
     def current(self, catalog: str) -> Tree:
         """Returns the tree at the catalog's current HEAD: one request warm, two cold. Raises as ``at``."""

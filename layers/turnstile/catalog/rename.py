@@ -61,8 +61,7 @@ class Renamer:
         def change(view: View) -> Edit | None:
             old = view.table(namespace, name)
             if old.external is not None and not external:
-                remedy = "rename it through Unity Catalog's API, where it was registered"
-                raise external_table(name, remedy)
+                raise external_table(name, "rename it through Unity Catalog's API, where it was registered")
             if same and old.name == new_name:
                 return None
             view.tree.parent(target)

@@ -35,8 +35,7 @@ def no_pause(seconds: float) -> None:
 
 class Backoff:
     """The pauses between the attempts of one operation. ``first_ms`` and ``most_ms`` bound the jitter's upper limit: an
-    attempt takes 15 ms or so; one that starts before the attempts of others have ended loses to them again, and costs
-    requests."""
+    attempt takes 15 ms or so; one that starts before others have ended loses to them again, and costs requests."""
 
     def __init__(
         self,
@@ -78,12 +77,8 @@ class Backoff:
         return self._clock.now_ms() >= self._starves
 
     def gave_up(self, catalog: str) -> StateConflict:
-        return StateConflict(
-            "ConcurrentChange",
-            f"catalog '{catalog}' changed during every attempt",
-            remedy="send the same request again",
-            retry_after_ms=200,
-        )
+        problem = f"catalog '{catalog}' changed during every attempt"
+        return StateConflict("ConcurrentChange", problem, remedy="send the same request again", retry_after_ms=200)
 
 
 HOLD_MS: Final = 1_000

@@ -58,7 +58,6 @@ def test_ranges_iterate_in_order_both_ways(content: dict[str, IndexEntry], start
     entries = list(made(content).iterate(start, stop))
     assert entries == [(key, content[key]) for key in sorted(content) if start <= key < stop]
     assert list(made(content).iterate(start, stop, reverse=True)) == entries[::-1]
-    assert made(content).first(start) == next(((key, content[key]) for key in sorted(content) if key >= start), None)
 
 
 @given(st.sets(paths), paths)

@@ -19,7 +19,6 @@ from turnstile.catalog.core.index import (
     LayeredIndex,
     Segment,
     pack_directory,
-    past_prefix,
     position_of,
     segment_of,
     separator,
@@ -147,12 +146,6 @@ class SpillMachine(RuleBasedStateMachine):
             ((key, self.model[key]) for key in sorted(self.model) if key >= start), None
         )
 
-    @rule(prefix=st.text(alphabet="ab\x00é\ud7ff\U0010ffff", max_size=3))
-    def prefixes_are_those_of_the_model(self, prefix: str) -> None:
-        expected = [(key, self.model[key]) for key in sorted(self.model) if key.startswith(prefix)]
-        assert list(self.kept.index.starting(prefix)) == expected
-        assert list(self.kept.index.starting(prefix, reverse=True)) == expected[::-1]
-
     @rule(stop=st.none() | keys)
     def the_last_before_a_key_is_that_of_the_model(self, stop: str | None) -> None:
         before = [key for key in sorted(self.model) if stop is None or key < stop]
@@ -262,13 +255,6 @@ def test_writers_wait_differently_long_before_they_spill() -> None:
         return len(kept.written)
 
     assert began(0) < began(0.5) < began(0.99) < 3 * began(0)
-
-
-@given(st.text(max_size=4), st.text(max_size=6))
-def test_what_is_past_a_prefix_is_past_all_that_starts_with_it_and_nothing_else(prefix: str, key: str) -> None:
-    stop = past_prefix(prefix)
-    assert stop is None or prefix < stop
-    assert (prefix <= key and (stop is None or key < stop)) == key.startswith(prefix)
 
 
 def test_going_backwards_reads_only_the_segments_that_it_crosses() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.catalog import MAIN, fresh, head_of, refused, register
 from tests.support.fakes import delta
-from turnstile.catalog.create import read_version_zero
+from turnstile.catalog.create import first_row_hwm, read_version_zero
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.store.core.errors import InvalidCommit, NotFound
 from turnstile.store.core.limits import Limits
@@ -84,4 +84,4 @@ def test_row_ids_of_a_version_0_too_large_to_read_are_unknown_not_guessed() -> N
     content = delta.version_zero("x", 1_770_000_000_000, "rowTracking") + delta.lines(delta.add("f", 42))
     services.world.storages.open(made.location).put_if_absent(published_path(0), content)
     zero = read_version_zero(services.world, Limits(staged_bytes=len(content) - 10), made.location, made.table_id)
-    assert zero.row_hwm == ROWS_UNREAD
+    assert first_row_hwm(zero) == ROWS_UNREAD

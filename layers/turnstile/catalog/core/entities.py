@@ -15,7 +15,7 @@ import msgspec
 from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.history.core import NamedSnapshot
-from turnstile.store.core.errors import TooLarge
+from turnstile.store.core.errors import TooLarge, UnsupportedTable
 
 NAMESPACE: Final = "namespace"
 TABLE: Final = "table"
@@ -92,8 +92,8 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 
 
 class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
-    """``metadata`` is the full path of the current metadata file. Such files never change, so a commit to one table, or to
-    several at once, writes a new file for each and swaps the catalog's HEAD once."""
+    """``metadata`` is the full path of the current metadata file. Such files never change, so a commit to one table, or
+    to several at once, writes a new file for each and swaps the catalog's HEAD once."""
 
     name: str
     table_id: str
@@ -126,6 +126,12 @@ decode: Final[Callable[[bytes], Entity]] = msgspec.msgpack.Decoder(Entity).decod
 def kind_of(entity: Entity) -> str:
     """Returns the kind under which the index lists it, which is also the type tag of its obj."""
     return str(entity.__struct_config__.tag)
+
+
+def external_table(name: str, remedy: str) -> UnsupportedTable:
+    """Returns the refusal of what only a table with a HEAD can do."""
+    problem = f"table '{name}' is external: its commits are not coordinated here"
+    return UnsupportedTable(problem, field="table", remedy=remedy)
 
 
 def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None:

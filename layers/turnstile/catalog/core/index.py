@@ -21,9 +21,6 @@ from turnstile.store.core.rows import SEGMENT
 
 GONE: Final = "gone"
 
-_LAST: Final = "\U0010ffff"
-_SURROGATES: Final = ("\ud7ff", "\ue000")  # between them lies no character
-
 
 class IndexEntry(msgspec.Struct, frozen=True):
     """What a name leads to: its ``kind``, the id of the entity's obj, and the table's uuid (empty if it is no
@@ -35,15 +32,6 @@ class IndexEntry(msgspec.Struct, frozen=True):
 
 
 Item = tuple[str, IndexEntry]
-
-
-def past_prefix(prefix: str) -> str | None:
-    """Returns the smallest key that is greater than every key that starts with ``prefix``; None if there is none."""
-    head = prefix.rstrip(_LAST)
-    if not head:
-        return None
-    before, after = _SURROGATES
-    return head[:-1] + (after if head[-1] == before else chr(ord(head[-1]) + 1))
 
 
 class Index:
@@ -86,9 +74,6 @@ class Index:
     def between(self, start: str, stop: str | None) -> Index:
         low, high = self._range(start, stop)
         return Index(self.keys[low:high], self._entries[low:high])
-
-    def first(self, start: str) -> Item | None:
-        return next(self.iterate(start), None)
 
     def with_changes(self, put: Mapping[str, IndexEntry], remove: Iterable[str] = ()) -> Index:
         """Returns the index after ``put`` and then ``remove``; keys to remove need not be there."""
@@ -173,11 +158,9 @@ def unpack(packed: bytes) -> Index:
 
 class Segment(msgspec.Struct, frozen=True):
     """One range of keys of the spilled layer, from the key ``first`` to before that of the next range, and the segment
-    ``obj`` that holds it: empty if nothing lies there. ``weight`` is about how many packed bytes of the segment lie in
-    the range.
-
-    Segment objs are written once, and trees of many commits share them. One may hold keys outside the range, remains of
-    a range that was wider once; they are ignored."""
+    ``obj`` that holds it (empty if nothing lies there), with about ``weight`` packed bytes. Segment objs are written
+    once, and trees of many commits share them. One may hold keys outside the range, remains of a range that was wider
+    once; they are ignored."""
 
     first: str
     obj: str
@@ -288,9 +271,6 @@ class LayeredIndex:
             over = self.embedded.iterate(low, high, reverse=reverse)
             under = self._segments.load(id).iterate(low, high, reverse=reverse) if id else iter(())
             yield from _merged(over, under, reverse=reverse)
-
-    def starting(self, prefix: str, *, reverse: bool = False) -> Iterator[Item]:
-        return self.iterate(prefix, past_prefix(prefix), reverse=reverse)
 
     def first(self, start: str) -> Item | None:
         return next(self.iterate(start), None)

@@ -158,20 +158,15 @@ def release(space: Space, location: str, table_id: str, rows: Mapping[str, Row])
     Raises StateConflict ``TableHasClones``: the next owner of the location could remove the files that they need."""
     clones = rows.get(space.location(location), {}).get("clones")
     if clones:
-        raise StateConflict(
-            "TableHasClones",
-            f"{len(clones)} clones need the files of table {table_id}",
-            field="table",
-            remedy="drop the clones first; a drop that purges waits for them",
-            clones=sorted(clones),
-        )
+        problem = f"{len(clones)} clones need the files of table {table_id}"
+        remedy = "drop the clones first; a drop that purges waits for them"
+        raise StateConflict("TableHasClones", problem, field="table", remedy=remedy, clones=sorted(clones))
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), table_id))
     writes: list[Write] = [Erase(space.location(location), (own, uncloned()))]
-    keys = [space.location(above) for above in ancestors(location)]
-    higher = [(key, Location.from_row(rows[key])) for key in keys if key in rows]
-    if any(row.zone for _, row in higher):
+    higher = {key: Location.from_row(rows[key]) for key in keys_above(space, location)[1:] if key in rows}
+    if any(row.zone for row in higher.values()):
         return writes
-    for key, row in higher:
+    for key, row in higher.items():
         if row.below == 1:
             last = Clause("last", "I10", "nothing else lies below", Below(("below",), 2))
             writes.append(Erase(key, (last,)))
@@ -193,14 +188,9 @@ def take_up(space: Space, location: str, table_id: str, stored: str, run: str) -
     """``run`` continues the import that makes ``table_id`` and that ``stored`` was seen to run; empty: a claim of a
     version that did not store the run."""
     unmoved = Equals(_IMPORTING, stored) if stored else Absent(_IMPORTING)
-    return Change(
-        space.location(location),
-        (
-            Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id)),
-            Clause("same run", "I10", "it was not finished or taken up since it was read", unmoved),
-        ),
-        (Set(_IMPORTING, run),),
-    )
+    own = Clause("own", "I10", "the location is still this import's", Equals(("table_id",), table_id))
+    same = Clause("same run", "I10", "it was not finished or taken up since it was read", unmoved)
+    return Change(space.location(location), (own, same), (Set(_IMPORTING, run),))
 
 
 def take_over(space: Space, location: str, dropped: TableHead, table_id: str, run: str) -> tuple[Change, Check]:
@@ -259,12 +249,10 @@ def exchange(
     """Some clones need the location again, others no longer; ``stored`` are those that were read there. One write,
     because a write changes a set only once."""
     clones = stored.difference(go).union(come)
-    same = Equals(_CLONES, stored) if stored else Absent(_CLONES)
-    return Change(
-        space.location(held.location),
-        (*_holdable(held), Clause("same clones", "I10", "they are those that were read", same)),
-        (Set(_CLONES, clones) if clones else Drop(_CLONES),),
-    )
+    unchanged = Equals(_CLONES, stored) if stored else Absent(_CLONES)
+    same = Clause("same clones", "I10", "they are those that were read", unchanged)
+    action = Set(_CLONES, clones) if clones else Drop(_CLONES)
+    return Change(space.location(held.location), (*_holdable(held), same), (action,))
 
 
 def begin_purge(space: Space, held: HeldLocation) -> Change:

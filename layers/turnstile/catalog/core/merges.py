@@ -5,7 +5,7 @@ applied, and a client need not read the number first."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from operator import add
 from typing import Final, Literal
 
@@ -18,7 +18,7 @@ _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,30}")
 """As path queries read numbers (``query.core``). Python's ``int`` also accepts "1_0", " 1" and digits of other
 scripts."""
 
-_OPERATIONS: Final = {"add": add, "min": min, "max": max}
+_OPERATIONS: Final[Mapping[str, Callable[[int, int], int]]] = {"add": add, "min": min, "max": max}
 
 
 class Merge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

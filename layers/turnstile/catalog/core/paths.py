@@ -77,9 +77,7 @@ def check_path(path: Path, field: str = "namespace") -> Path:
 
 
 def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
-    """Returns the location of a managed table: ``<root>/<catalog>/<namespace>/<uuid>``.
-
-    The namespace is one component (``a.b``; names hold no dots), so every managed table of a root lies at the same
-    depth under a uuid of its own: no two are equal, none lies below another (I10).
-    """
+    """Returns ``<root>/<catalog>/<namespace>/<uuid>``. The namespace is one component (``a.b``; names hold no dots), so
+    every managed table of a root lies at the same depth under a uuid of its own: no two are equal, none lies below
+    another (I10)."""
     return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"

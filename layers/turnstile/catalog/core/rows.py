@@ -1,7 +1,5 @@
-"""Rows of catalogs, staging tables and external tables, and the conditional writes on them.
-
-The rows of storage locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``.
-"""
+"""Rows of catalogs, staging tables and external tables, and the conditional writes on them. The rows of storage
+locations are in ``location_rows``, the HEADs of Delta tables in ``delta.core``."""
 
 from __future__ import annotations
 
@@ -39,14 +37,10 @@ COLLECTING: Final = "collecting"
 
 
 class CatalogHead(StoredRow, frozen=True):
-    """A catalog row.
-
-    Attributes:
-        recent: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``.
-        spilled: the packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and
-            segment in one request. Empty if there is none, or if it is too large for the row.
-        turn: the priority claim of a change that has lost often: others let it go first until ``turn_until`` (ms).
-    """
+    """A catalog row. ``recent``: ids of the newest HEADs, newest first; ``recent[0]`` is ``head``. ``spilled``: the
+    packed segment directory of the HEAD, as in its commit obj, so that a look-up can read commit and segment in one
+    request; empty if there is none, or if it is too large for the row. ``turn``: the priority claim of a change that
+    has lost often: others let it go first until ``turn_until`` (ms)."""
 
     kind: ClassVar[str] = "catalog"
 
@@ -107,14 +101,9 @@ def swap_head(
     at: CatalogHead, head: str, now: int, spilled: bytes = b"", *, turn: str = "", replaced: int | None = None
 ) -> Change:
     """Makes ``head`` the catalog's HEAD if the HEAD is still ``at``. HEAD ids are never used twice, so once the row has
-    moved on this write can never apply any more.
-
-    Args:
-        spilled: the packed segment directory of the new HEAD; not stored if it is too large for the row.
-        turn: this change's priority claim, if it has one: the swap ends it.
-        replaced: as in ``commit.Edit``. Everything else a new HEAD leads to is in the present tree or was written at
-            ``now``. So a swap that was delayed until gc removed either is refused.
-    """
+    moved on this write can never apply any more. It ends the priority claim ``turn`` of this change. Everything that a
+    new HEAD leads to is in the present tree, was written at ``now``, or as ``commit.Edit.replaced`` says; so a swap
+    that was delayed until gc removed it is refused."""
     unswept = Either((Absent(("swept",)), Below(("swept",), now if replaced is None else replaced)))
     clauses = (
         Clause("same head", "I9", "the catalog is what the change was computed from", Equals(("head",), at.head)),
@@ -140,28 +129,18 @@ def claim_priority(key: str, change: str, until: int, now: int) -> Change:
     so safety does not depend on others seeing it (I9). Only one claim at a time. A stored claim that ends after
     ``until`` was made by a clock that is ahead; nobody respects it, so it may be replaced."""
     free = Either((Absent(("turn_until",)), AtMost(("turn_until",), now), AtLeast(("turn_until",), until + 1)))
-    return Change(
-        key,
-        (
-            Clause("catalog", "I9", "there is such a catalog", Present(("head",))),
-            Clause("free turn", "I11", "no other change has a claim that counts", free),
-        ),
-        (Set(("turn",), change), Set(("turn_until",), until)),
-    )
+    exists = Clause("catalog", "I9", "there is such a catalog", Present(("head",)))
+    unclaimed = Clause("free turn", "I11", "no other change has a claim that counts", free)
+    return Change(key, (exists, unclaimed), (Set(("turn",), change), Set(("turn_until",), until)))
 
 
 def begin_sweep(key: str, created: int, began: int) -> Change:
     """From now on nothing can be brought back that was replaced before ``began`` (ms), where the kept history begins
     for a gc run that is about to remove what nothing since then leads to. A reset that was delayed is refused (I9)."""
     older = Either((Absent(("swept",)), AtMost(("swept",), began)))
-    return Change(
-        key,
-        (
-            Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), created)),
-            Clause("no later sweep", "I10", "no later run has begun", older),
-        ),
-        (Set(("swept",), began),),
-    )
+    same = Clause("same catalog", "I10", "it was not dropped and created again", Equals(("created",), created))
+    latest = Clause("no later sweep", "I10", "no later run has begun", older)
+    return Change(key, (same, latest), (Set(("swept",), began),))
 
 
 def drop_catalog(key: str, gone: str, name: str, head: str, now: int) -> tuple[Erase, Insert]:
@@ -195,14 +174,9 @@ def mark_collecting(row: Row) -> Change:
     """Announces that gc removes a staging table: from now on it cannot be registered, and a crash of gc is found by the
     next run (I10). May be repeated."""
     untouched = Either((Equals(("state",), OPEN), Equals(("state",), COLLECTING)))
-    return Change(
-        row["key"],
-        (
-            Clause("not registered", "I10", "the staging table was not registered", untouched),
-            Clause("same table", "I10", "it is the row that was read", Equals(("created",), row["created"])),
-        ),
-        (Set(("state",), COLLECTING),),
-    )
+    unregistered = Clause("not registered", "I10", "the staging table was not registered", untouched)
+    same = Clause("same table", "I10", "it is the row that was read", Equals(("created",), row["created"]))
+    return Change(row["key"], (unregistered, same), (Set(("state",), COLLECTING),))
 
 
 def erase_collected(row: Row) -> Erase:

@@ -15,7 +15,7 @@ import msgspec
 
 from turnstile.access.core.grants import NO_ACCESS, Access
 from turnstile.catalog.core.entities import NAMESPACE, TABLE
-from turnstile.catalog.core.index import IndexEntry, LayeredIndex, Segments, unpack, unpack_directory
+from turnstile.catalog.core.index import IndexEntry, Item, LayeredIndex, Segments, unpack, unpack_directory
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, key_of, past_subtree, path_of
 from turnstile.store.core.errors import NotFound
 
@@ -122,9 +122,7 @@ class Tree:
         """Returns the full name of the table with this uuid, folded. Reads every entry."""
         return next((path_of(key) for key, entry in self.index.iterate() if entry.table_id == table_id), None)
 
-    def children(
-        self, path: Path, kind: str, after: str = "", *, reverse: bool = False
-    ) -> Iterator[tuple[str, IndexEntry]]:
+    def children(self, path: Path, kind: str, after: str = "", *, reverse: bool = False) -> Iterator[Item]:
         """Yields the direct children of a kind in key order, with their keys, from the first key greater than
         ``after``; in ``reverse`` from the last key less than ``after``, if given. Does not read subtrees of
         children."""
@@ -140,7 +138,7 @@ class Tree:
                 yield item
             at = past_subtree(child)
 
-    def subtree(self, path: Path, after: str = "", *, reverse: bool = False) -> Iterator[tuple[str, IndexEntry]]:
+    def subtree(self, path: Path, after: str = "", *, reverse: bool = False) -> Iterator[Item]:
         """As ``children``, everything strictly below ``path``."""
         start, stop = below(key_of(path))
         if after and reverse:
@@ -149,7 +147,7 @@ class Tree:
             start = max(start, after + "\x00")
         return self.index.iterate(start, stop, reverse=reverse)
 
-    def _children_backwards(self, path: Path, kind: str, before: str) -> Iterator[tuple[str, IndexEntry]]:
+    def _children_backwards(self, path: Path, kind: str, before: str) -> Iterator[Item]:
         parent = key_of(path)
         start, stop = below(parent)
         at = before if before and (stop is None or before < stop) else stop
