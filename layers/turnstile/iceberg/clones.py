@@ -32,18 +32,13 @@ GC_ENABLED: Final = "gc.enabled"
 
 
 class IcebergCopier:
-    """``Copier`` of Iceberg's tables and views; one for each request.
-
-    Args:
-        files: of the sandbox.
-        creator: principal for whom locations are staged; empty for admins only.
-    """
+    """``Copier`` of one request for tables and views; locations are staged for ``creator`` (empty: for admins only)."""
 
     rows = 2
 
     def __init__(self, catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> None:
         self._catalog, self._world, self._files, self._creator = catalog, catalog.world, files, creator
-        self._locations = LocationClaims(catalog, _nowhere)
+        self._locations = LocationClaims(catalog, lambda: None)  # clones request no location
         self._claims: dict[Path, LocationClaim] = {}
         self._written: dict[tuple[Path, str], str] = {}
 
@@ -51,13 +46,8 @@ class IcebergCopier:
         """Does nothing: a metadata file describes its table completely."""
 
     def copy(self, request: CopyRequest, past: PastVersions | None) -> Copy:
-        """Returns the clone of a table or view, as of the metadata file that its entity names; the same for the past. A
-        staging row, a read and a metadata file to write.
-
-        Raises:
-            StorageFault: the source's metadata file is not there, or cannot be read.
-            TooLarge: its metadata is too large.
-        """
+        """Returns the clone of a table or view, as of the metadata file that its entity names; the same for the past. Writes
+        a staging row and a metadata file. Raises StorageFault if the source's file cannot be read, and TooLarge."""
         source = request.source
         assert isinstance(source, IcebergTable | IcebergView)
         claim = self._claim(request)
@@ -73,7 +63,7 @@ class IcebergCopier:
     def discard(self) -> None:
         """Deletes metadata files of clones that were not created; gc collects their locations with the staging rows."""
         for file in self._written.values():
-            with suppress(TurnstileError):  # the request's own outcome is what the caller must hear
+            with suppress(TurnstileError):  # the request's own outcome matters more
                 self._files.delete(file)
 
     def _claim(self, request: CopyRequest) -> LocationClaim:
@@ -83,18 +73,17 @@ class IcebergCopier:
             table_id = self._world.ids.uuid()
             location = managed_location(root, request.catalog, request.to[:-1], table_id)
             key = self._world.space.staging(table_id)
-            result = self._world.refs.write(
-                new_staging(
-                    key=key,
-                    table_id=table_id,
-                    catalog=request.catalog,
-                    namespace=dotted(*request.to[:-1]),
-                    name=request.to[-1],
-                    location=location,
-                    creator=self._creator,
-                    now=request.now_ms,
-                )
+            staging = new_staging(
+                key=key,
+                table_id=table_id,
+                catalog=request.catalog,
+                namespace=dotted(*request.to[:-1]),
+                name=request.to[-1],
+                location=location,
+                creator=self._creator,
+                now=request.now_ms,
             )
+            result = self._world.refs.write(staging)
             if isinstance(result, Rejected) and (result.row or {}).get("location") != location:
                 raise TurnstileError(f"uuid {table_id} was given out twice")
             self._claims[request.to] = LocationClaim(table_id, location, True, key)
@@ -119,21 +108,13 @@ class IcebergCopier:
 
 def copiers(catalog: CatalogServices, files: MetadataFiles, creator: str = "") -> Mapping[str, IcebergCopier]:
     """The copiers of one request, by the kind of entity."""
-    copier = IcebergCopier(catalog, files, creator)
-    return {ICEBERG_TABLE: copier, ICEBERG_VIEW: copier}
+    return dict.fromkeys((ICEBERG_TABLE, ICEBERG_VIEW), IcebergCopier(catalog, files, creator))
 
 
 def _properties(source: Mapping[str, str], before: str, after: str) -> dict[str, str]:
     """The source's properties with paths below the clone's location ``after`` in place of ``before``, and without
     Iceberg's own maintenance."""
-    paths = {
-        name: after + normalise(source[name]).removeprefix(before)
-        for name in PATHS
-        if name in source and normalise(source[name]).startswith(f"{before}/")
-    }
     others = {name: value for name, value in source.items() if name not in PATHS}
-    return {**others, **paths, GC_ENABLED: "false"}
-
-
-def _nowhere() -> None:
-    """Clones lie where the catalog chooses; they request no other location."""
+    paths = {name: normalise(source[name]) for name in PATHS if name in source}
+    inside = {name: after + path[len(before) :] for name, path in paths.items() if path.startswith(f"{before}/")}
+    return {**others, **inside, GC_ENABLED: "false"}

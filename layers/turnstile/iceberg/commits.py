@@ -1,4 +1,4 @@
-"""Commits: checks requirements and applies updates of one table or of several, all or nothing.
+"""Commits of one table or of several, all or nothing.
 
     1  the catalog's tree          one read
     2  each table's metadata       cached, or one read
@@ -6,9 +6,8 @@
     4  new metadata files          one write for each table
     5  the swap of the HEAD        one conditional write for all tables
 
-When the HEAD moved on between 1 and 5, everything is computed again from the new tree. A table that did not change
-meanwhile keeps the file that was written for it, so that a change of other tables costs another swap and nothing else.
-Files of attempts that failed are deleted as soon as the outcome is known.
+When the HEAD moved on between 1 and 5, everything is computed again from the new tree; a table that did not change keeps
+the file that was written for it. Files of attempts that failed are deleted as soon as the outcome is known.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ folder above a requested location."""
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """What to change in the table ``path``."""
+    """A commit of the table ``path``."""
 
     path: Path
     requirements: tuple[TableRequirement, ...]
@@ -90,12 +89,7 @@ class Commits:
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """A table after its change.
-
-    Attributes:
-        base_file: the metadata file that it was computed from; empty for a new table.
-        files: what was written for it.
-    """
+    """A table after its change, the metadata file before it (empty for a new table), and the files written for it."""
 
     entity: IcebergTable
     metadata: TableMetadata
@@ -104,12 +98,7 @@ class _Result(msgspec.Struct, frozen=True):
 
 
 class _Run:
-    """The attempts of one commit.
-
-    Attributes:
-        written: every file that was written so far.
-        latest: the tables as the last attempt computed them.
-    """
+    """The attempts of one commit: every file ``written`` so far, and the tables as the ``latest`` attempt computed them."""
 
     def __init__(
         self, context: Context, changes: Sequence[TableChange], claims: Sequence[LocationClaim | None]
@@ -129,11 +118,11 @@ class _Run:
         for position, (change, claim) in enumerate(zip(self._changes, self._claims, strict=True)):
             self._first_writes.append(len(writes))
             if claim is None:
-                self.latest.append(self._changed(view, change, position))
+                result = self._changed(view, change, position)
             else:
                 result = self._created(view, change, claim, position)
                 writes += self._context.locations.claim(claim, view.tree.catalog, result.entity.created)
-                self.latest.append(result)
+            self.latest.append(result)
         put: dict[Path, Entity] = {
             change.path: result.entity
             for change, result in zip(self._changes, self.latest, strict=True)
@@ -163,8 +152,7 @@ class _Run:
         return self._results[position]
 
     def _changed(self, view: View, change: TableChange, position: int) -> _Result:
-        before = entity_at(view, change.path)
-        assert isinstance(before, IcebergTable)
+        before = entity_at(view, change.path, IcebergTable)
         earlier = self._results.get(position)
         if earlier is not None and earlier.base_file == before.metadata:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
@@ -203,7 +191,7 @@ class _Run:
 
 
 def _require_new(view: View, path: Path) -> None:
-    """Checks that ``path`` can be created now; raises CommitFailed or NotFound."""
+    """Raises CommitFailed or NotFound unless ``path`` can be created now."""
     entry = view.tree.find(path)
     if entry is not None:
         raise CommitFailed(f"requirement failed: {entry.kind} '{dotted(*path)}' exists")

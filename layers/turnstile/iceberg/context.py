@@ -27,7 +27,6 @@ class Context:
     Attributes:
         catalog: the catalog's services, with this request's rights.
         committer: applies the request's change; for a request with an idempotency key, once.
-        files: of the sandbox.
         elsewhere: raises PermissionDenied when the request may not use locations that the catalog did not choose.
         as_of: what the request reads; None for the present, the only state that can be changed.
     """
@@ -41,12 +40,10 @@ class Context:
 
     @property
     def world(self) -> World:
-        """Of the catalog."""
         return self.catalog.world
 
     @property
     def locations(self) -> LocationClaims:
-        """Chooses and claims locations with this request's rights."""
         return LocationClaims(self.catalog, self.elsewhere)
 
     @property
@@ -59,11 +56,7 @@ class Context:
         return View(self.catalog.as_of_reader.at(catalog, self.as_of).tree, self.catalog.reader.store)
 
     def look(self, catalog: str, path: Path, what: str) -> View:
-        """As ``view``, for a request that reads the table or view ``path``.
-
-        Raises:
-            NotFound: the request may not see ``path`` in the past; see ``AsOfReader.require``.
-        """
+        """As ``view``, to read the table or view ``path``; raises NotFound if the request may not see it in the past."""
         tree_as_of = self.catalog.as_of_reader.at(catalog, self.as_of)
         if self.as_of is not None:
             self.catalog.as_of_reader.require(tree_as_of, path, what, what)
@@ -71,11 +64,7 @@ class Context:
 
     @contextmanager
     def opening(self, entity: IcebergEntity, what: str) -> Iterator[None]:
-        """Guards the read of a metadata file: missing in the present, it is a fault of storage; in the past, purged.
-
-        Raises:
-            NotFound: the table or view was dropped since, and its files were removed.
-        """
+        """Guards the read of a metadata file. One that is missing in the past was purged: raises NotFound."""
         try:
             yield
         except FileMissing:
@@ -84,17 +73,12 @@ class Context:
             raise NotFound(what, entity.name, field=what, remedy="it was purged; nothing is left of its past") from None
 
     def commit(self, catalog: str, change: ChangeFunction, on_rejected: RejectionHandler | None = None) -> Tree:
-        """Applies a change; see ``Committer.commit``."""
         return self.committer.commit(catalog, change, on_rejected=on_rejected)
 
     def commit_files(
         self, catalog: str, change: ChangeFunction, written: Sequence[str], on_rejected: RejectionHandler | None = None
     ) -> None:
-        """Applies a change that writes metadata files, as ``sweeping``.
-
-        Raises:
-            CommitFailed: other changes kept winning: the client has to load and commit again.
-        """
+        """Applies a change that writes metadata files, as ``sweeping``; raises CommitFailed if others kept winning."""
         try:
             with self.sweeping(written):
                 self.commit(catalog, change, on_rejected)
@@ -109,10 +93,9 @@ class Context:
         lead to them (I9)."""
         try:
             yield
-        except OutcomeUnknown:
-            raise
-        except TurnstileError:
-            self.forget(written)
+        except TurnstileError as error:
+            if not isinstance(error, OutcomeUnknown):
+                self.forget(written)
             raise
 
     def forget(self, written: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -42,6 +43,9 @@ class LoadedTable(msgspec.Struct, frozen=True):
     metadata: TableMetadata
 
 
+E = TypeVar("E", bound=IcebergEntity)
+
+
 class Tables:
     """Operations on tables of one request."""
 
@@ -54,42 +58,35 @@ class Tables:
         file. Raises NotFound."""
         return self.open(self.find(catalog, namespace, table))
 
-    def open(self, entity: IcebergEntity) -> LoadedTable:
+    def open(self, entity: IcebergTable) -> LoadedTable:
         """Returns a table with its metadata: one read, none when cached; raises as ``Context.opening``."""
-        assert isinstance(entity, IcebergTable)
         with self._context.opening(entity, "table"):
             return LoadedTable(entity, self._files.table(entity.metadata))
 
     def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:
         """Returns the entity of a table; raises NotFound."""
         path = (*namespace, table)
-        entity = entity_at(self._context.look(catalog, path, "table"), path, "table")
-        assert isinstance(entity, IcebergTable)
-        return entity
+        return entity_at(self._context.look(catalog, path, "table"), path, IcebergTable)
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
         """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it.
 
-        Raises:
-            InvalidRequest: not a name, not a schema, a location that cannot be used.
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken.
-            StateConflict: ``LocationOwned``.
+        Raises InvalidRequest, NotFound, AlreadyExists, and StateConflict (``LocationOwned``).
         """
         check_identifier(request.name, "name")
         new_metadata = partial(self._new_metadata, request)
         if request.location is None:
-            claim, metadata = self._locations.choose(
-                catalog, namespace, request.name, self._context.principal, new_metadata
-            )
+            principal = self._context.principal
+            claim, metadata = self._locations.choose(catalog, namespace, request.name, principal, new_metadata)
         else:
-            self._require_free(catalog, namespace, request.name)
+            _check_free(self._context.view(catalog), (*namespace, request.name))  # before anything is written
             claim = self._locations.requested(self._world.ids.uuid(), request.location)
             metadata = new_metadata(claim)
         if request.stage_create:
             return LoadedTable(None, metadata)
         file = self._files.write(claim.location, metadata)
-        return LoadedTable(self._add_table(catalog, namespace, request.name, claim, file, written=[file]), metadata)
+        path = (*namespace, request.name)
+        return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file]), metadata)
 
     def register(
         self, catalog: str, namespace: Path, table: str, metadata_location: str, *, overwrite: bool = False
@@ -99,47 +96,42 @@ class Tables:
         Raises:
             InvalidRequest: not a name, not metadata, a location that cannot be its own, or ``overwrite``.
             PermissionDenied: the principal may not use files that belong to no table.
-            NotFound: no such catalog or namespace, no such file.
+            NotFound: no such catalog, namespace or file.
             AlreadyExists: the name is taken.
             StateConflict: ``LocationOwned``: another table has it, or this one has another name.
         """
         check_identifier(table, "name")
         if overwrite:
             raise InvalidRequest("a table cannot be overwritten", field="overwrite", remedy="drop it first")
-        self._require_free(catalog, namespace, table)
+        _check_free(self._context.view(catalog), (*namespace, table))
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
         file, metadata = self._files.foreign(metadata_location)
         check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         claim = self._locations.registered(metadata.table_uuid, metadata.location)
-        return LoadedTable(self._add_table(catalog, namespace, table, claim, file, written=[]), metadata)
+        return LoadedTable(self.add(IcebergTable, catalog, (*namespace, table), claim, file, written=[]), metadata)
 
-    def rename(self, catalog: str, source: Path, target: Path, what: str = "table") -> None:
+    def rename(self, catalog: str, source: Path, target: Path, kind: type[IcebergEntity] = IcebergTable) -> None:
         """Gives a table or a view another name, perhaps in another namespace of the catalog. Two requests and one swap of
-        the HEAD.
-
-        Raises:
-            NotFound: no such catalog, table, or namespace to move to.
-            AlreadyExists: the new name is taken.
-        """
+        the HEAD. Raises NotFound, also for the namespace to move to, and AlreadyExists."""
         same = key_of(source) == key_of(target)
 
         def change(view: View) -> Edit | None:
-            entity = entity_at(view, source, what)
+            entity = entity_at(view, source, kind)
             if same and entity.name == target[-1]:
                 return None
             view.tree.parent(target[:-1])
             if not same:
                 require_free(view, target, "destination")
             return Edit(
-                f"rename {what} {dotted(*source)} to {dotted(*target)}",
+                f"rename {_WORDS[kind]} {dotted(*source)} to {dotted(*target)}",
                 put={target: msgspec.structs.replace(entity, name=target[-1])},
                 remove=() if same else (source,),
             )
 
         self._context.commit(catalog, change)
 
-    def drop(self, catalog: str, path: Path, *, purge: bool, what: str = "table") -> IcebergEntity:
+    def drop(self, kind: type[E], catalog: str, path: Path, *, purge: bool) -> E:
         """Drops a table or a view, and returns its entity. Without ``purge`` its files stay; otherwise gc removes them
         after the grace period.
 
@@ -149,10 +141,10 @@ class Tables:
             StateConflict: ``LocationOwned``: ``purge``, and another table's HEAD has this uuid; ``TableHasClones``: no
                 purge, and clones need its files.
         """
-        dropped: list[IcebergEntity] = []
+        dropped: list[E] = []
 
         def change(view: View) -> Edit:
-            entity = entity_at(view, path, what)
+            entity = entity_at(view, path, kind)
             dropped[:] = [entity]
             if purge:
                 full_path = (*view.written(path[:-1]), entity.name)
@@ -160,44 +152,25 @@ class Tables:
             else:
                 writes = self._locations.release(entity)
             writes += let_go_of(self._world.space, [entity])
-            return Edit(f"drop {what} {dotted(*path)}", remove=(path,), writes=tuple(writes))
+            return Edit(f"drop {_WORDS[kind]} {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
-        self._context.commit(catalog, change, _purge_rejected if purge else _try_again)
+        self._context.commit(catalog, change, _purge_rejected if purge else None)
         return dropped[0]
 
-    def add_view(self, catalog: str, namespace: Path, view: str, claim: LocationClaim, file: str) -> IcebergView:
-        """Gives a new view, whose metadata file is written, its name; raises as ``create``."""
-        now_ms = self._world.clock.now_ms()
-        entity = IcebergView(
-            view, claim.table_id, claim.location, file, now_ms, claim.managed, access=self._context.owned
-        )
-        self._add(catalog, namespace, entity, claim, [file])
-        return entity
-
-    def _add_table(
-        self, catalog: str, namespace: Path, table: str, claim: LocationClaim, file: str, *, written: list[str]
-    ) -> IcebergTable:
-        now_ms = self._world.clock.now_ms()
-        entity = IcebergTable(
-            table, claim.table_id, claim.location, file, now_ms, claim.managed, access=self._context.owned
-        )
-        self._add(catalog, namespace, entity, claim, written)
-        return entity
-
-    def _add(
-        self, catalog: str, namespace: Path, entity: IcebergEntity, claim: LocationClaim, written: list[str]
-    ) -> None:
-        """Name and location in one transaction; the files ``written`` are deleted when that fails."""
+    def add(self, kind: type[E], catalog: str, path: Path, claim: LocationClaim, file: str, *, written: list[str]) -> E:
+        """Gives a new table or view with the metadata ``file`` its name and location in one transaction; raises as ``create``.
+        The files ``written`` are deleted when that fails."""
+        access, now_ms = self._context.owned, self._world.clock.now_ms()
+        entity = kind(path[-1], claim.table_id, claim.location, file, now_ms, claim.managed, access=access)
 
         def change(view: View) -> Edit:
-            view.tree.parent(namespace)
-            path = (*namespace, entity.name)
-            require_free(view, path, "name")
-            writes = self._locations.claim(claim, view.tree.catalog, entity.created)
+            _check_free(view, path)
+            writes = self._locations.claim(claim, view.tree.catalog, now_ms)
             return Edit(f"create {dotted(*path)}", put={path: entity}, writes=tuple(writes))
 
         with self._context.sweeping(written):
             self._context.commit(catalog, change, claim_rejected(claim))
+        return entity
 
     def _new_metadata(self, request: CreateTable, claim: LocationClaim) -> TableMetadata:
         """The metadata of a new table at ``claim``; raises InvalidRequest or TooLarge."""
@@ -214,26 +187,27 @@ class Tables:
         self._files.encode(metadata)
         return metadata
 
-    def _require_free(self, catalog: str, namespace: Path, table: str) -> None:
-        """Checks that the name is free now, before anything is written."""
-        view = self._context.view(catalog)
-        view.tree.parent(namespace)
-        require_free(view, (*namespace, table), "name")
+
+_WORDS: Final[dict[type, str]] = {IcebergTable: "table", IcebergView: "view"}
 
 
-def entity_at(view: View, path: Path, what: str = "table") -> IcebergEntity:
-    """Returns the Iceberg table (or view) at ``path``.
+def entity_at(view: View, path: Path, kind: type[E]) -> E:
+    """Returns the table or view at ``path``; raises NotFound.
 
-    Raises:
-        NotFound: the table, also when its namespace is missing or something else has the name: when a name ends in
-            ``branch_...``, Spark looks for a namespace called like the table, and goes on only with this refusal.
+    NotFound is of the table also when its namespace is missing or something else has the name: when a name ends in
+    ``branch_...``, Spark looks for a namespace called like the table, and goes on only with this refusal.
     """
-    kind = IcebergTable if what == "table" else IcebergView
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
+        what = _WORDS[kind]
         raise NotFound(what, dotted(view.tree.catalog, *path), field=what, remedy="check the name")
     return entity
+
+
+def _check_free(view: View, path: Path) -> None:
+    view.tree.parent(path[:-1])
+    require_free(view, path, "name")
 
 
 def claim_rejected(claim: LocationClaim) -> RejectionHandler:
@@ -241,20 +215,14 @@ def claim_rejected(claim: LocationClaim) -> RejectionHandler:
 
     def rejected(failed: Mapping[int, Row | None]) -> None:
         if claim.managed and failed:
-            raise StateConflict(
-                ErrorType.LOCATION_OWNED, f"location {claim.location} is another table's", field="location"
-            )
+            message = f"location {claim.location} is another table's"
+            raise StateConflict(ErrorType.LOCATION_OWNED, message, field="location")
 
     return rejected
-
-
-def _try_again(_failed: Mapping[int, Row | None]) -> None:
-    """Rows of locations changed since they were read: the change is computed again from the rows of now."""
 
 
 def _purge_rejected(failed: Mapping[int, Row | None]) -> None:
     """The purge's tombstone would replace the HEAD of another table."""
     if failed:
-        raise StateConflict(
-            ErrorType.LOCATION_OWNED, "another table has the same uuid", remedy="drop it without a purge"
-        )
+        message = "another table has the same uuid"
+        raise StateConflict(ErrorType.LOCATION_OWNED, message, remedy="drop it without a purge")

@@ -43,18 +43,15 @@ class LoadedView(msgspec.Struct, frozen=True):
 
 
 class Views:
-    """Operations on views of one request. They drop and rename as tables (``Tables``)."""
+    """Operations on views of one request."""
 
     def __init__(self, context: Context) -> None:
-        self._context, self._tables = context, Tables(context)
-        self._world, self._files = context.world, context.files
+        self._context, self._world, self._files = context, context.world, context.files
 
     def find(self, catalog: str, namespace: Path, view: str) -> IcebergView:
         """Returns the entity of a view; raises NotFound."""
         path = (*namespace, view)
-        entity = entity_at(self._context.look(catalog, path, "view"), path, "view")
-        assert isinstance(entity, IcebergView)
-        return entity
+        return entity_at(self._context.look(catalog, path, "view"), path, IcebergView)
 
     def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
         """Returns a view as the request reads it; raises NotFound."""
@@ -64,13 +61,7 @@ class Views:
 
     def create(self, catalog: str, namespace: Path, request: CreateView) -> LoadedView:
         """Creates a view. The catalog chooses its location whatever the request names: only metadata files are there, and
-        the catalog writes them.
-
-        Raises:
-            InvalidRequest: not a name, not a schema or version.
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken.
-        """
+        the catalog writes them. Raises InvalidRequest, NotFound and AlreadyExists."""
         check_identifier(request.name, "name")
 
         def new_metadata(claim: LocationClaim) -> ViewMetadata:
@@ -88,7 +79,8 @@ class Views:
         context = self._context
         claim, metadata = context.locations.choose(catalog, namespace, request.name, context.principal, new_metadata)
         file = self._files.write(claim.location, metadata)
-        return LoadedView(self._tables.add_view(catalog, namespace, request.name, claim, file), metadata)
+        path = (*namespace, request.name)
+        return LoadedView(Tables(context).add(IcebergView, catalog, path, claim, file, written=[file]), metadata)
 
     def replace(self, catalog: str, namespace: Path, view: str, request: ReplaceView) -> LoadedView:
         """Applies updates to a view, and returns it as it is then.
@@ -104,8 +96,7 @@ class Views:
         written: list[str] = []
 
         def change(at: View) -> Edit | None:
-            before = entity_at(at, path, "view")
-            assert isinstance(before, IcebergView)
+            before = entity_at(at, path, IcebergView)
             base, now_ms = self._files.view(before.metadata), self._world.clock.now_ms()
             for requirement in request.requirements:
                 check_view(requirement, base)

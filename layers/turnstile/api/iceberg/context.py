@@ -1,4 +1,4 @@
-"""What the views of the Iceberg API share: bodies, prefixes, and the operations of one request."""
+"""What the views of the Iceberg API share: bodies, queries, prefixes, and the operations of one request."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from turnstile.access.authorizer import METASTORE, Guard, Need, Target
 from turnstile.access.core.rules import create_external
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
-from turnstile.api.http.request import BodyLimit, current, decode, idempotency_key
+from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key
 from turnstile.api.iceberg import requests
 from turnstile.api.iceberg.errors import PREFIX, ReadOnly, kind_of
-from turnstile.api.iceberg.requests import MAX_BODY, without_null_members
+from turnstile.api.iceberg.requests import MAX_BODY, catalog_of, is_past, without_null_members
 from turnstile.api.services import services
 from turnstile.catalog.commit import Committer
+from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.context import Context
+from turnstile.iceberg.listing import Listing, Names
 
 T = TypeVar("T")
 
@@ -25,32 +27,23 @@ NAMESPACES: Final = ROOT + "/{prefix}/namespaces"
 NAMESPACE: Final = NAMESPACES + "/{namespace}"
 
 BODIES: Final = BodyLimit(MAX_BODY, "put less into one request: fewer tables, or fewer snapshots and statistics of one")
-"""As much as gets here at all: one commit may write a whole metadata file, and there is no other way to send it."""
+"""As much as gets here at all: one commit may write a whole metadata file."""
 
 
 def body(shape: type[T]) -> T:
     """Returns the current request's body as ``shape``; null counts as absent. Raises InvalidRequest."""
-    return current().parsed(shape, _decode)
+    return current().parsed(shape, lambda raw, shape: decode(without_null_members(raw), shape))
 
 
-def _decode(raw: bytes, shape: type[T]) -> T:
-    return decode(without_null_members(raw), shape)
+def query() -> Query:
+    """Returns the current request's query, whatever members it has."""
+    return Query(*current().query)
 
 
-def page_token() -> str | None:
-    """Returns the page that is asked for. None: no pages are wanted; empty: the first."""
-    tokens = current().query.get("pageToken")
-    return tokens[0] if tokens else None
-
-
-def catalog_of(prefix: str) -> str:
-    """Returns the catalog that a prefix names, as of whatever moment: rights are those of now. Raises InvalidRequest."""
-    return requests.warehouse(prefix, "prefix")[0]
-
-
-def is_past(prefix: str) -> bool:
-    """Returns whether a prefix names a moment of the past."""
-    return requests.warehouse(prefix, "prefix")[1] is not None
+def names(prefix: str, path: Path, kind: str) -> Names:
+    """Returns the page of names of ``kind`` below ``path`` that the current request wants."""
+    size, tokens = query().integer("pageSize"), current().query.get("pageToken")
+    return Listing(reading(prefix)).names(catalog_of(prefix), path, kind, tokens[0] if tokens else None, size)
 
 
 def namespace_of_path(params: Params) -> Target:
@@ -76,21 +69,15 @@ def _require_create_external() -> None:
 
 
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
-    """Returns what a request answers that changes a catalog: with an Idempotency-Key, of one run however often it is sent.
+    """Returns the answer of ``operation``, which changes a catalog; with an Idempotency-Key that was used before, that of
+    ``again``. Raises InvalidRequest for a key that is no uuid, and ReadOnly when the prefix names the past.
 
     Args:
-        operation: what the request does.
-        again: what is answered when it was done before.
         by: the guard of a request whose needs only its body says; else the one that its view declares.
-
-    Raises:
-        InvalidRequest: a key that is no uuid.
-        ReadOnly: the prefix names a moment of the past.
     """
     if is_past(prefix):
-        raise ReadOnly(
-            "the past of a catalog cannot be changed", field="prefix", remedy="change the catalog without '@'"
-        )
+        remedy = "change the catalog without '@'"
+        raise ReadOnly("the past of a catalog cannot be changed", field="prefix", remedy=remedy)
     authorizer = by or guard()
     context, key = context_of(authorizer), idempotency_key()
     if key is None:

@@ -1,8 +1,7 @@
 """Errors of the Iceberg API: ``{"error": {"message", "type", "code"}}``.
 
-Clients choose their exception by status and operation, and by the type only where the specification says so. After a 5xx
-they assume that a commit may have happened; so an error that excludes it never gets one, except when storage or a token's
-issuer does not respond, which is 503 in the specification.
+Clients choose their exception by status and operation. After a 5xx they assume that a commit may have happened; so an error
+that excludes it never gets one, except for the 503 of the specification when storage or a token's issuer does not respond.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Unprocessable(TurnstileError):
 
 
 class ReadOnly(TurnstileError):
-    """A change of a catalog's past. 403, because the specification has it for every operation, and clients do not retry it."""
+    """A change of a catalog's past. 403 is specified for every operation, and clients do not retry it."""
 
     type = ErrorType.READ_ONLY
 
@@ -78,4 +77,5 @@ def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, di
     message = f"{error.message}; {error.remedy}" if error.remedy else error.message
     if error.type == ErrorType.INTERNAL_ERROR:
         message = f"internal error, correlation id {correlation}"
-    return code, headers_of(error, code, (429, 503)), msgspec.json.encode({"error": {"message": message, "type": type, "code": code}})
+    body = {"error": {"message": message, "type": type, "code": code}}
+    return code, headers_of(error, code, (429, 503)), msgspec.json.encode(body)

@@ -11,52 +11,57 @@ from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.http.authorization import Params, needs
-from turnstile.api.http.request import Query, current
+from turnstile.api.http.request import current
 from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
     NAMESPACE,
     NAMESPACES,
     ROOT,
     body,
-    catalog_of,
+    names,
     namespace_of_path,
     once,
-    page_token,
+    query,
     reading,
 )
 from turnstile.api.iceberg.errors import Unprocessable
+from turnstile.api.iceberg.requests import catalog_of
 from turnstile.api.services import services
+from turnstile.catalog.core import entities
+from turnstile.catalog.core.paths import Path, check_path
 from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile.iceberg.context import Context
-from turnstile.iceberg.listing import Listing
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)
 
 
 def _warehouse(_params: Params) -> Target | None:
-    """The catalog that a client asks its configuration for; that none is named, the view says."""
-    name = Query(*current().query).text("warehouse")
+    """The catalog that a client asks its configuration for; the view refuses a request that names none."""
+    name = query().text("warehouse")
     return None if name is None else Target(requests.warehouse(name)[0])
 
 
 def _parent(params: Params) -> Target:
     """The namespace whose children are listed; the catalog when none is named."""
-    parent = Query(*current().query).text("parent")
-    return Target(catalog_of(params["prefix"]), requests.namespace(parent) if parent else ())
+    return Target(catalog_of(params["prefix"]), _parent_path())
+
+
+def _parent_path() -> Path:
+    parent = query().text("parent")
+    return requests.namespace(parent) if parent else ()
 
 
 def _new_namespace(params: Params) -> Target:
-    """The namespace to create."""
-    return Target(catalog_of(params["prefix"]), requests.levels(body(requests.CreateNamespace).namespace))
+    return Target(catalog_of(params["prefix"]), check_path(body(requests.CreateNamespace).namespace))
 
 
 @routes.route(ROOT + "/config", methods=["GET"])
 @needs((use_catalog, _warehouse))
 def config() -> dict[str, Any]:
-    warehouse = Query(*current().query).text("warehouse")
+    warehouse = query().text("warehouse")
     if warehouse is None:
         raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
     catalog, as_of = requests.warehouse(warehouse)
@@ -70,28 +75,19 @@ def config() -> dict[str, Any]:
 @routes.route(NAMESPACES, methods=["GET"])
 @needs((see_schema, _parent))
 def list_namespaces(prefix: str) -> dict[str, Any]:
-    query = Query(*current().query)
-    parent = query.text("parent")
-    names = Listing(reading(prefix)).namespaces(
-        catalog_of(prefix),
-        requests.namespace(parent) if parent else (),
-        page_token(),
-        query.integer("pageSize"),
-    )
-    return responses.namespaces(names)
+    return responses.namespaces(names(prefix, _parent_path(), entities.NAMESPACE))
 
 
 @routes.route(NAMESPACES, methods=["POST"])
 @needs((create_schema, _new_namespace))
 def create_namespace(prefix: str) -> dict[str, Any]:
     request = body(requests.CreateNamespace)
-    path, properties = requests.levels(request.namespace), dict(request.properties)
+    path, properties = check_path(request.namespace), dict(request.properties)
     comment, owner = properties.pop(responses.COMMENT, None), owner_for(current().principal)
 
     def create(context: Context) -> NamedNamespace:
-        return _namespaces(context).create(
-            catalog_of(prefix), path, comment=comment, properties=properties, owner=owner
-        )
+        namespaces = _namespaces(context)
+        return namespaces.create(catalog_of(prefix), path, comment=comment, properties=properties, owner=owner)
 
     return responses.namespace(once(prefix, create, lambda context: _namespaces(context).get(prefix, path)))
 
@@ -109,7 +105,6 @@ def namespace_exists(prefix: str, namespace: str) -> None:
 
 
 def _namespace(prefix: str, namespace: str) -> NamedNamespace:
-    """A namespace, now or then."""
     context = reading(prefix)
     return context.catalog.entries.namespace(catalog_of(prefix), requests.namespace(namespace), context.as_of)[0]
 

@@ -2,8 +2,7 @@
 
 Levels of a namespace are joined by the unit separator; a warehouse is a catalog, ``lake``, or its past,
 ``lake@snapshot:month_end``. Unknown members of bodies are skipped, as the specification requires; unknown kinds of updates
-and requirements are refused. The bodies that create and replace are those of the operations (``iceberg.tables``,
-``iceberg.views``).
+and requirements are refused. Other bodies are in ``iceberg.tables`` and ``iceberg.views``.
 """
 
 from __future__ import annotations
@@ -28,35 +27,27 @@ def namespace(text: str) -> Path:
     return check_path(tuple(text.split(SEPARATOR)))
 
 
-def levels(names: tuple[str, ...], field: str = "namespace") -> Path:
-    """The levels of a namespace in a body; raises InvalidRequest."""
-    return check_path(names, field)
-
-
-def name(text: str, field: str = "name") -> str:
-    """The name of a table or view; raises InvalidRequest."""
-    return check_identifier(text, field)
-
-
 def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
-    """Returns the catalog that a warehouse or a prefix names, and the time in its past; None for the present.
-
-    A catalog's name may have ``@`` but no colon: the last ``@`` before the first colon is the separator.
-
-    Raises:
-        InvalidRequest: not a name, or not a time.
-    """
+    """Returns the catalog that a warehouse or a prefix names, and the time in its past (None: the present). A catalog's name
+    may have ``@`` but no colon: the last ``@`` before the first colon is the separator. Raises InvalidRequest."""
     before, colon, _ = text.partition(":")
     if not colon:
         return check_identifier(text, field), None
     catalog, at, _ = before.rpartition("@")
     if not at:
-        raise InvalidRequest(
-            f"{field} {text[:100]!r} names no catalog",
-            field=field,
-            remedy=f"write lake, or lake@ and {GRAMMAR}",
-        )
+        remedy = f"write lake, or lake@ and {GRAMMAR}"
+        raise InvalidRequest(f"{field} {text[:100]!r} names no catalog", field=field, remedy=remedy)
     return check_identifier(catalog, field), parse_as_of(text[len(catalog) + 1 :], field)
+
+
+def catalog_of(prefix: str) -> str:
+    """Returns the catalog that a prefix names, now or in the past; raises InvalidRequest."""
+    return warehouse(prefix, "prefix")[0]
+
+
+def is_past(prefix: str) -> bool:
+    """Whether a prefix names a moment of the past."""
+    return warehouse(prefix, "prefix")[1] is not None
 
 
 def prefix(catalog: str, as_of: AsOf) -> str:
@@ -80,7 +71,7 @@ class Identifier(Body, frozen=True):
 
     def path(self, field: str) -> Path:
         """The path; raises InvalidRequest, naming the member ``field``, unless all levels are names."""
-        return (*levels(self.namespace, f"{field}.namespace"), name(self.name, f"{field}.name"))
+        return (*check_path(self.namespace, f"{field}.namespace"), check_identifier(self.name, f"{field}.name"))
 
 
 class CreateNamespace(Body, frozen=True):
@@ -126,7 +117,6 @@ class Rename(Body, frozen=True):
     destination: Identifier
 
     def paths(self) -> tuple[Path, Path]:
-        """The old and the new path; raises as ``Identifier.path``."""
         return self.source.path("source"), self.destination.path("destination")
 
 
@@ -137,7 +127,7 @@ class Report(Body, frozen=True):
 
 
 def without_null_members(raw: bytes) -> bytes:
-    """Returns ``raw`` without members that are null; ``raw`` itself when it is not JSON, which its decoder then refuses."""
+    """Returns ``raw`` without members that are null; ``raw`` itself when it is not JSON."""
     if b"null" not in raw:
         return raw
     try:

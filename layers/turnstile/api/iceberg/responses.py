@@ -31,37 +31,27 @@ COMMENT: Final = "comment"
 KEY_LIFETIME: Final = "PT30M"
 """How long an idempotency key may be used; it is kept for longer (``catalog.core.request_rows``)."""
 
-_N: Final = "/v1/{prefix}/namespaces"
-_T: Final = _N + "/{namespace}/tables"
-_V: Final = _N + "/{namespace}/views"
+_NAMESPACES: Final = "/v1/{prefix}/namespaces"
+_NAMESPACE: Final = _NAMESPACES + "/{namespace}"
+_TABLE: Final = _NAMESPACE + "/tables/{table}"
+_METHODS: Final = {
+    _NAMESPACES: "GET POST",
+    _NAMESPACE: "GET HEAD DELETE",
+    _NAMESPACE + "/properties": "POST",
+    _NAMESPACE + "/tables": "GET POST",
+    _TABLE: "GET HEAD POST DELETE",
+    _TABLE + "/unregister": "POST",
+    _TABLE + "/credentials": "GET",
+    _TABLE + "/metrics": "POST",
+    _NAMESPACE + "/register": "POST",
+    "/v1/{prefix}/tables/rename": "POST",
+    "/v1/{prefix}/transactions/commit": "POST",
+    _NAMESPACE + "/views": "GET POST",
+    _NAMESPACE + "/views/{view}": "GET HEAD POST DELETE",
+    "/v1/{prefix}/views/rename": "POST",
+}
 
-ENDPOINTS: Final = (
-    f"GET {_N}",
-    f"POST {_N}",
-    f"GET {_N}/{{namespace}}",
-    f"HEAD {_N}/{{namespace}}",
-    f"DELETE {_N}/{{namespace}}",
-    f"POST {_N}/{{namespace}}/properties",
-    f"GET {_T}",
-    f"POST {_T}",
-    f"GET {_T}/{{table}}",
-    f"HEAD {_T}/{{table}}",
-    f"POST {_T}/{{table}}",
-    f"DELETE {_T}/{{table}}",
-    f"POST {_T}/{{table}}/unregister",
-    f"GET {_T}/{{table}}/credentials",
-    f"POST {_T}/{{table}}/metrics",
-    f"POST {_N}/{{namespace}}/register",
-    "POST /v1/{prefix}/tables/rename",
-    "POST /v1/{prefix}/transactions/commit",
-    f"GET {_V}",
-    f"POST {_V}",
-    f"GET {_V}/{{view}}",
-    f"HEAD {_V}/{{view}}",
-    f"POST {_V}/{{view}}",
-    f"DELETE {_V}/{{view}}",
-    "POST /v1/{prefix}/views/rename",
-)
+ENDPOINTS: Final = tuple(f"{method} {path}" for path, methods in _METHODS.items() for method in methods.split())
 """The operations that are served, as the specification writes them. Clients use no others."""
 
 READING: Final = tuple(
@@ -103,22 +93,16 @@ def identifiers(page: Names) -> dict[str, Any]:
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """Storage credentials for a table's files.
-
-    Attributes:
-        vended: one for each location; none where clients need none, or have their own.
-        refresh_path: path of the endpoint for new ones, relative to the catalog's address; empty when there is none.
-    """
+    """Storage credentials for a table's files: one for each location, none where clients need none or have their own; and
+    the path of the endpoint for new ones, relative to the catalog's address, if there is one."""
 
     vended: tuple[VendedCredentials, ...] = ()
     refresh_path: str = ""
 
 
 def table(loaded: LoadedTable, vended: Credentials | None = None, *, refs_only: bool = False) -> dict[str, Any]:
-    """A table with its metadata, and credentials for its files.
-
-    Credentials of a single location are in ``config`` as well, for clients that do not know ``storage-credentials``.
-    """
+    """A table with its metadata, and credentials for its files. Those of a single location are in ``config`` as well, for
+    clients that do not know ``storage-credentials``."""
     shown = loaded.metadata.referenced() if refs_only else loaded.metadata
     body: dict[str, Any] = {"metadata": metadata.document(shown), "config": {}}
     if loaded.entity is not None:
@@ -148,11 +132,8 @@ def credentials(issued: Credentials) -> dict[str, Any]:
 
 
 def _config(each: VendedCredentials, issued: Credentials) -> dict[str, str]:
-    """The properties of a client that uses the credentials, with their expiry and the endpoint for new ones.
-
-    Java's ``VendedCredentialsProvider`` requires both, only with session tokens, and only for a single location: it accepts
-    no other response when it refreshes.
-    """
+    """A client's properties, with the credentials' expiry and the endpoint for new ones. Java's ``VendedCredentialsProvider``
+    requires both, only with session tokens, and only for a single location: it accepts nothing else when it refreshes."""
     config = dict(each.config)
     if SESSION not in config:
         return config
@@ -184,13 +165,9 @@ def check_names(names: Sequence[str]) -> None:
     """Raises TooLarge unless a response can list these properties; called before they change."""
     size = response_size(names)
     if size > PAGE_BYTES:
-        raise TooLarge(
-            f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE_BYTES}",
-            field="removals",
-            remedy="name fewer of them in one request",
-            limit=PAGE_BYTES,
-            size=size,
-        )
+        message = f"the names of the properties would take {size} bytes of the answer, and the limit is {PAGE_BYTES}"
+        remedy = "name fewer of them in one request"
+        raise TooLarge(message, field="removals", remedy=remedy, limit=PAGE_BYTES, size=size)
 
 
 def changed_properties(before: Collection[str], updated: Sequence[str], removed: Sequence[str]) -> dict[str, Any]:

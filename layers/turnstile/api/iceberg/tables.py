@@ -18,33 +18,23 @@ from turnstile.access.core.rules import (
     write_files,
 )
 from turnstile.api.http.authorization import Params, authorized_by_view, guard, needs
-from turnstile.api.http.request import Query, current, note
+from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import Answer
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import (
-    NAMESPACE,
-    ROOT,
-    body,
-    catalog_of,
-    is_past,
-    namespace_of_path,
-    once,
-    page_token,
-    reading,
-)
+from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, names, namespace_of_path, once, query, reading
+from turnstile.api.iceberg.requests import catalog_of, is_past
 from turnstile.api.iceberg.responses import Credentials
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
-from turnstile.catalog.core.paths import Path
+from turnstile.catalog.core.paths import Path, check_path
 from turnstile.iceberg.commits import Commits, TableChange
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.requirements import creates
-from turnstile.iceberg.listing import Listing
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.names import check_identifier
 
 routes = Blueprint(__name__)
-
 
 TABLE: Final = NAMESPACE + "/tables/{table}"
 
@@ -52,39 +42,32 @@ _EMPTY: Final = msgspec.Raw(b"")
 
 
 def _table_of_path(params: Params) -> Target:
-    """``.../tables/{table}``."""
-    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["table"], "table"))
+    return msgspec.structs.replace(namespace_of_path(params), table=check_identifier(params["table"], "table"))
 
 
 def renamed(params: Params) -> Target:
     """Returns the table or view that a rename is about."""
     source = body(requests.Rename).source
-    return Target(catalog_of(params["prefix"]), requests.levels(source.namespace), requests.name(source.name, "source"))
+    return Target(catalog_of(params["prefix"]), check_path(source.namespace), check_identifier(source.name, "source"))
 
 
 def moved(params: Params) -> Target:
     """Returns the namespace that a rename leads to."""
-    return Target(catalog_of(params["prefix"]), requests.levels(body(requests.Rename).destination.namespace))
+    return Target(catalog_of(params["prefix"]), check_path(body(requests.Rename).destination.namespace))
 
 
 def _committed_table(params: Params) -> Target | None:
-    """The table that a commit changes."""
     return None if creates(body(requests.CommitTable).requirements) else _table_of_path(params)
 
 
 def _created_in(params: Params) -> Target | None:
-    """The namespace in which a commit creates its table."""
     return namespace_of_path(params) if creates(body(requests.CommitTable).requirements) else None
 
 
 @routes.route(NAMESPACE + "/tables", methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
-    size = Query(*current().query).integer("pageSize")
-    names = Listing(reading(prefix)).names(
-        catalog_of(prefix), requests.namespace(namespace), ICEBERG_TABLE, page_token(), size
-    )
-    return responses.identifiers(names)
+    return responses.identifiers(names(prefix, requests.namespace(namespace), ICEBERG_TABLE))
 
 
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
@@ -97,37 +80,35 @@ def create_new_table(prefix: str, namespace: str) -> Answer:
             return Tables(context).create(prefix, path, request)
         return Tables(context).load(prefix, path, request.name)
 
-    loaded = once(prefix, lambda context: Tables(context).create(prefix, path, request), again)
-    return _shown(loaded, _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True))
+    return _new(once(prefix, lambda context: Tables(context).create(prefix, path, request), again), prefix, namespace)
 
 
 @routes.route(NAMESPACE + "/register", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(prefix: str, namespace: str) -> Answer:
     request, path = body(requests.RegisterTable), requests.namespace(namespace)
-    loaded = once(
-        prefix,
-        lambda context: Tables(context).register(
-            prefix, path, request.name, request.metadata_location, overwrite=request.overwrite
-        ),
-        lambda context: Tables(context).load(prefix, path, request.name),
-    )
-    return _shown(loaded, _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True))
+
+    def register(context: Context) -> LoadedTable:
+        file, overwrite = request.metadata_location, request.overwrite
+        return Tables(context).register(prefix, path, request.name, file, overwrite=overwrite)
+
+    loaded = once(prefix, register, lambda context: Tables(context).load(prefix, path, request.name))
+    return _new(loaded, prefix, namespace)
 
 
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, _table_of_path))
 def load_table(prefix: str, namespace: str, table: str) -> Answer:
-    shown = Query(*current().query).text("snapshots") or "all"
+    shown = query().text("snapshots") or "all"
     if shown not in ("all", "refs"):
         raise InvalidRequest("snapshots must be all or refs", field="snapshots")
     tables, known_tag = Tables(reading(prefix)), current().headers.get("if-none-match", "")
-    entity = tables.find(*_path(prefix, namespace, table))
-    tag = responses.etag(entity.metadata, refs_only=shown == "refs")
+    entity, refs_only = tables.find(*_path(prefix, namespace, table)), shown == "refs"
+    tag = responses.etag(entity.metadata, refs_only=refs_only)
     credentials = _delegated(entity, prefix, namespace, is_creator=False)
     if known_tag and responses.matches(known_tag, tag) and not credentials:  # the client's own may have ended
         return Answer(_EMPTY, 304, {"ETag": tag})
-    return _shown(tables.open(entity), credentials, refs_only=shown == "refs")
+    return Answer(responses.table(tables.open(entity), credentials, refs_only=refs_only), headers={"ETag": tag})
 
 
 @routes.route(TABLE, methods=["HEAD"])
@@ -139,17 +120,15 @@ def table_exists(prefix: str, namespace: str, table: str) -> None:
 @routes.route(TABLE, methods=["POST"])
 @needs((modify_table, _committed_table), (create_table, _created_in))
 def commit_table(prefix: str, namespace: str, table: str) -> Answer:
-    request, path = body(requests.CommitTable), _path(prefix, namespace, table)
-    if request.identifier is not None and (*request.identifier.namespace, request.identifier.name) != (
-        *path[1],
-        path[2],
-    ):
+    request, (catalog, path, name) = body(requests.CommitTable), _path(prefix, namespace, table)
+    named = request.identifier
+    if named is not None and (*named.namespace, named.name) != (*path, name):
         raise InvalidRequest("the body names another table than the path", field="identifier")
-    change = TableChange((*path[1], path[2]), request.requirements, request.updates)
+    change = TableChange((*path, name), request.requirements, request.updates)
     loaded = once(
         prefix,
-        lambda context: Commits(context).commit(path[0], [change])[0],
-        lambda context: Tables(context).load(*path),
+        lambda context: Commits(context).commit(catalog, [change])[0],
+        lambda context: Tables(context).load(catalog, path, name),
     )
     return Answer(responses.committed(loaded), headers=_tag(loaded))
 
@@ -157,8 +136,10 @@ def commit_table(prefix: str, namespace: str, table: str) -> Answer:
 @routes.route(TABLE, methods=["DELETE"])
 @needs((edit_table, _table_of_path))
 def drop_table(prefix: str, namespace: str, table: str) -> None:
-    purge, (catalog, path, name) = Query(*current().query).flag("purgeRequested"), _path(prefix, namespace, table)
-    once(prefix, lambda context: Tables(context).drop(catalog, (*path, name), purge=purge), lambda _: None)
+    purge, (catalog, path, name) = query().flag("purgeRequested"), _path(prefix, namespace, table)
+    once(
+        prefix, lambda context: Tables(context).drop(IcebergTable, catalog, (*path, name), purge=purge), lambda _: None
+    )
 
 
 @routes.route(TABLE + "/unregister", methods=["POST"])
@@ -167,8 +148,7 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
     catalog, path, name = _path(prefix, namespace, table)
 
     def unregister(context: Context) -> LoadedTable:
-        entity = Tables(context).drop(catalog, (*path, name), purge=False)
-        return Tables(context).open(entity)
+        return Tables(context).open(Tables(context).drop(IcebergTable, catalog, (*path, name), purge=False))
 
     loaded = once(prefix, unregister, lambda context: Tables(context).load(catalog, path, name))
     return Answer(responses.committed(loaded))
@@ -202,7 +182,7 @@ def commit_transaction(prefix: str) -> None:
     for request in body(requests.CommitTransaction).table_changes:
         if request.identifier is None:
             raise InvalidRequest("a change names no table", field="table-changes.identifier")
-        path = (*requests.levels(request.identifier.namespace), requests.name(request.identifier.name))
+        path = (*check_path(request.identifier.namespace), check_identifier(request.identifier.name, "name"))
         changes.append(TableChange(path, request.requirements, request.updates))
     by = services().guard_of(*(_need_of(catalog_of(prefix), change) for change in changes))
     by.authorize_now()
@@ -211,23 +191,23 @@ def commit_transaction(prefix: str) -> None:
 
 
 def _need_of(prefix: str, change: TableChange) -> Need:
-    """What one change of a transaction needs."""
     if creates(change.requirements):
         return Need(create_table, Target(prefix, change.path[:-1]))
     return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
 
 
 def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), requests.namespace(namespace), requests.name(table, "table")
+    return catalog_of(prefix), requests.namespace(namespace), check_identifier(table, "table")
 
 
-def _shown(loaded: LoadedTable, credentials: Credentials | None, *, refs_only: bool = False) -> Answer:
-    """The answer to a client that loads a table, or has just created it."""
-    return Answer(responses.table(loaded, credentials, refs_only=refs_only), headers=_tag(loaded, refs_only=refs_only))
+def _new(loaded: LoadedTable, prefix: str, namespace: str) -> Answer:
+    """The answer to a client that has just created a table."""
+    credentials = _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True)
+    return Answer(responses.table(loaded, credentials), headers=_tag(loaded))
 
 
-def _tag(loaded: LoadedTable, *, refs_only: bool = False) -> dict[str, str]:
-    return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata, refs_only=refs_only)}
+def _tag(loaded: LoadedTable) -> dict[str, str]:
+    return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata)}
 
 
 def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials | None:
@@ -239,11 +219,7 @@ def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, is_cre
 
 def _credentials(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials:
     """Credentials for a table's files (or, while it is only staged, for its location), as far as the principal may read or
-    write them; those of the past only to read, and those of a clone's source, too, if that may be read as well.
-
-    Args:
-        is_creator: the principal has just created it.
-    """
+    write them; those of the past only to read, and those of a clone's source, too, if that may be read as well."""
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))
     writes = not is_past(prefix) and (is_creator or guard().may(write_files))

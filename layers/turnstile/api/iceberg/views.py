@@ -9,49 +9,31 @@ from chalice.app import Blueprint
 
 from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
-from turnstile.api.http.authorization import (
-    Params,
-    needs,
-)
-from turnstile.api.http.request import Query, current
+from turnstile.api.http.authorization import Params, needs
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import (
-    NAMESPACE,
-    ROOT,
-    body,
-    catalog_of,
-    namespace_of_path,
-    once,
-    page_token,
-    reading,
-)
+from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, names, namespace_of_path, once, reading
+from turnstile.api.iceberg.requests import catalog_of
 from turnstile.api.iceberg.tables import moved, renamed
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path
-from turnstile.iceberg.listing import Listing
 from turnstile.iceberg.tables import Tables
 from turnstile.iceberg.views import CreateView, ReplaceView, Views
+from turnstile.store.core.names import check_identifier
 
 routes = Blueprint(__name__)
-
 
 VIEWS: Final = NAMESPACE + "/views"
 VIEW: Final = VIEWS + "/{view}"
 
 
 def _view_of_path(params: Params) -> Target:
-    """``.../views/{view}``."""
-    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["view"], "view"))
+    return msgspec.structs.replace(namespace_of_path(params), table=check_identifier(params["view"], "view"))
 
 
 @routes.route(VIEWS, methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def list_views(prefix: str, namespace: str) -> dict[str, Any]:
-    size = Query(*current().query).integer("pageSize")
-    names = Listing(reading(prefix)).names(
-        catalog_of(prefix), requests.namespace(namespace), ICEBERG_VIEW, page_token(), size
-    )
-    return responses.identifiers(names)
+    return responses.identifiers(names(prefix, requests.namespace(namespace), ICEBERG_VIEW))
 
 
 @routes.route(VIEWS, methods=["POST"])
@@ -92,11 +74,7 @@ def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
 @needs((edit_table, _view_of_path))
 def drop_view(prefix: str, namespace: str, view: str) -> None:
     catalog, path, name = _path(prefix, namespace, view)
-    once(
-        prefix,
-        lambda context: Tables(context).drop(catalog, (*path, name), purge=True, kind=IcebergView),
-        lambda _: None,
-    )
+    once(prefix, lambda context: Tables(context).drop(IcebergView, catalog, (*path, name), purge=True), lambda _: None)
 
 
 @routes.route(ROOT + "/{prefix}/views/rename", methods=["POST"])
@@ -111,4 +89,4 @@ def rename_view(prefix: str) -> None:
 
 
 def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), requests.namespace(namespace), requests.name(view, "view")
+    return catalog_of(prefix), requests.namespace(namespace), check_identifier(view, "view")
