@@ -16,7 +16,7 @@ from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.core.names import is_commit_id
 from turnstile.store.core.rows import COMMIT, ENTITY_PREFIX, SEGMENT
-from turnstile.store.ports import BATCH_GET_MAX, Obj, World, batched
+from turnstile.store.ports import Obj, World
 
 _TREES_BYTES: Final = 32 * 1024 * 1024
 _SEGMENTS_BYTES: Final = 64 * 1024 * 1024
@@ -105,10 +105,9 @@ class CatalogStore:
         cached = {id: self._entities.get((folded, id)) for id in ids}
         entities = {id: entity for id, entity in cached.items() if entity is not None}
         missing = [id for id in ids if cached[id] is None]
-        for batch in batched(missing, BATCH_GET_MAX):
-            for id, obj in self._objs.get_many(self._space.objs(catalog), batch).items():
-                entities[id] = decode(obj.payload)
-                self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
+        for id, obj in self._objs.get_many(self._space.objs(catalog), missing).items():
+            entities[id] = decode(obj.payload)
+            self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
         for id in missing:
             if id not in entities:
                 raise TurnstileError(f"catalog entity {id} is missing", remedy="restore the objs table")
