@@ -11,7 +11,6 @@ from typing import Any
 
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
-from tests.support.fakes.refs import clone
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Ratified
@@ -23,6 +22,7 @@ from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis, Repairer
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.faults import no_faults

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support.fakes.refs import applied
 from tests.support.store.backends import MINISTACK, Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import Entry, TableHead
 from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.store.core.evaluate import applied
 from turnstile.store.core.writes import Action, Append, Drop, Equals, Row, Set
 from turnstile.store.ports import Accepted
 
@@ -54,7 +54,7 @@ def test_i4_removals_named_in_ascending_order_mean_positions_before_the_write_to
     assert answer.row["tail"] == [b"3", b"4", b"5"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i4_any_replacements_and_descending_removals_do_the_same_everywhere(
     backend: Backend, data: st.DataObject

@@ -124,7 +124,7 @@ def writes(draw: st.DrawFn, key: str, row: Row, exists: bool) -> Write:
     return Insert(draw(rows(key)), clauses) if kind == "insert" else Erase(key, clauses)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
     fake, real, key = FakeRefs(), service.refs(), fresh_key()
@@ -140,7 +140,7 @@ def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data:
         assert real.read(key) == fake.rows.get(key)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i8_a_random_transaction_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
     fake, real = FakeRefs(), service.refs()

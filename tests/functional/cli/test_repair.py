@@ -13,9 +13,9 @@ from typer.testing import Result
 
 from tests.support.cli import run, service
 from tests.support.fakes import delta
-from tests.support.fakes.refs import clone
 from tests.support.openapi import REPAIR
 from tests.support.v1 import Site
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.locations import published_path
 
 

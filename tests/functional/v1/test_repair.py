@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.fakes.refs import clone
 from tests.support.functions import Answer
 from tests.support.openapi import check, operations
 from tests.support.v1 import NOBODY, Site
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.locations import published_path
 
 

@@ -11,9 +11,10 @@ from tests.simulation.auditors.invariants import Auditor
 from tests.simulation.engine.plans import Faults
 from tests.simulation.engine.scheduler import Scheduler, Task
 from tests.support.fakes.objs import FakeObjs
-from tests.support.fakes.refs import FakeRefs, clone, holds
+from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.storage import FakeStorages
 from turnstile.gc.core import Grace
+from turnstile.store.core.evaluate import clone, holds
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected

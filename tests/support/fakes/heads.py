@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.support.fakes.refs import applied, holds
 from turnstile.delta.core.decide import Proposal, Ratified, decide
 from turnstile.delta.core.head import (
     ROWS_KEPT,
@@ -21,6 +20,7 @@ from turnstile.delta.core.head import (
     positioned,
 )
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
+from turnstile.store.core.evaluate import applied, holds
 from turnstile.store.core.writes import Change, Row
 
 START_ICT = 1_000

@@ -7,8 +7,9 @@ import dataclasses
 from dataclasses import dataclass
 
 from tests.support.fakes.objs import FakeObjs
-from tests.support.fakes.refs import FakeRefs, clone
+from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorages
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.rows import Space
 from turnstile.store.ports import World
 

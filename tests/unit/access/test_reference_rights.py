@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fakes.refs import holds
 from tests.support.fakes.world import fake_world
 from tests.support.faults import before_next_write
 from turnstile.access.core.grants import Access, Grant, GrantChange, Principal, Privilege
@@ -22,6 +21,7 @@ from turnstile.coordination.core.ref_rights import (
 )
 from turnstile.coordination.refs import NamedRefs
 from turnstile.store.core.errors import NotFound, PermissionDenied
+from turnstile.store.core.evaluate import holds
 from turnstile.store.core.writes import Present
 
 NAMES = ("ann", "bob", "team", "ops")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.fakes.refs import FakeRefs, applied
+from tests.support.fakes.refs import FakeRefs
 from turnstile.api.http.responses import MOST
 from turnstile.catalog.core.request_rows import RequestOutcome, request_row
 from turnstile.coordination.core.named_ref import (
@@ -23,6 +23,7 @@ from turnstile.coordination.core.named_ref import (
 )
 from turnstile.coordination.core.ref_rights import OWN, READ
 from turnstile.store.core.errors import AlreadyExists, StateConflict
+from turnstile.store.core.evaluate import applied
 from turnstile.store.core.writes import Change, Row
 from turnstile.store.ports import Accepted, Rejected
 

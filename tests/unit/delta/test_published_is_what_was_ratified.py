@@ -9,7 +9,6 @@ import pytest
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes import delta
 from tests.support.fakes.heads import accepts, recount
-from tests.support.fakes.refs import applied, clone
 from tests.support.fakes.world import fake_world
 from tests.support.gc import check_reachable, collect, days
 from turnstile.delta.commits import ContentMissing, content_of
@@ -20,6 +19,7 @@ from turnstile.delta.publish import Publisher, publish_version
 from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
+from turnstile.store.core.evaluate import applied, clone
 from turnstile.store.core.locations import LOG, published_path, staged_path
 
 

@@ -21,7 +21,6 @@ from tests.support.delta_table import (
 )
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
-from tests.support.fakes.refs import clone
 from tests.support.fakes.world import fake_world
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
 from turnstile.delta.core.decide import Ratified, Refused
@@ -34,6 +33,7 @@ from turnstile.delta.recover import ADOPTED_MAX, Recoverer
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.errors import OutcomeUnknown
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import published_path, staged_path
 from turnstile.store.faults import POINTS

@@ -9,13 +9,13 @@ import pytest
 from tests.support.delta_table import TABLE, Table, adopted, diagnosis, publish, repair, restored, with_metadata
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
-from tests.support.fakes.refs import clone
 from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled
+from turnstile.store.core.evaluate import clone
 from turnstile.store.core.locations import published_path
 
 

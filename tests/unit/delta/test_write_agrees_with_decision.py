@@ -18,10 +18,10 @@ from tests.support.fakes.heads import (
     recount,
     rows,
 )
-from tests.support.fakes.refs import applied
 from turnstile.delta.core.decide import Proposal, Ratified, Spill, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
 from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.store.core.evaluate import applied
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
 

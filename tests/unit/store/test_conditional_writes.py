@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.heads import APPS, START_ICT, empty_row, floored, must, named, recount, ticket
-from tests.support.fakes.refs import applied, clone, holds
 from turnstile.catalog.core.location_rows import claim, owner_row, release
 from turnstile.catalog.core.rows import (
     CatalogHead,
@@ -38,6 +37,7 @@ from turnstile.delta.core.state_writes import (
     rename_head,
     stay_head,
 )
+from turnstile.store.core.evaluate import applied, clone, holds
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.rows import Space
 from turnstile.store.core.writes import Change, Erase, Insert, Row, Write
