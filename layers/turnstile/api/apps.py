@@ -39,7 +39,8 @@ def commit(services: Services | None = None) -> App:
 
 def catalog(services: Services | None = None) -> App:
     """Returns everything else of our own API and of Unity's. It also gets what no app has a route for."""
-    from turnstile.api.unity import credentials, delta_tables, grants, older_catalogs, older_tables
+    from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
+    from turnstile.api.unity import permissions as unity_permissions
     from turnstile.api.unity.errors import PREFIX, render
     from turnstile.api.v1 import (
         catalogs,
@@ -62,7 +63,7 @@ def catalog(services: Services | None = None) -> App:
 
     return App(
         "catalog",
-        *(module.routes for module in (*own, delta_tables, older_catalogs, older_tables, credentials, grants)),
+        *(module.routes for module in (*own, delta_tables, older_catalogs, older_tables, credentials, unity_permissions)),
         services=opened,
         authentication=authentication(),
         elsewhere=_elsewhere,

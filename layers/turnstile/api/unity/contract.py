@@ -6,7 +6,6 @@ row tracking and column mapping cost every writer time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -59,10 +58,6 @@ _SUGGESTED: Final[dict[str, str | None]] = {
     "delta.randomizeFilePrefixes": "true",
     "delta.parquet.compression.codec": "zstd",
 }
-
-
-def policy_of(properties: Mapping[str, str]) -> Policy:
-    return "lean" if properties.get(POLICY) == "lean" else "full"
 
 
 def staging_table(table: StagingTable, vended: tuple[VendedCredentials, ...], policy: Policy) -> responses.StagingTable:

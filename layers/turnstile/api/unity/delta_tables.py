@@ -120,6 +120,7 @@ def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
 def policy(catalog: str) -> contract.Policy:
     """Returns the catalog's policy for new tables; the default one for a catalog that the realm does not list."""
     try:
-        return contract.policy_of(services().catalog.catalogs.get(catalog).properties)
+        properties = services().catalog.catalogs.get(catalog).properties
     except NotFound:
         return "full"
+    return "lean" if properties.get(contract.POLICY) == "lean" else "full"

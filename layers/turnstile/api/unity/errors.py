@@ -36,16 +36,12 @@ _CONFLICT: Final = Kind(409, "CommitVersionConflictException", 409, "COMMIT_VERS
 _INTERNAL: Final = Kind(500, "InternalServerErrorException", 500, "INTERNAL")
 
 KINDS: Final[dict[str, Kind]] = {
-    ErrorType.INVALID_REQUEST: _INVALID,
-    ErrorType.INVALID_COMMIT: _INVALID,
-    ErrorType.VERSION_GAP: _INVALID,
-    ErrorType.TIMESTAMP_NOT_INCREASING: _INVALID,
-    ErrorType.TIMESTAMP_AHEAD: _INVALID,
-    ErrorType.TOO_LARGE: _INVALID,
-    ErrorType.ALREADY_RATIFIED: _INVALID,
+    **dict.fromkeys((ErrorType.INVALID_REQUEST, ErrorType.INVALID_COMMIT, ErrorType.VERSION_GAP), _INVALID),
+    **dict.fromkeys((ErrorType.TIMESTAMP_NOT_INCREASING, ErrorType.TIMESTAMP_AHEAD, ErrorType.TOO_LARGE), _INVALID),
+    **dict.fromkeys((ErrorType.NO_SUCH_STAGED_FILE, ErrorType.NO_SUCH_COMMIT, ErrorType.ALREADY_RATIFIED), _INVALID),
+    **dict.fromkeys((ErrorType.LOCATION_OWNED, ErrorType.TABLE_NOT_ACTIVE), _INVALID),
     ErrorType.STAGING_TABLE_USED: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
     ErrorType.NAMESPACE_NOT_EMPTY: Kind(400, INVALID, 400, "FAILED_PRECONDITION"),
-    ErrorType.LOCATION_OWNED: _INVALID,
     ErrorType.UNSUPPORTED_TABLE: Kind(400, "UnsupportedTableFormatException", 400, "INVALID_ARGUMENT"),
     ErrorType.UNSUPPORTED_MEDIA_TYPE: Kind(400, "BadRequestException", 400, "INVALID_ARGUMENT"),
     ErrorType.NOT_AUTHENTICATED: Kind(401, "NotAuthorizedException", 401, "UNAUTHENTICATED"),
@@ -54,8 +50,6 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.NO_SUCH_NAMESPACE: Kind(404, "NoSuchSchemaException", 404, "SCHEMA_NOT_FOUND"),
     ErrorType.NO_SUCH_TABLE: Kind(404, "NoSuchTableException", 404, "TABLE_NOT_FOUND"),
     ErrorType.NO_SUCH_STAGING_TABLE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
-    ErrorType.NO_SUCH_STAGED_FILE: _INVALID,
-    ErrorType.NO_SUCH_COMMIT: _INVALID,
     ErrorType.NO_SUCH_ROUTE: Kind(404, "NotFoundException", 404, "NOT_FOUND"),
     ErrorType.METHOD_NOT_ALLOWED: Kind(405, "BadRequestException", 405, "UNIMPLEMENTED"),
     ErrorType.ALREADY_EXISTS: Kind(409, "AlreadyExistsException", 400, "ALREADY_EXISTS"),
@@ -64,7 +58,6 @@ KINDS: Final[dict[str, Kind]] = {
     ErrorType.STALE_METADATA: _REQUIREMENT,
     ErrorType.REQUIREMENT_FAILED: _REQUIREMENT,
     ErrorType.CONCURRENT_CHANGE: Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
-    ErrorType.TABLE_NOT_ACTIVE: _INVALID,
     ErrorType.BACKLOG_FULL: Kind(429, "ResourceExhaustedException", 429, "RESOURCE_EXHAUSTED"),
     ErrorType.THROTTLED: Kind(429, "TooManyRequestsException", 429, "RESOURCE_EXHAUSTED"),
     ErrorType.COMMIT_STATE_UNKNOWN: Kind(500, "CommitStateUnknownException", 500, "COMMIT_STATE_UNKNOWN"),
@@ -107,8 +100,9 @@ def kind_of(error: TurnstileError) -> Kind:
 def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of the response to a request of ``path``."""
     kind = kind_of(error)
-    internal = error.type == ErrorType.INTERNAL_ERROR
-    message = f"internal error, correlation id {correlation}" if internal else _message(error)
+    message = f"{error.message}; {error.remedy}" if error.remedy else error.message
+    if error.type == ErrorType.INTERNAL_ERROR:
+        message = f"internal error, correlation id {correlation}"
     headers = headers_of(error, kind.status, (429,))
     if path.startswith(DELTA + "/") or path == DELTA:
         body: dict[str, object] = {"error": {"message": message, "type": kind.type, "code": kind.status}}
@@ -116,13 +110,5 @@ def render(error: TurnstileError, path: str, correlation: str) -> tuple[int, dic
     code = kind.code
     if error.type == ErrorType.ALREADY_EXISTS:
         code = _EXISTS.get(str(error.details.get("kind")), "CATALOG_ALREADY_EXISTS")
-    body = {
-        "error_code": code,
-        "details": [{"reason": code, "@type": "google.rpc.ErrorInfo"}],
-        "message": message,
-    }
+    body = {"error_code": code, "details": [{"reason": code, "@type": "google.rpc.ErrorInfo"}], "message": message}
     return kind.old_status, headers, msgspec.json.encode(body)
-
-
-def _message(error: TurnstileError) -> str:
-    return f"{error.message}; {error.remedy}" if error.remedy else error.message

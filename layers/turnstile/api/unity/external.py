@@ -27,9 +27,8 @@ def require_delta(table: Table) -> Table:
 def checked(about: External) -> External:
     """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or leaves a catalog.
 
-    Raises:
-        InvalidRequest: it has a feature of tables whose commits go through a catalog. Clients would commit through this
-            one, which coordinates no commits of an external table.
+    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would commit through this one,
+    which coordinates no commits of an external table.
     """
     protocol = about.protocol or {}
     features = [*(protocol.get("readerFeatures") or []), *(protocol.get("writerFeatures") or [])]
@@ -45,11 +44,8 @@ def checked(about: External) -> External:
 
 
 def registered(request: requests.CreateTable, now_ms: int) -> External:
-    """Returns the description of a new external table from the Delta API's request.
-
-    Raises:
-        InvalidRequest: columns, partition columns or features that are not valid.
-    """
+    """Returns the description of a new external table from the Delta API's request; raises InvalidRequest for what is not
+    valid."""
     columns = to_delta(request.columns) if request.columns.get("fields") else []
     partitions = request.partition_columns or []
     check_partitions(partitions, columns)
@@ -70,29 +66,26 @@ def registered(request: requests.CreateTable, now_ms: int) -> External:
 
 
 def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
-    """Returns ``table`` after ``update``; refusals come in the order of the reference.
-
-    Raises:
-        RequirementFailed: another uuid or etag.
-        InvalidRequest: a commit, which is not coordinated here, or a value that is not valid.
-    """
+    """Returns ``table`` after ``update``; refusals come in the order of the reference: RequirementFailed for another uuid or
+    etag, InvalidRequest for a commit, which is not coordinated here, or a value that is not valid."""
     if update.uuid != table.table_id:
         raise RequirementFailed(f"the table's uuid is {table.table_id}, not {update.uuid[:100]}")
     if update.commit is not None or update.published is not None:
         raise InvalidRequest("commits of an external table are not coordinated by the catalog", field="updates")
     about = of_external(table)
     additions = checked(External(properties=update.set, protocol=update.protocol))
-    changes: dict[str, Any] = {}
     columns = about.columns if update.columns is None else tuple(update.columns)
     partitions = about.partition_columns if update.partitions is None else tuple(update.partitions)
     check_partitions(partitions, columns)
-    changes |= {"columns": columns, "partition_columns": partitions}
-    if update.protocol is not None:
-        changes["protocol"] = update.protocol
     properties = {**about.properties, **additions.properties}
-    changes["properties"] = {key: value for key, value in properties.items() if key not in update.remove}
     domains = {**about.domains, **update.set_domains}
-    changes["domains"] = {key: value for key, value in domains.items() if key not in update.remove_domains}
+    changes: dict[str, Any] = {
+        "columns": columns,
+        "partition_columns": partitions,
+        "properties": {key: value for key, value in properties.items() if key not in update.remove},
+        "domains": {key: value for key, value in domains.items() if key not in update.remove_domains},
+        "protocol": update.protocol or about.protocol,
+    }
     if update.snapshot is not None:
         changes["version"], changes["timestamp"] = update.snapshot
     if update.etag is not None and update.etag != etag:

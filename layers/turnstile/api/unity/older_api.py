@@ -1,4 +1,5 @@
-"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the reference."""
+"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the reference;
+times are in ms."""
 
 from __future__ import annotations
 
@@ -18,11 +19,10 @@ from turnstile.store.ports import VendedCredentials
 Map = dict[str, str]
 
 
-class CatalogInfo(msgspec.Struct, frozen=True):
-    """A catalog; times in ms."""
+class Info(msgspec.Struct, frozen=True, kw_only=True):
+    """What catalogs, schemas and tables have in common."""
 
     name: str
-    id: str
     created_at: int
     updated_at: int
     comment: str | None = None
@@ -30,32 +30,29 @@ class CatalogInfo(msgspec.Struct, frozen=True):
     owner: str | None = None
     created_by: str | None = None
     updated_by: str | None = None
+
+
+class CatalogInfo(Info, frozen=True, kw_only=True):
+    """A catalog."""
+
+    id: str
     storage_root: str | None = None
     storage_location: str | None = None
 
 
-class SchemaInfo(msgspec.Struct, frozen=True):
-    """A schema; times in ms."""
+class SchemaInfo(Info, frozen=True, kw_only=True):
+    """A schema."""
 
-    name: str
     catalog_name: str
     full_name: str
     schema_id: str
-    created_at: int
-    updated_at: int
-    comment: str | None = None
-    properties: Map = {}
-    owner: str | None = None
-    created_by: str | None = None
-    updated_by: str | None = None
     storage_root: str | None = None
     storage_location: str | None = None
 
 
-class TableInfo(msgspec.Struct, frozen=True):
-    """A table; times in ms."""
+class TableInfo(Info, frozen=True, kw_only=True):
+    """A table."""
 
-    name: str
     catalog_name: str
     schema_name: str
     table_type: str
@@ -63,13 +60,6 @@ class TableInfo(msgspec.Struct, frozen=True):
     columns: list[ColumnInfo]
     storage_location: str
     table_id: str
-    created_at: int
-    updated_at: int
-    comment: str | None = None
-    properties: Map = {}
-    owner: str | None = None
-    created_by: str | None = None
-    updated_by: str | None = None
     view_definition: str | None = None
     view_dependencies: str | None = None
 
@@ -95,12 +85,17 @@ class Tables(msgspec.Struct, frozen=True):
     next_page_token: str | None = None
 
 
-class StagingTable(msgspec.Struct, frozen=True):
-    """A location for a new table."""
+class NewStagingTable(msgspec.Struct, frozen=True):
+    """``POST /staging-tables``."""
 
     name: str
     catalog_name: str
     schema_name: str
+
+
+class StagingTable(NewStagingTable, frozen=True):
+    """A location for a new table."""
+
     id: str
     staging_location: str
 
@@ -114,7 +109,7 @@ class AwsCredentials(msgspec.Struct, frozen=True):
 
 
 class TemporaryCredentials(msgspec.Struct, frozen=True):
-    """Credentials for a location; ``expiration_time`` in ms."""
+    """Credentials for a location."""
 
     aws_temp_credentials: AwsCredentials | None = None
     azure_user_delegation_sas: dict[str, str] | None = None
@@ -132,8 +127,8 @@ class NewCatalog(msgspec.Struct, frozen=True):
     storage_root: str | None = None
 
 
-class ChangedCatalog(msgspec.Struct, frozen=True):
-    """``PATCH /catalogs/{name}``; members left out are kept, properties are replaced."""
+class Changed(msgspec.Struct, frozen=True):
+    """``PATCH /catalogs/{name}`` and ``/schemas/{full}``; members left out are kept, properties are replaced."""
 
     comment: str | UnsetType | None = UNSET
     properties: Map | None = None
@@ -150,34 +145,15 @@ class NewSchema(msgspec.Struct, frozen=True):
     storage_root: str | None = None
 
 
-class ChangedSchema(msgspec.Struct, frozen=True):
-    """``PATCH /schemas/{full}``; members left out are kept, properties are replaced."""
-
-    comment: str | UnsetType | None = UNSET
-    properties: Map | None = None
-    new_name: str | None = None
-
-
-class NewTable(msgspec.Struct, frozen=True):
+class NewTable(NewStagingTable, frozen=True):
     """``POST /tables``."""
 
-    name: str
-    catalog_name: str
-    schema_name: str
     table_type: str
     columns: list[ColumnInfo] | None = None
     data_source_format: str | None = None
     storage_location: str | None = None
     comment: str | None = None
     properties: Map | None = None
-
-
-class NewStagingTable(msgspec.Struct, frozen=True):
-    """``POST /staging-tables``."""
-
-    name: str
-    catalog_name: str
-    schema_name: str
 
 
 class TableCredentialsRequest(msgspec.Struct, frozen=True):
@@ -194,32 +170,26 @@ class PathCredentialsRequest(msgspec.Struct, frozen=True):
     operation: Literal["PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE"]
 
 
+def _members(entity: Catalog | Namespace, owner: str) -> dict[str, Any]:
+    """What the infos of catalogs and schemas have in common; ``owner`` empty for none."""
+    return {
+        "created_at": entity.created,
+        "updated_at": entity.updated or entity.created,
+        "comment": entity.comment,
+        "properties": entity.properties,
+        "owner": owner or None,
+    }
+
+
 def catalog(entity: Catalog, id: str, owner: str) -> CatalogInfo:
     """A catalog; ``id`` for one without an id of its own, as catalogs once were; ``owner`` empty for none."""
-    return CatalogInfo(
-        name=entity.name,
-        id=entity.id or id,
-        created_at=entity.created,
-        updated_at=entity.updated or entity.created,
-        comment=entity.comment,
-        properties=entity.properties,
-        owner=owner or None,
-    )
+    return CatalogInfo(name=entity.name, id=entity.id or id, **_members(entity, owner))
 
 
 def schema(catalog: str, path: tuple[str, ...], entity: Namespace) -> SchemaInfo:
     """A schema; several levels are written ``a.b``."""
-    return SchemaInfo(
-        name=dotted(*path),
-        catalog_name=catalog,
-        full_name=dotted(catalog, *path),
-        schema_id=entity.id,
-        created_at=entity.created,
-        updated_at=entity.updated or entity.created,
-        comment=entity.comment,
-        properties=entity.properties,
-        owner=entity.access.owner or None,
-    )
+    name, full_name, members = dotted(*path), dotted(catalog, *path), _members(entity, entity.access.owner)
+    return SchemaInfo(name=name, catalog_name=catalog, full_name=full_name, schema_id=entity.id, **members)
 
 
 def managed(
@@ -246,7 +216,6 @@ def managed(
 
 
 def external(catalog: str, namespace: str, table: Table) -> TableInfo:
-    """An external table."""
     about = table.external or External()
     return TableInfo(
         name=table.name,
@@ -270,13 +239,11 @@ def credentials(vended: tuple[VendedCredentials, ...], url: str) -> TemporaryCre
     if not vended:
         return TemporaryCredentials(url=url)
     config = vended[0].config
-    aws = None
+    aws = azure = gcp = None
     if "s3.access-key-id" in config:
         aws = AwsCredentials(config["s3.access-key-id"], config["s3.secret-access-key"], config.get("s3.session-token"))
-    return TemporaryCredentials(
-        aws_temp_credentials=aws,
-        azure_user_delegation_sas={"sas_token": config["azure.sas-token"]} if "azure.sas-token" in config else None,
-        gcp_oauth_token={"oauth_token": config["gcs.oauth-token"]} if "gcs.oauth-token" in config else None,
-        expiration_time=vended[0].expires_ms,
-        url=url,
-    )
+    if "azure.sas-token" in config:
+        azure = {"sas_token": config["azure.sas-token"]}
+    if "gcs.oauth-token" in config:
+        gcp = {"oauth_token": config["gcs.oauth-token"]}
+    return TemporaryCredentials(aws, azure, gcp, vended[0].expires_ms, url)

@@ -23,7 +23,6 @@ from turnstile.api.unity.requests import require_no_clone
 from turnstile.api.unity.responses import unpublished
 from turnstile.api.unity.table_update import TableUpdate, check_published, checked_commit
 from turnstile.catalog.create import UUID_PROPERTY
-from turnstile.delta.core.head import TableHead
 from turnstile.store.core.errors import InvalidRequest, NotFound
 from turnstile.store.core.limits import NonNegativeExact
 from turnstile.store.core.locations import normalise
@@ -104,12 +103,6 @@ class CommitBody(msgspec.Struct, frozen=True):
     uniform: Uniform | None = None
 
 
-class LocatedUpdate(TableUpdate, frozen=True):
-    """An update with the location that its table is said to have."""
-
-    uri: str = ""
-
-
 PREVIEW: Final = PREFIX + "/delta/preview/commits"
 
 
@@ -126,9 +119,13 @@ def preview_commits() -> UnityCommits:
 @routes.route(PREVIEW, methods=["POST"])
 @needs_table(modify_table, of=lambda _: check_uuid(body(CommitBody).table_id))
 def preview_commit() -> dict[str, str]:
-    update = update_of(body(CommitBody))
-    head = services().commits.head(update.uuid)
-    check_location(require_no_clone(head), update)
+    request = body(CommitBody)
+    update = update_of(request)
+    head = require_no_clone(services().commits.head(update.uuid))
+    if head.state == "dropped":
+        raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
+    if normalise(request.table_uri) != head.location:
+        raise InvalidRequest("table_uri is not the table's location", field="table_uri")
     services().updater.update(head, update)
     return {}
 
@@ -153,7 +150,7 @@ def _from_query() -> ListBody:
     return ListBody(table_id, start, query.integer("end_version"))
 
 
-def update_of(request: CommitBody) -> LocatedUpdate:
+def update_of(request: CommitBody) -> TableUpdate:
     """Returns the update that a body asks for; raises InvalidRequest for none, or what cannot be."""
     info, metadata = request.commit_info, request.metadata
     if info is None and request.latest_backfilled_version is None:
@@ -169,9 +166,8 @@ def update_of(request: CommitBody) -> LocatedUpdate:
     commit = None if info is None else checked_commit(requests.Commit(*msgspec.structs.astuple(info)))
     check_published(request.latest_backfilled_version, commit)
     iceberg = request.uniform.iceberg if request.uniform is not None else None
-    return LocatedUpdate(
+    return TableUpdate(
         uuid=table_id,
-        uri=request.table_uri,
         commit=commit,
         published=request.latest_backfilled_version,
         uniform=None if iceberg is None else _converted(iceberg),
@@ -190,11 +186,3 @@ def _converted(iceberg: Iceberg) -> requests.Iceberg:
     return requests.Iceberg(
         iceberg.metadata_location, iceberg.converted_delta_version, time_ms, iceberg.base_converted_delta_version
     )
-
-
-def check_location(head: TableHead, update: LocatedUpdate) -> None:
-    """Raises NotFound for a dropped table, InvalidRequest for one that is not where the client says it is."""
-    if head.state == "dropped":
-        raise NotFound("table", head.table_id, field="table_id", remedy="the table was dropped")
-    if normalise(update.uri) != head.location:
-        raise InvalidRequest("table_uri is not the table's location", field="table_uri")

@@ -1,4 +1,5 @@
-"""Responses of the Delta API, and the properties in them that the server derives. Optional members are left out, never null.
+"""Responses of the Delta API, and the properties in them that the server derives. Optional members are left out, never null;
+times are in ms.
 
 Derived properties follow from protocol, domains and versions in the log. Clients decide by them: a table is catalog-managed
 when ``delta.feature.catalogManaged`` is ``supported``. They are computed for every response and never stored, so that they
@@ -8,20 +9,24 @@ cannot contradict the log; values that a client sends are ignored.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from turnstile.api.unity.columns import fields_to_api, to_api
+from turnstile.api.unity.requests import Body, Commit, Protocol
 from turnstile.catalog.core.entities import External, Table
-from turnstile.catalog.load import RegisteredTable, TableState
+from turnstile.catalog.load import TableState
+from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
+
+T = TypeVar("T")
 
 CATALOG_MANAGED: Final = ("catalogManaged", "catalogOwned-preview")
 """Features, present and former name, by which clients know that a table's commits go through its catalog."""
@@ -40,12 +45,12 @@ MAINTENANCE: Final = ("DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP")
 POLICY: Final = "turnstile.allowed-maintenance"
 
 VERSION: Final = "1.0"
-_TABLES: Final = "/v1/catalogs/{catalog}/schemas/{schema}/tables"
-_TABLE: Final = _TABLES + "/{table}"
+_SCHEMA: Final = "/v1/catalogs/{catalog}/schemas/{schema}"
+_TABLE: Final = _SCHEMA + "/tables/{table}"
 
 ENDPOINTS: Final = (
-    "POST /v1/catalogs/{catalog}/schemas/{schema}/staging-tables",
-    f"POST {_TABLES}",
+    f"POST {_SCHEMA}/staging-tables",
+    f"POST {_SCHEMA}/tables",
     f"GET {_TABLE}",
     f"POST {_TABLE}",
     f"DELETE {_TABLE}",
@@ -61,22 +66,8 @@ ENDPOINTS: Final = (
 _LIST: Final = re.compile(r"\s*\d{1,6}\.\d{1,6}\s*(,\s*\d{1,6}\.\d{1,6}\s*)*", re.ASCII)
 
 
-class Response(msgspec.Struct, frozen=True, rename="kebab"):
-    """Base of all responses: kebab-case members."""
-
-
-class Commit(Response, frozen=True):
-    """A ratified commit that is not known to be published."""
-
-    version: int
-    timestamp: int
-    file_name: str
-    file_size: int
-    file_modification_timestamp: int
-
-
-class Metadata(Response, frozen=True):
-    """The visible metadata of a table; times in ms."""
+class Metadata(Body, frozen=True):
+    """The visible metadata of a table."""
 
     etag: str
     table_type: str
@@ -91,7 +82,7 @@ class Metadata(Response, frozen=True):
     last_commit_timestamp_ms: int | UnsetType = UNSET
 
 
-class LoadTable(Response, frozen=True):
+class LoadTable(Body, frozen=True):
     """A table in one consistent view; commits newest first, contiguous, down to what is published (I1, I6)."""
 
     metadata: Metadata
@@ -101,7 +92,7 @@ class LoadTable(Response, frozen=True):
     allowed_maintenance_operations: list[str] | UnsetType = UNSET
 
 
-class StorageCredential(Response, frozen=True):
+class StorageCredential(Body, frozen=True):
     """Credentials for one prefix, until ``expiration_time_ms`` since the epoch."""
 
     prefix: str
@@ -110,30 +101,21 @@ class StorageCredential(Response, frozen=True):
     config: dict[str, str]
 
 
-class Credentials(Response, frozen=True):
+class Credentials(Body, frozen=True):
     """All credentials for a location; none for local files."""
 
     storage_credentials: list[StorageCredential]
 
 
-class Protocol(Response, frozen=True):
-    """The protocol that version 0 must have."""
-
-    min_reader_version: int
-    min_writer_version: int
-    reader_features: list[str]
-    writer_features: list[str]
-
-
-class Features(Response, frozen=True):
+class Features(Body, frozen=True):
     """Further features that version 0 should have."""
 
     reader_features: list[str]
     writer_features: list[str]
 
 
-class StagingTable(Response, frozen=True):
-    """A location for a new table. For a null property the engine chooses a value."""
+class StagingTable(Body, frozen=True):
+    """A location for a new table, and what version 0 must have. For a null property the engine chooses a value."""
 
     table_id: str
     table_type: str
@@ -145,7 +127,7 @@ class StagingTable(Response, frozen=True):
     suggested_properties: dict[str, str | None]
 
 
-class Config(Response, frozen=True):
+class Config(Body, frozen=True):
     """Operations that are served, and the version of the API."""
 
     endpoints: tuple[str, ...]
@@ -153,18 +135,13 @@ class Config(Response, frozen=True):
 
 
 def negotiate(versions: str | None) -> Config:
-    """Returns the configuration for a client that supports ``versions``: the highest minor version of each major one.
-
-    Raises:
-        InvalidRequest: none in common, or not a list of versions.
-    """
+    """Returns the configuration for a client that supports ``versions``: the highest minor version of each major one;
+    raises InvalidRequest if none is in common, or for what is not a list of versions."""
+    field = "protocol-versions"
     if not versions or not _LIST.fullmatch(versions):
-        raise InvalidRequest(
-            f"protocol-versions must be a list like 1.0,2.3; supported: {VERSION}", field="protocol-versions"
-        )
-    majors = {int(version.strip().partition(".")[0]) for version in versions.split(",")}
-    if 1 not in majors:
-        raise InvalidRequest(f"no version in common; supported: {VERSION}", field="protocol-versions")
+        raise InvalidRequest(f"{field} must be a list like 1.0,2.3; supported: {VERSION}", field=field)
+    if 1 not in {int(version.strip().partition(".")[0]) for version in versions.split(",")}:
+        raise InvalidRequest(f"no version in common; supported: {VERSION}", field=field)
     return Config(ENDPOINTS, VERSION)
 
 
@@ -195,18 +172,18 @@ def table(state: TableState) -> LoadTable:
             last_commit_version=metadata.version,
             last_commit_timestamp_ms=timestamp_ms or UNSET,
         ),
-        commits=commits(state),
+        commits=unpublished(state.listing, Commit)[::-1],
         latest_table_version=head.latest,
         uniform={"iceberg": uniform} if uniform else UNSET,
         allowed_maintenance_operations=allowed_maintenance(properties),
     )
 
 
-def commits(state: TableState) -> list[Commit]:
-    """Commits that are not published, newest first. Each has its file: that of an inline commit was written before."""
+def unpublished(listing: Listing, shape: Callable[[int, int, str, int, int], T]) -> list[T]:
+    """Commits that are not published, as ``shape`` has them. Each has its file: that of an inline commit was written before."""
     return [
-        Commit(commit.version, commit.ict, commit.name, state.listing.sizes[commit.version], commit.modified_ms)
-        for commit in reversed(state.listing.places)
+        shape(commit.version, commit.ict, commit.name, listing.sizes[commit.version], commit.modified_ms)
+        for commit in listing.places
         if not commit.published
     ]
 
@@ -225,13 +202,8 @@ def external_properties(about: External) -> dict[str, str]:
     return properties
 
 
-def external(entry: RegisteredTable) -> LoadTable:
+def external(table: Table, etag: str) -> LoadTable:
     """The response with an external table: no commits, no latest version."""
-    return external_table(entry.table, entry.etag)
-
-
-def external_table(table: Table, etag: str) -> LoadTable:
-    """As ``external``."""
     about = table.external or External()
     return LoadTable(
         metadata=Metadata(
@@ -252,17 +224,14 @@ def external_table(table: Table, etag: str) -> LoadTable:
 
 
 def credentials(vended: tuple[VendedCredentials, ...]) -> list[StorageCredential]:
-    """Vended credentials as the API has them."""
     return [StorageCredential(each.prefix, each.operation, each.expires_ms, dict(each.config)) for each in vended]
 
 
 def is_derived(key: str) -> bool:
-    """Whether the server derives the property."""
     return key in _DERIVED or key.startswith("delta.feature.")
 
 
 def protocol_properties(protocol: dict[str, Any] | None) -> dict[str, str]:
-    """Minimum versions and features of a protocol in Delta's JSON."""
     if protocol is None:
         return {}
     properties = {
@@ -286,12 +255,7 @@ def clustering_properties(configuration: Any) -> dict[str, str]:
 
 
 def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | None) -> dict[str, str]:
-    """All properties of a coordinated table.
-
-    Args:
-        timestamp_ms: in-commit time of the metadata's version, 0 if unknown.
-        row_hwm: row-id high-water mark of the newest version.
-    """
+    """All properties of a coordinated table, whose newest version has the row-id high-water mark ``row_hwm``."""
     properties = {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
     properties = {key: value for key, value in properties.items() if not is_derived(key)}
     properties |= protocol_properties(metadata.protocol)

@@ -9,7 +9,6 @@ from turnstile.access.core.grants import Access, Securable, check_principal
 from turnstile.api.http.request import Query, body
 from turnstile.api.services import services
 from turnstile.api.unity import permissions
-from turnstile.api.unity.grants import CHANGE, SHOW, show
 from turnstile.api.v1.references import named_refs
 from turnstile.coordination.core.ref_rights import check_privileges
 from turnstile.store.core.errors import InvalidRequest
@@ -47,16 +46,16 @@ class Rights(msgspec.Struct, frozen=True):
 
 
 @routes.route(OWN, methods=["GET"])
-@SHOW
+@permissions.SHOW
 def show_rights(securable_type: str, full_name: str) -> Rights:
     Query()
     if securable_type == REF:
         return _rights(named_refs().rights(full_name))
-    return _rights(show(_own(securable_type, full_name), full_name))
+    return _rights(permissions.show(_own(securable_type, full_name), full_name))
 
 
 @routes.route(OWN, methods=["PATCH"])
-@CHANGE
+@permissions.CHANGE
 def change_rights(securable_type: str, full_name: str) -> Rights:
     request = body(RightsChange)
     if not request.changes and request.owner is None:

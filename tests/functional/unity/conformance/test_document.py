@@ -87,7 +87,7 @@ def shapes() -> dict[str, type[msgspec.Struct]]:
         "OldIceberg": preview_commits.Iceberg,
         "UpdatePermissions": permissions.Changes,
         "CreateCatalog": legacy.NewCatalog,
-        "UpdateSecurable": legacy.ChangedCatalog,
+        "UpdateSecurable": legacy.Changed,
         "CreateSchema": legacy.NewSchema,
         "CreateUnityTable": legacy.NewTable,
         "CreateUnityStagingTable": legacy.NewStagingTable,
