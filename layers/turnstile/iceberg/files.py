@@ -47,7 +47,6 @@ class MetadataFiles:
         return content
 
     def view(self, path: str) -> ViewMetadata:
-        """Returns the view metadata in the file; as ``table``."""
         content = self._read(path, view_metadata.parse)
         assert isinstance(content, ViewMetadata)
         return content
@@ -90,7 +89,7 @@ class MetadataFiles:
         return path
 
     def encode(self, content: TableMetadata | ViewMetadata, previous: str = "") -> bytes:
-        """Returns the bytes of a file, and writes nothing; raises TooLarge as ``write``."""
+        """Returns the bytes of a file; raises TooLarge as ``write``."""
         raw = metadata.encode(content) if isinstance(content, TableMetadata) else view_metadata.encode(content)
         size = escaped_size(raw)
         if size > MAX_BYTES:

@@ -1,8 +1,8 @@
 """Locations of tables and views, and the writes that claim, release and purge them (I10).
 
-chosen by the catalog   ``<lake root>/<catalog>/<namespace>/<uuid>``, with a staging row as for Delta tables. The transaction
-                        that creates the table or view claims it; gc collects it with its files if none does.
-requested               outside the lake root: claimed with markers on every folder above it.
+Those that the catalog chooses, ``<lake root>/<catalog>/<namespace>/<uuid>``, have a staging row as for Delta tables: the
+transaction that creates the table or view claims it; gc collects it with its files if none does. Those that are requested
+are outside the lake root, and claimed with markers on every folder above them.
 """
 
 from __future__ import annotations
@@ -40,12 +40,8 @@ class NotOffered(TurnstileError):
 
 
 class LocationClaim(msgspec.Struct, frozen=True):
-    """A location for a table or view to be created.
-
-    Attributes:
-        managed: whether the catalog chose it.
-        staging: refs key of its staging row; empty if it has none.
-    """
+    """A location for a table or view to be created: chosen by the catalog (``managed``) or not, and the refs key of its
+    ``staging`` row, if it has one."""
 
     table_id: str
     location: str
@@ -54,11 +50,8 @@ class LocationClaim(msgspec.Struct, frozen=True):
 
 
 class LocationClaims:
-    """Finds locations, and computes the writes that claim, release and purge them.
-
-    Args:
-        elsewhere: raises PermissionDenied when the request may not use locations that the catalog did not choose (I12).
-    """
+    """Finds locations, and computes the writes that claim, release and purge them. ``elsewhere`` raises PermissionDenied when
+    the request may not use locations that the catalog did not choose (I12)."""
 
     def __init__(self, catalog: CatalogServices, elsewhere: Callable[[], None]) -> None:
         self._catalog, self._world, self._elsewhere = catalog, catalog.world, elsewhere
@@ -67,13 +60,7 @@ class LocationClaims:
         self, catalog: str, namespace: Path, name: str, principal: Principal, make: Callable[[LocationClaim], T]
     ) -> tuple[LocationClaim, T]:
         """Returns a new location and what ``make`` returns for it. ``make`` runs before the staging row is written, so that
-        a request that it refuses leaves nothing. Two requests when warm.
-
-        Raises:
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken.
-            TurnstileError: what ``make`` raises.
-        """
+        a request that it refuses leaves nothing. Two requests when warm. Raises NotFound, and AlreadyExists."""
         results: list[tuple[LocationClaim, T]] = []
 
         def check(table_id: str, location: str) -> None:
@@ -84,8 +71,7 @@ class LocationClaims:
         return results[0]
 
     def requested(self, table_id: str, location: str) -> LocationClaim:
-        """Returns a location that the request names. It must be free now, before anything is written there. One read, and
-        once for each catalog the claim of the lake root.
+        """Returns a location that the request names. One read, and once for each catalog the claim of the lake root.
 
         Raises:
             PermissionDenied: the principal may not choose locations.
@@ -101,12 +87,8 @@ class LocationClaims:
         return LocationClaim(table_id, location, False)
 
     def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
-        """Returns where a commit creates its table: the location that was staged for it, or one that it chooses.
-
-        Raises:
-            CommitFailed: the staged location was used, or is of another catalog.
-            PermissionDenied: it was staged for another principal (I12).
-        """
+        """Returns where a commit creates its table: the location that was staged for it, or one that it chooses. Raises
+        CommitFailed if the first was used, or is of another catalog; PermissionDenied if of another principal (I12)."""
         key = self._world.space.staging(table_id)
         row = self._world.refs.read(key)
         if row is None or row["location"] != normalise(location):
@@ -117,13 +99,8 @@ class LocationClaims:
         return LocationClaim(table_id, row["location"], True, key)
 
     def registered(self, table_id: str, location: str) -> LocationClaim:
-        """Returns the location of an existing table: outside the lake root, or chosen by the catalog for this very uuid and
-        left by a drop without a purge.
-
-        Raises:
-            InvalidRequest: not a location, or one in the lake root that cannot be the table's own.
-            StateConflict: ``LocationOwned``: it overlaps another table's.
-        """
+        """Returns the location of an existing table: outside the lake root (raises as ``requested``), or chosen by the catalog
+        for this very uuid and left by a drop without a purge (raises InvalidRequest)."""
         location, root = normalise(location), normalise(self._catalog.lake_root)
         if not location.startswith(f"{root}/"):
             return self.requested(table_id, location)
@@ -136,11 +113,8 @@ class LocationClaims:
         return LocationClaim(table_id, location, True)
 
     def claim(self, claim: LocationClaim, catalog: str, now_ms: int) -> list[Write]:
-        """Returns the writes of the transaction that creates a table or view there. One read unless managed.
-
-        Raises:
-            StateConflict: ``LocationOwned``: the location overlaps another table's.
-        """
+        """Returns the writes of the transaction that creates a table or view there. One read unless managed; raises
+        StateConflict (``LocationOwned``) if the location overlaps another table's."""
         space, table_id = self._world.space, claim.table_id
         if claim.managed:
             owner = owner_row(space, claim.location, table_id, catalog, now_ms)
@@ -149,28 +123,21 @@ class LocationClaims:
         return claim_writes(space, claim.location, rows, table_id=table_id, catalog=catalog, now=now_ms)
 
     def release(self, entity: IcebergEntity) -> list[Write]:
-        """Returns the writes of a drop that keeps the files: the location has no owner any more. One read.
-
-        Raises:
-            StateConflict: ``TableHasClones``: the location must keep an owner.
-        """
+        """Returns the writes of a drop that keeps the files: the location has no owner any more. One read; raises
+        StateConflict (``TableHasClones``) if it must keep one."""
         rows = self._world.refs.read_many(keys_above(self._world.space, entity.location))
         return release_writes(self._world.space, entity.location, entity.table_id, rows)
 
     def purge(self, entity: IcebergEntity, catalog: str, path: Path, now_ms: int) -> list[Write]:
         """Returns the writes of a drop with the files: a tombstone like that of a dropped Delta table, which owns the
-        location until gc has emptied it after the grace period.
-
-        Raises:
-            NotOffered: the catalog did not choose the location, so other files may be there.
-        """
+        location until gc has emptied it. Raises NotOffered if the catalog did not choose it: other files may be there."""
         if not entity.managed:
             raise NotOffered(
                 f"'{dotted(catalog, *path)}' lies where Turnstile did not put it, so its files are not purged",
                 field="purgeRequested",
                 remedy="drop it without a purge, and remove the files yourself",
             )
-        row: Row = new_head_row(
+        row = new_head_row(
             key=self._world.space.table(entity.table_id),
             table_id=entity.table_id,
             catalog=catalog,
@@ -186,7 +153,7 @@ class LocationClaims:
         return [Insert({**row, "state": "dropped"}, (new_row("I10"),))]
 
     def _free_rows(self, location: str) -> dict[str, Row]:
-        """The rows above a location; raises StateConflict if one says that it is not free."""
+        """Returns the rows above a location; raises StateConflict if one says that it is not free."""
         space = self._world.space
         rows = self._world.refs.read_many(keys_above(space, location))
         refusal = conflict(space, location, rows)
@@ -196,11 +163,7 @@ class LocationClaims:
 
 
 def check_paths(properties: dict[str, str], location: str) -> None:
-    """Checks that writers put all files below ``location``: no purge would find a file elsewhere.
-
-    Raises:
-        InvalidRequest: a property names another folder.
-    """
+    """Raises InvalidRequest unless writers put all files below ``location``: no purge would find a file elsewhere."""
     for name in PATHS:
         path = properties.get(name)
         if path is not None and not normalise(path).startswith(f"{location}/"):
