@@ -105,7 +105,8 @@ class CatalogStore:
         cached = {id: self._entities.get((folded, id)) for id in ids}
         entities = {id: entity for id, entity in cached.items() if entity is not None}
         missing = [id for id in ids if cached[id] is None]
-        for id, obj in self._objs.get_many(self._space.objs(catalog), missing).items():
+        objs = self._objs.get_many(self._space.objs(catalog), missing) if missing else {}
+        for id, obj in objs.items():
             entities[id] = decode(obj.payload)
             self._entities.put((folded, id), entities[id], len(obj.payload) * _DECODED)
         for id in missing:
