@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.core.snowflake import NODES, RANDOM_BITS, IdRange, random_id
+from turnstile.coordination.core.snowflake import NODE_BITS, NODES, RANDOM_BITS, IdRange, random_id
 from turnstile.coordination.tasks import Leases
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.ports import Clock, Ids, World
@@ -79,8 +79,7 @@ class SnowflakeIds:
                 self._leases.release(lease, self._range.free)
 
     def _extended(self, lease: Lease, age: int) -> bool:
-        """Renew; False when another process has the lease. When the store does not answer, the rest of the lease is used
-        until it does."""
+        """Renew; False when another process has the lease. While the store does not answer, the rest of it is used."""
         try:
             return self._renewed(lease)
         except (Throttled, OutcomeUnknown):
@@ -93,7 +92,7 @@ class SnowflakeIds:
         if old is not None and self._renewed(old):
             return
         for _ in range(TRIES):
-            node, since = self._random() % NODES, self._monotonic()
+            node, since = _random(self._ids, NODE_BITS), self._monotonic()
             taken = self._leases.take(f"node/{node}", self._term_ms)
             if isinstance(taken, Lease):
                 self._lease, self._since, self._renew_at = taken, since, self._term_ms // 2
@@ -115,9 +114,6 @@ class SnowflakeIds:
             self._range = self._range.until(renewed.until)
         return renewed is not None
 
-    def _random(self) -> int:
-        return int(self._ids.uuid().replace("-", "")[-8:], 16)
-
 
 class ClaimedIds:
     """Random ids that order by time, for any number of processes. Nothing is leased; the write that uses an id claims it."""
@@ -126,14 +122,15 @@ class ClaimedIds:
         self._clock, self._ids = clock, ids
 
     def claim(self, put_if_absent: Callable[[int], bool]) -> int:
-        """Returns the first id for which ``put_if_absent`` says that nothing was there.
-
-        Raises:
-            StateConflict: ``NoFreeId``: so many ids in a row were taken that the random numbers must be broken.
-        """
+        """Returns the first id for which ``put_if_absent`` says that nothing was there. Raises StateConflict,
+        ``NoFreeId``, when so many ids in a row were taken that the random numbers must be broken."""
         for _ in range(CLAIMS):
-            bits = int(self._ids.uuid().replace("-", "")[-12:], 16) & ((1 << RANDOM_BITS) - 1)
-            id = random_id(self._clock.now_ms(), bits)
+            random = _random(self._ids, RANDOM_BITS)
+            id = random_id(self._clock.now_ms(), random)
             if put_if_absent(id):
                 return id
         raise StateConflict("NoFreeId", f"{CLAIMS} random ids in a row were taken", remedy="check the random numbers")
+
+
+def _random(ids: Ids, bits: int) -> int:
+    return int(ids.uuid().replace("-", "")[-12:], 16) & ((1 << bits) - 1)

@@ -15,19 +15,9 @@ from typing import Final, Literal
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Access, GrantChange, Principal, owner_for
-from turnstile.coordination.core import named_ref
+from turnstile.coordination.core import named_ref, ref_rights
 from turnstile.coordination.core.named_ref import DELETED, Entry, NamedRef, check_ref, check_request, check_value
-from turnstile.coordination.core.ref_rights import (
-    MAX_NAMES,
-    OWN,
-    READ,
-    SWAP,
-    access_of,
-    denied,
-    permits,
-    permitted,
-    rights_after,
-)
+from turnstile.coordination.core.ref_rights import OWN, READ, SWAP, access_of, denied, permits
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest, NotFound, OutcomeUnknown, StateConflict
 from turnstile.store.core.writes import Clause, Write
 from turnstile.store.ports import Accepted, World
@@ -44,12 +34,8 @@ class WriteResult(msgspec.Struct, frozen=True):
 
 
 class NamedRefs:
-    """The references of one realm, in a key space of their own: no name leads to a row of anything else.
-
-    Args:
-        principal: sends the requests, and owns what it creates.
-        may_create: whether it may be told that a reference does not exist; called only when one does not.
-    """
+    """The references of one realm, in a key space of their own, for ``principal``, which owns what it creates.
+    ``may_create``: whether it may be told that a reference does not exist; called only when one does not."""
 
     def __init__(
         self, world: World, principal: Principal = OPERATOR, may_create: Callable[[], bool] = lambda: False
@@ -90,12 +76,8 @@ class NamedRefs:
         )
 
     def read(self, name: str) -> NamedRef:
-        """A reference as it is now, with its recent values.
-
-        Raises:
-            PermissionDenied: the principal may not read it, whether or not there is one.
-            NotFound: there is none.
-        """
+        """A reference as it is now. Raises NotFound, or PermissionDenied if the principal may not read it, whether or not
+        there is one."""
         return self._live(name, READ)
 
     def swap(self, name: str, token: str, value: str, request_id: str | None = None) -> WriteResult:
@@ -108,31 +90,22 @@ class NamedRefs:
             PermissionDenied: the principal may not swap it.
             OutcomeUnknown: the answer was lost; ``details`` has the request id under which to send it again.
         """
-        id, key = self._request(request_id), self._key(name)
-        authorized = self._authorized(name, SWAP)
-        write = named_ref.swap(key, token, check_value(value), id, self._world.clock.now_ms(), authorized=authorized)
-        return self._change(name, token, value, id, write=write, least=SWAP)
+        return self._replace(name, token, value, request_id, SWAP)
 
     def delete(self, name: str, token: str, request_id: str | None = None) -> WriteResult:
         """Delete the reference, if its value is still that of ``token``. For its owner. Raises as ``swap``."""
-        id, key = self._request(request_id), self._key(name)
-        authorized = self._authorized(name, OWN)
-        write = named_ref.delete(key, token, id, self._world.clock.now_ms(), authorized=authorized)
-        return self._change(name, token, None, id, write=write, least=OWN)
+        return self._replace(name, token, None, request_id, OWN)
 
     def rights(self, name: str) -> Access:
         """Owner and grants: all of them for the owner; for others what they and their roles have, also where there is no
-        such reference.
-
-        Raises:
-            NotFound: there is none, for those who may create it.
-        """
-        row, principal = self._world.refs.read(self._key(name)), self._principal
-        if (row is None or row["state"] == DELETED) and (principal.admin or self._may_create()):
-            raise _missing(name)
-        ref = NamedRef.from_row(row) if row is not None and row["state"] != DELETED else None
-        access = access_of(ref.rights) if ref is not None else Access()
-        if ref is not None and permits(ref.rights, principal, OWN):
+        such reference. Raises NotFound if there is none, for those who may create it."""
+        ref, principal = self._read(name), self._principal
+        if ref is None or ref.state == DELETED:
+            if principal.admin or self._may_create():
+                raise _missing(name)
+            return Access()
+        access = access_of(ref.rights)
+        if permits(ref.rights, principal, OWN):
             return access
         return Access("", tuple(grant for grant in access.grants if grant.principal in principal.names))
 
@@ -147,7 +120,7 @@ class NamedRefs:
         """
         for _ in range(_ROUNDS):
             ref = self._live(name, OWN)
-            after = rights_after(ref.rights, changes, owner)
+            after = ref_rights.rights_after(ref.rights, changes, owner)
             if after == ref.rights:
                 return access_of(after)
             if isinstance(self._world.refs.write(named_ref.regrant(self._key(name), ref, after)), Accepted):
@@ -157,8 +130,7 @@ class NamedRefs:
         )
 
     def _live(self, name: str, least: int) -> NamedRef:
-        row = self._world.refs.read(self._key(name))
-        ref = self._visible(name, None if row is None else NamedRef.from_row(row), least)
+        ref = self._visible(name, self._read(name), least)
         if ref.state == DELETED:
             raise _missing(name)
         return ref
@@ -176,13 +148,19 @@ class NamedRefs:
         names = self._principal.names
         if self._principal.admin:
             return ()
-        if len(names) > MAX_NAMES:
-            row = self._world.refs.read(self._key(name))
-            ref = self._visible(name, None if row is None else NamedRef.from_row(row), least)
+        if len(names) > ref_rights.MAX_NAMES:
+            ref = self._visible(name, self._read(name), least)
             names = frozenset(held for held in names if ref.rights.get(held, 0) >= least)
-        return (permitted(sorted(names)[:MAX_NAMES], least),)
+        return (ref_rights.permitted(sorted(names)[: ref_rights.MAX_NAMES], least),)
 
-    def _change(self, name: str, token: str, value: str | None, id: str, *, write: Write, least: int) -> WriteResult:
+    def _replace(self, name: str, token: str, value: str | None, request_id: str | None, least: int) -> WriteResult:
+        id, key = self._request(request_id), self._key(name)
+        authorized = self._authorized(name, least)
+        if value is None:
+            write = named_ref.delete(key, token, id, self._world.clock.now_ms(), authorized=authorized)
+        else:
+            check_value(value)
+            write = named_ref.swap(key, token, value, id, self._world.clock.now_ms(), authorized=authorized)
         try:
             row, accepted = self._write(write, id)
         except _NoRow:
@@ -222,6 +200,10 @@ class NamedRefs:
         if response.row is None:
             raise _NoRow
         return NamedRef.from_row(response.row), isinstance(response, Accepted)
+
+    def _read(self, name: str) -> NamedRef | None:
+        row = self._world.refs.read(self._key(name))
+        return None if row is None else NamedRef.from_row(row)
 
     def _key(self, name: str) -> str:
         return self._world.space.ref(check_ref(name))

@@ -16,8 +16,6 @@ from turnstile.store.core.rows import TASK
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Accepted, World
 
-# -- leases -----------------------------------------------------------------------------------------------------------
-
 
 class OtherHolder(msgspec.Struct, frozen=True):
     """Another process holds the lease until then (ms, by that process's clock)."""
@@ -33,12 +31,7 @@ class Leases:
 
     def take(self, name: str, term_ms: int) -> Lease | OtherHolder:
         """Returns the lease of ``name`` for ``term_ms`` from now on, if no other process has it. One more request where
-        the last one is over.
-
-        Raises:
-            Throttled: nothing was taken.
-            OutcomeUnknown: perhaps it was; then it is free again when the term is over.
-        """
+        the last one is over. A lease that was taken without an answer (OutcomeUnknown) is free when the term is over."""
         now, holder, key = self._world.clock.now_ms(), self._world.ids.uuid(), self._world.space.lease(name)
         response = self._world.refs.write(rows.take_first_lease(key, holder, now, now + term_ms))
         if isinstance(response, Accepted) or _is(response.row, holder):
@@ -55,8 +48,8 @@ class Leases:
         return OtherHolder(response.row["until"] if response.row is not None else now)
 
     def renew(self, lease: Lease, term_ms: int) -> Lease | None:
-        """Returns the same lease with an end ``term_ms`` from now on; None when another process has it meanwhile. Raises
-        as ``take``; the lease is then still held until its old end."""
+        """Returns the same lease with an end ``term_ms`` from now on; None when another process has it meanwhile. If it
+        raises, the lease is still held until its old end."""
         until, holder = max(self._world.clock.now_ms() + term_ms, lease.until), self._world.ids.uuid()
         response = self._world.refs.write(rows.renew_lease(lease, holder, until))
         if isinstance(response, Accepted) or _is(response.row, holder):
@@ -64,17 +57,13 @@ class Leases:
         return None
 
     def release(self, lease: Lease, free_ms: int) -> None:
-        """Let others have it at once; ``free_ms`` is the first time that was not used. Does nothing when another process
-        has it already."""
+        """Let others have it at once; ``free_ms`` is the first time that was not used."""
         self._world.refs.write(rows.release_lease(lease, free_ms))
 
 
 def _is(row: Row | None, holder: str) -> bool:
     """Whether the row that refused is this very write, applied before its answer was lost."""
     return row is not None and row["holder"] == holder
-
-
-# -- updateable objects -----------------------------------------------------------------------------------------------
 
 
 class OtherVersion(msgspec.Struct, frozen=True):
@@ -90,16 +79,10 @@ class Updateables:
         self._refs, self._space, self._clock, self._ids = world.refs, world.space, world.clock, world.ids
 
     def read(self, type: str, id: str) -> Updateable | None:
-        """The object as it is now."""
-        row = self._refs.read(self._key(type, id))
-        return None if row is None else Updateable.from_row(row)
+        return _object_of(self._refs.read(self._key(type, id)))
 
     def create(self, type: str, id: str, payload: bytes) -> Updateable | OtherVersion:
-        """Returns the new object, or the one that has the name.
-
-        Raises:
-            InvalidRequest, TooLarge: type, id or payload.
-        """
+        """Returns the new object, or the one that has the name. Raises InvalidRequest, TooLarge."""
         key, token, now = self._key(type, id), self._ids.uuid(), self._clock.now_ms()
         return self._write(rows.create_object(key, type, token, check_payload(payload), now), token)
 
@@ -111,13 +94,12 @@ class Updateables:
     def delete(self, before: Updateable) -> OtherVersion | None:
         """Remove the object if it still has the version ``before``; returns None when it is gone."""
         response = self._refs.write(rows.delete_object(before.key, before.token))
-        if isinstance(response, Accepted) or response.row is None:
-            return None
-        return OtherVersion(Updateable.from_row(response.row))
+        current = None if isinstance(response, Accepted) else _object_of(response.row)
+        return None if current is None else OtherVersion(current)
 
     def _write(self, write: Write, token: str) -> Updateable | OtherVersion:
         response = self._refs.write(write)
-        current = None if response.row is None else Updateable.from_row(response.row)
+        current = _object_of(response.row)
         if current is not None and (isinstance(response, Accepted) or current.token == token):  # or its answer was lost
             return current
         return OtherVersion(current)
@@ -127,7 +109,8 @@ class Updateables:
         return self._space.updateable(f"{type}/{id}")
 
 
-# -- tasks ------------------------------------------------------------------------------------------------------------
+def _object_of(row: Row | None) -> Updateable | None:
+    return None if row is None else Updateable.from_row(row)
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -157,21 +140,13 @@ class Tasks:
 
     def last(self, name: str) -> Task | None:
         """The task as it is now; None if it was never begun."""
-        current = self._objects.read(TASK.name, name)
-        return None if current is None else Task.unpack(current.payload)
+        return _task_of(self._objects.read(TASK.name, name))
 
     def begin(self, name: str, term_ms: int) -> Attempt | Busy:
-        """Begin the task, unless it runs: two requests.
-
-        Args:
-            term_ms: how long it may take; an attempt that takes longer must renew before.
-
-        Raises:
-            Throttled: it was not begun.
-            OutcomeUnknown: perhaps it was; then no attempt runs until its lease ends.
-        """
+        """Begin the task, unless it runs: two requests. An attempt that takes longer than ``term_ms`` must renew before. If
+        it was begun without an answer (OutcomeUnknown), no attempt runs until its lease ends."""
         before, now = self._objects.read(TASK.name, name), self._clock.now_ms()
-        last = Task() if before is None else Task.unpack(before.payload)
+        last = _task_of(before) or Task()
         if last.running(now):
             return Busy(last.until, last.attempt)
         task = last.begin(now, now + term_ms)
@@ -181,7 +156,7 @@ class Tasks:
             written = self._objects.update(before, task.pack())
         if isinstance(written, Updateable):
             return Attempt(name, task, written)
-        other = Task() if written.current is None else Task.unpack(written.current.payload)
+        other = _task_of(written.current) or Task()
         return Busy(other.until, other.attempt)
 
     def renew(self, attempt: Attempt, term_ms: int) -> Attempt | None:
@@ -198,10 +173,7 @@ class Tasks:
 
     def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
         """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` must end within the term.
-
-        Returns:
-            Task: as this attempt left it, or, when it took too long and was taken over, as it was begun.
-        """
+        Returns the task as this attempt left it, or, when it took too long and was taken over, as it was begun."""
         attempt = self.begin(name, term_ms)
         if isinstance(attempt, Busy):
             return attempt
@@ -216,3 +188,7 @@ class Tasks:
     def _update(self, attempt: Attempt, task: Task) -> Attempt | None:
         written = self._objects.update(attempt.version, task.pack())
         return None if isinstance(written, OtherVersion) else Attempt(attempt.name, task, written)
+
+
+def _task_of(current: Updateable | None) -> Task | None:
+    return None if current is None else Task.unpack(current.payload)

@@ -1,15 +1,15 @@
 """Named references: the primitive that tables and catalogs stand on, for other systems (a pointer per application).
 
-A reference has a value and a *token* that names this one value of this one reference. No two writes make the same token,
-so a swap under "the token is still t" cannot be misled by a value that came back. A token is the version and a hash of
-the request id and of the token that was replaced; for the first one of a life, of the time of creation instead. So a
-refused request finds in the row that refused it whether it was applied before, and gets its first answer again (I3).
+A reference has a value and a *token* that no other write makes, so a swap under "the token is still t" cannot be misled
+by a value that came back. A token is the version and a hash of the request id and of the token that was replaced; for
+the first one of a life, of the time of creation instead. So a refused request finds in the row that refused it whether
+it was applied before, and gets its first answer again (I3).
 
 ``recent`` is a ring: the value of version v is at v modulo its length, and one write replaces one member. A deleted
 reference stays as a tombstone: it answers late repetitions of requests, and a reference that is created again continues
-its versions. gc removes a tombstone when requests are not repeated any more (``Grace.refs_ms``), and versions begin at 0
-then. No token comes back all the same: every token of a life follows from the time at which the life began, which is
-later, even if the very request that created the earlier reference is sent once more.
+its versions. After gc has removed it (``Grace.refs_ms``) versions begin at 0. No token comes back all the same: every
+token of a life follows from the time at which the life began, even if the very request that created the earlier
+reference is sent once more.
 """
 
 from __future__ import annotations
@@ -51,7 +51,6 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     at: int
 
     def pack(self) -> bytes:
-        """The bytes stored in the row's ring."""
         return _ENCODER.encode(self)
 
 
@@ -83,7 +82,6 @@ class NamedRef(StoredRow, frozen=True):
 
     @property
     def current(self) -> Entry:
-        """The present value."""
         return self.recent[self.version % RECENT]
 
     def at(self, version: int) -> Entry | None:
@@ -173,9 +171,6 @@ def _write(entry: Entry) -> tuple[Action, ...]:
     return Set(("token",), entry.token), Set(("version",), version), Set(("changed_at",), entry.at), remember
 
 
-# -- refusals ---------------------------------------------------------------------------------------------------------
-
-
 def replayed(ref: NamedRef, token: str, request_id: str) -> Entry | None:
     """What this request wrote in place of ``token`` when it was applied before; None when it was not, or is forgotten."""
     version = version_of(token) + 1
@@ -205,7 +200,7 @@ def moved_on(ref: NamedRef, token: str) -> bool:
 
 
 def check_ref(name: str) -> str:
-    """``name`` if it can name a reference; raises InvalidRequest otherwise."""
+    """Returns ``name``; raises InvalidRequest if it cannot name a reference."""
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
             f"name {name[:60]!r} cannot name a reference",

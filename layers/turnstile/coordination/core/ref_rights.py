@@ -44,7 +44,7 @@ def permitted(names: Iterable[str], least: int) -> Clause:
 
 
 def unchanged(rights: Rights) -> Clause:
-    """Clause: the rights are those that a change of them was computed from."""
+    """The condition that the rights are those that a change of them was computed from."""
     test = Equals(("rights",), dict(rights)) if rights else Absent(("rights",))
     return Clause("same rights", "I12", "the rights were not changed meanwhile", test)
 
@@ -57,19 +57,14 @@ def owned_by(owner: str) -> dict[str, int]:
 def access_of(rights: Rights) -> Access:
     """The rights as owner and grants."""
     owner = next((name for name, held in rights.items() if held >= OWN), "")
-    grants = (
-        Grant(name, tuple(sorted(privilege for privilege, bit in PRIVILEGES.items() if rights[name] & bit)))
-        for name in sorted(rights)
+    held = {name: [privilege for privilege, bit in PRIVILEGES.items() if rights[name] & bit] for name in sorted(rights)}
+    return Access(
+        owner, tuple(Grant(name, tuple(sorted(privileges))) for name, privileges in held.items() if privileges)
     )
-    return Access(owner, tuple(grant for grant in grants if grant.privileges))
 
 
 def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | None) -> dict[str, int]:
-    """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins only).
-
-    Raises:
-        TooLarge: more than ``MAX_PRINCIPALS`` principals.
-    """
+    """``rights`` after ``changes``, and with another ``owner`` if one is given (empty: admins only). Raises TooLarge."""
     access = changed(access_of(rights), changes, owner)
     after = owned_by(access.owner)
     for grant in access.grants:
@@ -87,13 +82,11 @@ def rights_after(rights: Rights, changes: Iterable[GrantChange], owner: str | No
 
 def check_privileges(names: Iterable[str], field: str) -> tuple[Privilege, ...]:
     """The privileges of these names; raises InvalidRequest for one that means nothing on a reference."""
-    privileges = []
+    names, fitting = tuple(names), " or ".join(PRIVILEGES)
     for name in names:
         if name not in {*PRIVILEGES}:
-            fitting = " or ".join(PRIVILEGES)
             raise InvalidRequest(f"{name[:60]!r} cannot be granted on a reference", field=field, remedy=fitting)
-        privileges.append(Privilege(name))
-    return tuple(privileges)
+    return tuple(map(Privilege, names))
 
 
 def denied(principal: Principal, name: str) -> PermissionDenied:

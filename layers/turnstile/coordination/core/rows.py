@@ -17,14 +17,13 @@ RELEASED: Final = "released"
 
 
 class LeaseRow(StoredRow, frozen=True):
-    """A lease as it is stored. Each holder replaces it by compare-and-swap.
+    """A lease as it is stored.
 
     ``holder`` is a random token that every renewal replaces: a copy of a process that renews with an old one is refused.
     ``until`` only ever rises. A lease is taken over when the taker's clock is past it; a wrong clock may take it early.
     So where a lease must exclude others for certain, use what the row orders: ``Lease.start`` (the new holder's times
-    begin where those of the one before end) or ``fence`` (a number that rises with every holder).
-
-    Rows are never deleted: a new one would give times and fences out a second time.
+    begin where those of the one before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new
+    one would give times and fences out a second time.
     """
 
     kind: ClassVar[str] = "lease"
@@ -84,11 +83,9 @@ _ID: Final = re.compile(r"[A-Za-z0-9_.@-]{1,255}")
 
 
 class Updateable(StoredRow, frozen=True):
-    """An object as it is stored; ``token`` names this version of it. Each change is a compare-and-swap on the token
-    (Polaris, "Special case: consistent, updateable objects").
-
-    For what is changed by one owner at a time and needs no history; everything else is immutable objs behind a HEAD.
-    """
+    """An object as it is stored; ``token`` names this version of it, and each change compares and swaps it (Polaris,
+    "Special case: consistent, updateable objects"). For what is changed by one owner at a time and needs no history;
+    everything else is immutable objs behind a HEAD."""
 
     kind: ClassVar[str] = "updateable"
 
@@ -152,18 +149,15 @@ def check_payload(payload: bytes) -> bytes:
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """The payload of a coordinated task's object (Polaris, "Special case: coordinated tasks").
 
-    The process that begins a task holds a lease on it; another takes it over when that lease is over. An attempt that
-    ends leaves a result, which stays until the next one. Each step writes a new payload under the version that it was
-    computed from. So one of two processes that begin at once wins, and a process that lost the lease cannot leave a
-    result any more (I10).
+    The process that begins a task holds a lease on it; another takes it over when that lease is over. Each step writes a
+    new payload under the version that it was computed from. So one of two processes that begin at once wins, and a
+    process that lost the lease cannot leave a result any more (I10).
 
     Attributes:
         attempt: rises by one whenever the task is begun. What the task writes elsewhere can be fenced with it.
         until: end of the lease of the running attempt; 0 when none runs.
         began: when the present or the last attempt began.
-        ended: when the last attempt that ended did; 0 before.
-        result: what the last attempt that succeeded left.
-        succeeded: the attempt that left it; 0 before.
+        result: what the last attempt that succeeded left; ``succeeded`` is its number.
         failure: why the last attempt failed; empty when it did not.
         abandoned: attempts that were taken over since the last one that succeeded.
     """
@@ -183,11 +177,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return _DECODER.decode(payload)
 
     def pack(self) -> bytes:
-        """The object's payload."""
         return _ENCODER.encode(self)
 
     def running(self, now: int) -> bool:
-        """Whether an attempt holds the lease."""
         return now < self.until
 
     def begin(self, now: int, until: int) -> Task:
@@ -196,11 +188,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(self, attempt=attempt, until=until, began=now, abandoned=abandoned)
 
     def renew(self, until: int) -> Task:
-        """The same attempt with a later end of its lease."""
         return msgspec.structs.replace(self, until=max(until, self.until))
 
     def finish(self, result: bytes, now: int) -> Task:
-        """The attempt succeeded."""
         return msgspec.structs.replace(
             self, until=0, ended=now, result=result, succeeded=self.attempt, failure="", abandoned=0
         )

@@ -4,8 +4,7 @@
 
 A node is leased, and a lease is a *range of time*: its ids carry times from ``start`` on and before ``stop``, and the next
 lease of the node starts where this one stops, as the node's row says. So two holders of a node never make the same id,
-whatever their clocks say, however often these step back, and however long one holder was frozen: what is left of its
-range is still its own, and it makes no id beyond the range (I2).
+whatever their clocks say, and however long one holder was frozen: what is left of its range is still its own (I2).
 """
 
 from __future__ import annotations
@@ -40,11 +39,7 @@ class IdParts(msgspec.Struct, frozen=True):
 
 
 def compose(at: int, node: int, sequence: int) -> int:
-    """The id; ``at`` in ms since 1970.
-
-    Raises:
-        ValueError: a part out of range. In 2094 the times end.
-    """
+    """The id; ``at`` in ms since 1970. Raises ValueError for a part out of range: in 2094 the times end."""
     if not EPOCH_MS + RESERVED_MS <= at <= _LAST_MS:
         raise ValueError(f"{at} ms is outside the times that an id can carry")
     if not 0 <= node < NODES or not 0 <= sequence < PER_MS:
@@ -74,14 +69,9 @@ class IdRange(msgspec.Struct, frozen=True):
     sequence: int = 0
 
     def next(self, now: int) -> tuple[int, IdRange] | None:
-        """Returns the next id, greater than all before, and the range after it; None when the range is used up.
-
-        Where the clock stepped back or the sequence is exhausted, the id's time runs ahead of the clock. It lies in the
-        range, so no other holder uses it.
-
-        Args:
-            now: the clock, in ms; the id carries this time unless a later one was used already.
-        """
+        """Returns the next id, greater than all before, and the range after it; None when the range is used up. The id
+        carries the time ``now`` (ms). Where the clock stepped back or the sequence is exhausted, its time runs ahead of the
+        clock; it lies in the range, so no other holder uses it."""
         at, sequence = max(now, self.last, self.start), 0
         if at == self.last:
             sequence = self.sequence + 1
@@ -92,7 +82,6 @@ class IdRange(msgspec.Struct, frozen=True):
         return compose(at, self.node, sequence), IdRange(self.node, self.start, self.stop, at, sequence)
 
     def until(self, stop: int) -> IdRange:
-        """The same range with a later end."""
         return msgspec.structs.replace(self, stop=stop)
 
     @property
