@@ -1,4 +1,4 @@
-"""Authentication of a request: what the gateway's authorizer verified if there is that, else the bearer token itself."""
+"""Authentication of a request: by what the gateway's authorizer verified, else by the bearer token itself."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Authentication(Protocol):
     """Finds the principal of a request."""
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """Returns the principal, by the header (empty when there is none) and the event's ``requestContext``, which only
-        the gateway writes. Raises NotAuthenticated without an accepted token, AuthenticationUnavailable if that could not
-        be found out."""
+        """Returns the principal, by the header (empty when there is none) and the event's ``requestContext``, which
+        only the gateway writes. Raises NotAuthenticated without an accepted token, AuthenticationUnavailable if that
+        could not be found out."""
 
 
 class Open:
@@ -49,8 +49,8 @@ class StaticTokens:
 
 
 class Bearer:
-    """``Authentication`` by bearer tokens. ``signed`` makes the verifier of signed tokens at the first one (it loads PyJWT);
-    None: none are accepted."""
+    """``Authentication`` by bearer tokens. ``signed`` makes the verifier of signed tokens at the first one (it loads
+    PyJWT); None: none are accepted."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class Bearer:
         self._verifier: Verifier | None = None
 
     def principal(self, authorization: str, context: Mapping[str, Any]) -> Principal:
-        """The token is verified here if the context holds none, or one that has ended. A context counts only where signed
-        tokens are accepted: elsewhere the template deploys no authorizer."""
+        """The token is verified here if the context holds none, or one that has ended. A context counts only where
+        signed tokens are accepted: elsewhere the template deploys no authorizer."""
         verified = from_context(context) if self._signed is not None else None
         if verified is not None and (verified.expires_s is None or self._now() < verified.expires_s):
             return verified.principal

@@ -58,8 +58,8 @@ class _TokenEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read() -> AuthSettings | None:
-    """Returns what is accepted; None if the deployment needs no authentication. Raises BadSetting if no token is accepted,
-    or a variable has the wrong form."""
+    """Returns what is accepted; None if the deployment needs no authentication. Raises BadSetting if no token is
+    accepted, or a variable has the wrong form."""
     mode = env.text("TURNSTILE_AUTHENTICATION", "required")
     if mode not in ("required", "none"):
         raise env.BadSetting(f"TURNSTILE_AUTHENTICATION must be required or none, not {mode!r}")

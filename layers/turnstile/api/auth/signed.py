@@ -56,8 +56,8 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
 
 @refusing
 def verified_claims(token: str, key: Any, *, algorithm: str, issuer: str, audience: Sequence[str]) -> dict[str, Any]:
-    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this service;
-    raises NotAuthenticated if any of this does not hold."""
+    """Returns the claims of a token that ``key`` signed with ``algorithm``, that is valid now and meant for this
+    service; raises NotAuthenticated if any of this does not hold."""
     claims: dict[str, Any] = jwt.decode(
         token,
         key,
@@ -92,8 +92,7 @@ def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal
 
 
 def _roles(claims: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Roles of all the named claims, each a list or one text. A text that is no name, or one that only Turnstile gives, is
-    left out: it must grant nothing."""
+    """Roles of all the named claims, each a list or one text. What an issuer cannot give is left out: it grants nothing."""
     roles: list[str] = []
     for name in names:
         value = _claim(claims, name)
@@ -146,9 +145,9 @@ class _OwnClaims(msgspec.Struct, frozen=True):
 class OwnTokens:
     """Issues and verifies Turnstile's own access tokens: short-lived, signed with a key of the deployment.
 
-    They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted client stay valid until
-    they end. The realm is issuer and audience: a token of one realm is not accepted in another. The first of ``keys``
-    signs; all of them verify, so that a key can be replaced without a gap.
+    They carry the principal, so that verifying one needs no lookup; hence the tokens of a deleted client stay valid
+    until they end. The realm is issuer and audience: a token of one realm is not accepted in another. The first of
+    ``keys`` signs; all of them verify, so that a key can be replaced without a gap.
     """
 
     def __init__(
@@ -189,8 +188,8 @@ class OwnTokens:
 class SignedTokens:
     """``Verifier`` of all signed tokens, by the token's algorithm.
 
-    A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only: no header makes a token
-    of one kind be verified with a key of the other. None: the deployment has no signing key, or trusts no OIDC issuer.
+    A symmetric algorithm means Turnstile's own keys only and an asymmetric one the issuer's only: no header makes a
+    token of one kind be verified with a key of the other. None: there is no signing key, or no trusted issuer.
     """
 
     def __init__(self, own: OwnTokens | None, issuer: OidcTokens | None) -> None:

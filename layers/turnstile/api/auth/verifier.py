@@ -1,4 +1,4 @@
-"""What a verifier of tokens is, what it returns, and how that travels from the gateway's authorizer to the functions."""
+"""What a verifier of tokens returns, and how that travels from the gateway's authorizer to the functions."""
 
 from __future__ import annotations
 

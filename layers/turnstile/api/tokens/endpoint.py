@@ -1,4 +1,4 @@
-"""The token endpoint: client credentials (RFC 6749, 4.4) and token exchange (RFC 8693), for those without a bearer token.
+"""The token endpoint, for those without a token: client credentials (RFC 6749, 4.4) and token exchange (RFC 8693).
 
 Errors have the shape of RFC 6749, 5.2: ``{"error", "error_description"}`` and nothing more.
 """
@@ -198,7 +198,7 @@ def _form_of(request: Request) -> Form:
 
 
 def _client_credentials(request: Request, form: Form) -> Credentials:
-    """What the client shows in the header (``client_secret_basic``) or, never both, the form (``client_secret_post``)."""
+    """What the client shows: either in the header (``client_secret_basic``) or in the form (``client_secret_post``)."""
     header = request.headers.get("authorization", "")
     if not header:
         if "client_id" not in form or "client_secret" not in form:

@@ -1,8 +1,7 @@
-"""Columns in three spellings: Delta's schema JSON (``elementType``), the Delta API's (``element-type``), and ``ColumnInfo``
-of the older API.
+"""Columns as Delta's schema JSON (``elementType``), the Delta API (``element-type``) and the older API spell them.
 
-JSON and Python know no widths of integers. Members without a type of their own (metadata of columns, domains) are kept as
-they were sent, so a number that Java's ``long`` does not hold is refused when it arrives.
+JSON and Python know no widths of integers. Members without a type of their own (metadata of columns, domains) are kept
+as they were sent, so a number that Java's ``long`` does not hold is refused when it arrives.
 
 Source: Delta protocol, "Schema Serialization Format"; the API's ``DeltaStructType``.
 """
@@ -93,8 +92,8 @@ def _api(type: Any) -> Any:
 
 
 def to_delta(struct: Any, field: str = "columns") -> list[dict[str, Any]]:
-    """Returns fields in Delta's JSON from the API's struct; raises InvalidRequest if it is not one, has no fields, names that
-    are equal but for case, a type of unknown form, or a number in the metadata that no client could read again."""
+    """Returns fields in Delta's JSON from the API's struct; raises InvalidRequest if it is not one, has no fields,
+    names that are equal but for case, a type of unknown form, or a number in the metadata that 64 bits do not hold."""
     if not isinstance(struct, dict) or struct.get("type") != "struct":
         raise InvalidRequest(f"{field} must be an object of type struct", field=field)
     check_numbers(struct, field)
@@ -234,8 +233,8 @@ def type_text(type: Any) -> str:
 
 
 def to_fields(infos: Sequence[ColumnInfo]) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """Fields in Delta's JSON, and the partition columns in their order; raises InvalidRequest for a column without a type, or
-    with a number that no client could read again."""
+    """Fields in Delta's JSON, and the partition columns in their order; raises InvalidRequest for a column without a
+    type, or with a number that no client could read again."""
     ordered = sorted(infos, key=lambda info: info.position or 0)
     parts = sorted((info.partition_index, info.name) for info in ordered if info.partition_index is not None)
     fields = tuple(_field(info) for info in ordered)

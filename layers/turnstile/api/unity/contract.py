@@ -1,7 +1,7 @@
-"""The create contract: what a new managed table must have, and what it should have, by its catalog's property ``POLICY``.
+"""The create contract: what a new managed table must and should have, by its catalog's property ``POLICY``.
 
-``full`` (the default) is the reference's contract; ``lean`` requires what coordination needs and suggests nothing, because
-row tracking and column mapping cost every writer time.
+``full`` (the default) is the reference's contract; ``lean`` requires what coordination needs and suggests nothing,
+because row tracking and column mapping cost every writer time.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _PROPERTIES: Final[dict[str, dict[str, str]]] = {
     "lean": {"delta.enableInCommitTimestamps": "true"},
 }
 _BESIDE_THE_LOG: Final = frozenset({"delta.checkpointPolicy"})
-"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract requires it, and has
-no way to write it into the log. It only tells writers how to write checkpoints."""
+"""Required properties that version 0 may lack: delta-kernel-rs sends this one, because the contract requires it, and
+has no way to write it into the log. It only tells writers how to write checkpoints."""
 _SUGGESTED: Final[dict[str, str | None]] = {
     "delta.columnMapping.mode": "name",
     "delta.columnMapping.maxColumnId": None,

@@ -132,11 +132,11 @@ def _credentials(location: str, operation: str) -> responses.Credentials:
 
 
 def _free(location: str, operation: str) -> str:
-    """Returns a location for which credentials may be asked by path: no coordinated table is there, above or below (I10, I12).
+    """Returns a location for which credentials may be asked by path: no coordinated table is in or above it (I10, I12).
 
-    Below a registered table its rights count, elsewhere the metastore's. A principal without a right there does not learn
-    what is there. The lake root is not free even before the first table claims it. Raises InvalidRequest for no location or a
-    whole bucket, PermissionDenied for no right to it, or if credentials would open tables that are asked for by name.
+    Below a registered table its rights count, elsewhere the metastore's. A principal without a right there does not
+    learn what is there. The lake root is not free even before the first table claims it. Raises InvalidRequest for no
+    location or a whole bucket, PermissionDenied for no right to it, or where coordinated tables are.
     """
     location, world = normalise(location), services().world
     rows = world.refs.read_many(keys_above(world.space, location))
@@ -161,7 +161,7 @@ def _free(location: str, operation: str) -> str:
 
 
 def _permitted(operation: str, registered: str) -> bool:
-    """Whether keys may be asked for by path: by the rights on the table that is registered there, else the metastore's."""
+    """Whether credentials may be asked for by path: by rights on the table registered there, else on the metastore."""
     principal, authorizers, rule = current().principal, services().authorizers, _OPERATIONS[operation][1]
     if principal.admin:
         return True

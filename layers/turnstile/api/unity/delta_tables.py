@@ -102,8 +102,8 @@ def register_external(
 
 
 def staged(catalog: str, namespace: Path, location: str) -> tuple[str, str]:
-    """Returns uuid and normalised location of the staging table at ``location``, or of the table it became; raises NotFound
-    for no such catalog or schema, or no such location."""
+    """Returns uuid and normalised location of the staging table at ``location``, or of the table it became; raises
+    NotFound for no such catalog or schema, or no such location."""
     services().catalog.reader.current(catalog).parent(namespace)
     normalised = normalise(location)
     try:

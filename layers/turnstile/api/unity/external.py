@@ -27,8 +27,8 @@ def require_delta(table: Table) -> Table:
 def checked(about: External) -> External:
     """Returns ``about`` without another table's uuid, which a log keeps when the table is copied or leaves a catalog.
 
-    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would commit through this one,
-    which coordinates no commits of an external table.
+    Raises InvalidRequest for a feature of tables whose commits go through a catalog: clients would commit through this
+    one, which coordinates no commits of an external table.
     """
     protocol = about.protocol or {}
     features = [*(protocol.get("readerFeatures") or []), *(protocol.get("writerFeatures") or [])]
@@ -44,8 +44,7 @@ def checked(about: External) -> External:
 
 
 def registered(request: requests.CreateTable, now_ms: int) -> External:
-    """Returns the description of a new external table from the Delta API's request; raises InvalidRequest for what is not
-    valid."""
+    """Returns the description of a new external table from the Delta API's request; raises InvalidRequest."""
     columns = to_delta(request.columns) if request.columns.get("fields") else []
     partitions = request.partition_columns or []
     check_partitions(partitions, columns)
@@ -66,8 +65,8 @@ def registered(request: requests.CreateTable, now_ms: int) -> External:
 
 
 def updated(update: TableUpdate, etag: str, table: Table, now_ms: int) -> Table:
-    """Returns ``table`` after ``update``; refusals come in the order of the reference: RequirementFailed for another uuid or
-    etag, InvalidRequest for a commit, which is not coordinated here, or a value that is not valid."""
+    """Returns ``table`` after ``update``; refusals come in the order of the reference: RequirementFailed for another
+    uuid or etag, InvalidRequest for a commit, which is not coordinated here, or a value that is not valid."""
     if update.uuid != table.table_id:
         raise RequirementFailed(f"the table's uuid is {table.table_id}, not {update.uuid[:100]}")
     if update.commit is not None or update.published is not None:

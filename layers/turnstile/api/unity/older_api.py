@@ -1,5 +1,5 @@
-"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the reference;
-times are in ms."""
+"""Responses and requests of the older API (snake_case). Optional members that are not set are null, as in the
+reference; times are in ms."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def _info(names: tuple[str, Path, str], loader: Loader) -> older_api.TableInfo:
 
 
 def _narrowed(table: older_api.TableInfo) -> older_api.TableInfo:
-    """``table`` without as much of what describes it as there is no room for: columns, then properties, then comment."""
+    """``table`` without what a page has no room for: the columns, then the properties, then the comment."""
     nothing: dict[str, Any] = {"columns": [], "properties": {}, "comment": None}
     for member, empty in nothing.items():
         if response_size(table) > PAGE_BYTES:
@@ -161,7 +161,7 @@ def _owner(names: tuple[str, Path, str]) -> str:
 
 
 def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api.TableInfo]:
-    """A page of tables, clones left out: one request per hundred HEADs and one per hundred metadata objs not seen before."""
+    """A page of tables, clones left out: one request per hundred HEADs, one per hundred metadata objs not yet seen."""
     world = services().world
     tables = [table for table in tables if table.clone is None]
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]
@@ -175,6 +175,6 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
         if table.external is not None:
             infos.append(older_api.external(catalog, schema, table))
         elif head is not None and head.metadata in metadata:
-            log, owner = metadata[head.metadata], table.access.owner
-            infos.append(older_api.managed(catalog, schema, table.name, head, log, owner=owner))
+            current, owner = metadata[head.metadata], table.access.owner
+            infos.append(older_api.managed(catalog, schema, table.name, head, current, owner=owner))
     return infos

@@ -1,5 +1,5 @@
-"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege. ``/v1`` shows
-and changes the same rights with what is here.
+"""Permissions as Unity Catalog has them: ``/permissions/{securable_type}/{full_name}``. Ownership is no privilege.
+``/v1`` shows and changes the same rights with what is here.
 
 Source: Unity Catalog open API, "Grants".
 """
@@ -14,15 +14,8 @@ import msgspec
 from chalice.app import Blueprint
 
 from turnstile.access.authorizer import METASTORE, Target
-from turnstile.access.core.grants import (
-    Access,
-    Grant,
-    GrantChange,
-    Privilege,
-    Securable,
-    check_principal,
-    check_privileges,
-)
+from turnstile.access.core import grants
+from turnstile.access.core.grants import Access, Grant, GrantChange, Privilege, Securable
 from turnstile.access.core.rules import admin_only, edit_catalog, edit_schema, edit_table
 from turnstile.api.http.authorization import TargetOf, authorized_by_view, guard, needs
 from turnstile.api.http.request import body, current
@@ -65,8 +58,8 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def securable(kind: str, *others: str) -> Securable:
-    """Returns the securable type of a path; raises InvalidRequest for a type without rights of its own here. ``others``:
-    further types that this path may name, for the message."""
+    """Returns the securable type of a path; raises InvalidRequest for a type without rights of its own here.
+    ``others``: further types that this path may name, for the message."""
     if kind not in {*Securable}:
         raise InvalidRequest(
             f"securable type {kind[:40]!r} is not known",
@@ -89,9 +82,8 @@ def target(kind: Securable, full_name: str) -> Target:
 
 
 def changes(kind: Securable, requested: Sequence[Change]) -> list[GrantChange]:
-    """Returns the changes, checked; raises InvalidRequest for too many, what is no principal's name, or a privilege without a
-    meaning on this type."""
-    return checked(requested, partial(check_privileges, kind))
+    """Returns the changes, checked; raises InvalidRequest, also for a privilege without a meaning on this type."""
+    return checked(requested, partial(grants.check_privileges, kind))
 
 
 def checked(
@@ -102,7 +94,7 @@ def checked(
         raise InvalidRequest(f"{len(requested)} changes are too many", field="changes", remedy=f"at most {MAX_CHANGES}")
     return [
         GrantChange(
-            check_principal(change.principal, "changes.principal"),
+            grants.check_principal(change.principal, "changes.principal"),
             check(change.add, "changes.add"),
             check(change.remove, "changes.remove"),
         )
@@ -110,10 +102,8 @@ def checked(
     ]
 
 
-def permissions(grants: Sequence[Grant]) -> Permissions:
-    return Permissions(
-        [Assignment(grant.principal, [str(privilege) for privilege in grant.privileges]) for grant in grants]
-    )
+def permissions(granted: Sequence[Grant]) -> Permissions:
+    return Permissions([Assignment(grant.principal, [str(each) for each in grant.privileges]) for grant in granted])
 
 
 def _only(kind: Securable) -> TargetOf:

@@ -32,7 +32,7 @@ routes = Blueprint(__name__)
 
 
 class ListBody(msgspec.Struct, frozen=True):
-    """``GET``: versions from ``start_version`` to ``end_version``, both included. ``table_uri`` identifies nothing here."""
+    """``GET``: versions from ``start_version`` to ``end_version``, both included; ``table_uri`` is not looked at."""
 
     table_id: str
     start_version: int

@@ -94,7 +94,7 @@ def require_no_clone(head: TableHead) -> TableHead:
     """Returns ``head``; raises UnsupportedTable for a clone's.
 
     Engines find a table's files by its folder and its uuid in its log. These APIs cannot say "this version and no later
-    one": an engine would read the source as it is now, and commit to it; credentials for the folder would open all of it.
+    one": an engine would read the source as it is now, and commit to it; credentials would open the whole folder.
     """
     if head.state == PINNED:
         raise UnsupportedTable(

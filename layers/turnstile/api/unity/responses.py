@@ -1,9 +1,8 @@
-"""Responses of the Delta API, and the properties in them that the server derives. Optional members are left out, never null;
-times are in ms.
+"""Responses of the Delta API, with the properties that the server derives. Optional members are left out, never null.
 
-Derived properties follow from protocol, domains and versions in the log. Clients decide by them: a table is catalog-managed
-when ``delta.feature.catalogManaged`` is ``supported``. They are computed for every response and never stored, so that they
-cannot contradict the log; values that a client sends are ignored.
+Derived properties follow from protocol, domains and versions in the log. Clients decide by them: a table is
+catalog-managed when ``delta.feature.catalogManaged`` is ``supported``. They are computed for every response and never
+stored, so that they cannot contradict the log; values that a client sends are ignored.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ def table(state: TableState) -> LoadTable:
 
 
 def unpublished(listing: Listing, shape: Callable[[int, int, str, int, int], T]) -> list[T]:
-    """Commits that are not published, as ``shape`` has them. Each has its file: that of an inline commit was written before."""
+    """Commits that are not published, as ``shape``. Each has its file: that of an inline commit was written before."""
     return [
         shape(commit.version, commit.ict, commit.name, listing.sizes[commit.version], commit.modified_ms)
         for commit in listing.places
@@ -271,8 +270,8 @@ def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | 
 def allowed_maintenance(properties: Mapping[str, str]) -> list[str]:
     """The maintenance that clients may run on a table, by its property ``POLICY``; an empty value allows none.
 
-    By default all: OPTIMIZE is a commit like others; VACUUM and log cleanup delete what no retained version needs, and the
-    service reads no published file below the floor again once identities have left for the index.
+    By default all: OPTIMIZE is a commit like others; VACUUM and log cleanup delete what no retained version needs, and
+    the service reads no published file below the floor again once identities have left for the index.
     """
     policy = properties.get(POLICY)
     if policy is None:

@@ -31,8 +31,8 @@ class TableUpdate(msgspec.Struct, frozen=True):
     """What an update changes; None (UNSET for the comment) where it says nothing.
 
     ``published`` the version up to which the client claims to have backfilled; ``replace`` whether ``set`` replaces all
-    properties; ``columns`` in Delta's JSON; ``snapshot`` version and time (ms) that an external table's metadata reflects;
-    ``table_location`` is filled in when the table is read.
+    properties; ``columns`` in Delta's JSON; ``snapshot`` version and time (ms) that an external table's metadata
+    reflects; ``table_location`` is filled in when the table is read.
     """
 
     uuid: str
@@ -70,8 +70,8 @@ class TableUpdate(msgspec.Struct, frozen=True):
 
 
 def table_update(request: requests.Update) -> TableUpdate:
-    """Returns the update of a request; raises InvalidRequest for no action, no uuid, two of a kind, something both set and
-    removed, or a value out of range."""
+    """Returns the update of a request; raises InvalidRequest for no action, no uuid, two of a kind, something both set
+    and removed, or a value out of range."""
     if not request.updates:
         raise InvalidRequest("updates must hold at least one action", field="updates")
     required = _by_kind(request.requirements, "requirements")
@@ -164,8 +164,8 @@ def check_published(published: int | None, commit: requests.Commit | None) -> No
 def check_bound(update: TableUpdate, latest: int) -> None:
     """Checks that a claimed backfill is not above ``latest``, the table's version before the update.
 
-    A late commit is not checked: a client that lost a race may know already that the winner is published, and has to get
-    the conflict.
+    A late commit is not checked: a client that lost a race may know already that the winner is published, and has to
+    get the conflict.
     """
     if update.published is None or (update.commit is not None and update.commit.version <= max(latest, 1)):
         return
@@ -190,13 +190,12 @@ def _by_kind(members: Iterable[Any], field: str) -> dict[Any, Any]:
     return kinds
 
 
-# -- agreement with the log -----------------------------------------------------------------------------------------------
+# -- agreement with the log -------------------------------------------------------------------------------------------
 # Readers believe the log. So the log decides about everything it holds: protocol, columns, partition columns, and the
-# properties and the comment in it. A request that contradicts it is refused: the catalog would show what is not so. What the
-# log does not hold, because the commit does not carry it, is kept beside it: the comment, and properties of the engine or the
-# user. Properties of Delta (``delta.*``) act on readers and writers, so they must be in the log.
-#
-# UniForm: the conversion state comes with every commit of a table that is also read as Iceberg, and with no other.
+# properties and the comment in it. A request that contradicts it is refused: the catalog would show what is not so.
+# What the log does not hold is kept beside it: the comment, and properties of the engine or the user. Properties of
+# Delta (``delta.*``) act on readers and writers, so they must be in the log. UniForm's conversion state comes with
+# every commit of a table that is also read as Iceberg, and with no other.
 
 _FORMATS: Final = "delta.universalFormat.enabledFormats"
 _LOCATION_CHARACTERS: Final = 65_535
@@ -206,8 +205,8 @@ _REMEDY: Final = "write the change into the commit's file and send the same chan
 def metadata_after_commit(
     update: TableUpdate, id: str, before: DeltaMetadata, content: Content, version: int
 ) -> DeltaMetadata:
-    """Returns the table metadata after the commit of ``update`` became ``version``; see ``CommitRequest.describe``. Raises
-    InvalidRequest if the request and the commit contradict each other."""
+    """Returns the table metadata after the commit of ``update`` became ``version``; see ``CommitRequest.describe``.
+    Raises InvalidRequest if the request and the commit contradict each other."""
     after = apply(before, content, version)
     if content.whole:
         check_agreement(update, after)
@@ -284,18 +283,15 @@ def _configuration(name: str, value: Any) -> Any:
 
 
 def _beside_after(update: TableUpdate, after: DeltaMetadata) -> Beside:
-    before = after.beside.properties
-    properties = {
-        key: value for key, value in before.items() if not update.replace or key == UUID_PROPERTY
-    } | update.set
-    removed = {*update.remove} - {UUID_PROPERTY}
+    before, removed = after.beside.properties.items(), {*update.remove} - {UUID_PROPERTY}
+    properties = {key: value for key, value in before if not update.replace or key == UUID_PROPERTY} | update.set
     kept = {key: value for key, value in properties.items() if key not in removed}
     comment = after.beside.comment if update.comment is msgspec.UNSET else update.comment
     return beside_log(after, kept, comment or None)
 
 
 def beside_log(log: DeltaMetadata, properties: Mapping[str, str], comment: str | None) -> Beside:
-    """Returns what is kept beside the log: properties that are neither in it nor derived, and the comment if it has none."""
+    """Returns what of these is kept beside the log: properties not in it nor derived; the comment if it has none."""
     configuration = log.metadata.get("configuration") or {}
     kept = {key: value for key, value in properties.items() if key not in configuration and not is_derived(key)}
     comment = None if log.metadata.get("description") else comment
@@ -328,8 +324,8 @@ def needs_uniform(properties: Mapping[str, str]) -> bool:
 
 
 def check_uniform(iceberg: Iceberg | None, version: int, properties: Mapping[str, str], location: str) -> None:
-    """Raises InvalidRequest unless conversion state is there exactly when it must be by the table's ``properties`` after the
-    commit, and is of this commit (a new table, version 0, may also give 1) and table."""
+    """Raises InvalidRequest unless conversion state is there exactly when it must be by the table's ``properties``
+    after the commit, and is of this commit (a new table, version 0, may also give 1) and table."""
     if (iceberg is not None) != needs_uniform(properties):
         how = "is missing" if iceberg is None else "is given"
         raise InvalidRequest(f"uniform {how}, and {_FORMATS} says otherwise", field="uniform")

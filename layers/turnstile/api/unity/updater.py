@@ -43,8 +43,8 @@ from turnstile.store.ports import World
 
 @contextlib.contextmanager
 def after_update(update: TableUpdate) -> Iterator[None]:
-    """Turns errors of the block into OutcomeUnknown, because ``update`` was applied: Throttled and StorageFault say that
-    nothing happened (I3)."""
+    """Turns errors of the block into OutcomeUnknown, because ``update`` was applied: Throttled and StorageFault say
+    that nothing happened (I3)."""
     try:
         yield
     except (StorageFault, Throttled, StateConflict) as error:
@@ -63,8 +63,8 @@ class Updater:
     def update(self, head: TableHead, update: TableUpdate) -> TableHead:
         """Applies ``update`` to the table whose HEAD ``head`` was just read, and returns the HEAD after it.
 
-        Raises RequirementFailed if uuid or etag are not what was required; StateConflict ``CommitVersionConflict`` if another
-        commit is that version: rebase; others as the ratifier.
+        Raises RequirementFailed if uuid or etag are not what was required; StateConflict ``CommitVersionConflict`` if
+        another commit is that version: rebase; others as the ratifier.
         """
         if update.uuid != head.table_id:
             raise RequirementFailed(f"the table's uuid is {head.table_id}, not {update.uuid[:100]}")
@@ -126,8 +126,8 @@ class Updater:
     def _compared(
         self, head: TableHead, commit: requests.Commit, latest: int, others: Container[int] = ()
     ) -> TableHead:
-        """A version that is in no index any more is the same commit if its bytes are the same. OutcomeUnknown if that cannot be
-        found out now: other errors would say that it is not this one (I3)."""
+        """A version that is in no index any more is the same commit if its bytes are the same. OutcomeUnknown if that
+        cannot be found out now: other errors would say that it is not this one (I3)."""
         if commit.version in others:
             raise _conflict(commit, latest)
         try:
