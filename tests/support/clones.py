@@ -93,4 +93,4 @@ def drop_iceberg(services: CatalogServices, name: str) -> None:
     """Drop an Iceberg table with its files."""
     files = MetadataFiles(services.world.storages, services.world.ids)
     context = Context(services, services.committer, files, OPERATOR, lambda: None)
-    Tables(context).drop("main", path(name), purge=True)
+    Tables(context).drop(IcebergTable, "main", path(name), purge=True)

@@ -46,10 +46,8 @@ class Listing:
         Args:
             token: None for everything; empty for the first page; else of the page before.
 
-        Raises:
-            NotFound: no such catalog or namespace.
-            InvalidRequest: a token that is damaged, expired or of another listing; a size below 1.
-            TooLarge: everything was requested, and it does not fit a response.
+        Raises NotFound; InvalidRequest for a token that is damaged, expired or of another listing, or a size below 1;
+        TooLarge if everything was requested, and does not fit a response.
         """
         if size is not None and size < 1:
             raise InvalidRequest(f"pageSize must not be {size}", field="pageSize", remedy="use 1 or more")

@@ -53,63 +53,54 @@ class Tables:
         self._context = context
         self._world, self._files, self._locations = context.world, context.files, context.locations
 
-    def load(self, catalog: str, namespace: Path, table: str) -> LoadedTable:
+    def load(self, catalog: str, path: Path) -> LoadedTable:
         """Returns a table as the request reads it: one request when warm; cold also the tree, the entity and the metadata
         file. Raises NotFound."""
-        return self.open(self.find(catalog, namespace, table))
+        return self.open(self.find(catalog, path))
 
     def open(self, entity: IcebergTable) -> LoadedTable:
         """Returns a table with its metadata: one read, none when cached; raises as ``Context.opening``."""
         with self._context.opening(entity, "table"):
             return LoadedTable(entity, self._files.table(entity.metadata))
 
-    def find(self, catalog: str, namespace: Path, table: str) -> IcebergTable:
+    def find(self, catalog: str, path: Path) -> IcebergTable:
         """Returns the entity of a table; raises NotFound."""
-        path = (*namespace, table)
         return entity_at(self._context.look(catalog, path, "table"), path, IcebergTable)
 
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
-        """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it.
-
-        Raises InvalidRequest, NotFound, AlreadyExists, and StateConflict (``LocationOwned``).
-        """
+        """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it. Raises
+        InvalidRequest, NotFound, AlreadyExists, and StateConflict (``LocationOwned``)."""
         check_identifier(request.name, "name")
+        path = (*namespace, request.name)
         new_metadata = partial(self._new_metadata, request)
         if request.location is None:
             principal = self._context.principal
             claim, metadata = self._locations.choose(catalog, namespace, request.name, principal, new_metadata)
         else:
-            _check_free(self._context.view(catalog), (*namespace, request.name))  # before anything is written
+            _check_free(self._context.view(catalog), path)  # before anything is written
             claim = self._locations.requested(self._world.ids.uuid(), request.location)
             metadata = new_metadata(claim)
         if request.stage_create:
             return LoadedTable(None, metadata)
         file = self._files.write(claim.location, metadata)
-        path = (*namespace, request.name)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file]), metadata)
 
-    def register(
-        self, catalog: str, namespace: Path, table: str, metadata_location: str, *, overwrite: bool = False
-    ) -> LoadedTable:
+    def register(self, catalog: str, path: Path, metadata_location: str, *, overwrite: bool = False) -> LoadedTable:
         """Adds a table that exists in storage, by its metadata file. No file is written or deleted.
 
-        Raises:
-            InvalidRequest: not a name, not metadata, a location that cannot be its own, or ``overwrite``.
-            PermissionDenied: the principal may not use files that belong to no table.
-            NotFound: no such catalog, namespace or file.
-            AlreadyExists: the name is taken.
-            StateConflict: ``LocationOwned``: another table has it, or this one has another name.
+        Raises as ``create``, and PermissionDenied if the principal may not use files that belong to no table. LocationOwned:
+        another table has the location, or this one has another name.
         """
-        check_identifier(table, "name")
+        check_identifier(path[-1], "name")
         if overwrite:
             raise InvalidRequest("a table cannot be overwritten", field="overwrite", remedy="drop it first")
-        _check_free(self._context.view(catalog), (*namespace, table))
+        _check_free(self._context.view(catalog), path)
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
         file, metadata = self._files.foreign(metadata_location)
         check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
         claim = self._locations.registered(metadata.table_uuid, metadata.location)
-        return LoadedTable(self.add(IcebergTable, catalog, (*namespace, table), claim, file, written=[]), metadata)
+        return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[]), metadata)
 
     def rename(self, catalog: str, source: Path, target: Path, kind: type[IcebergEntity] = IcebergTable) -> None:
         """Gives a table or a view another name, perhaps in another namespace of the catalog. Two requests and one swap of
@@ -123,24 +114,16 @@ class Tables:
             view.tree.parent(target[:-1])
             if not same:
                 require_free(view, target, "destination")
-            return Edit(
-                f"rename {_WORDS[kind]} {dotted(*source)} to {dotted(*target)}",
-                put={target: msgspec.structs.replace(entity, name=target[-1])},
-                remove=() if same else (source,),
-            )
+            put = {target: msgspec.structs.replace(entity, name=target[-1])}
+            message = f"rename {_WORDS[kind]} {dotted(*source)} to {dotted(*target)}"
+            return Edit(message, put=put, remove=() if same else (source,))
 
         self._context.commit(catalog, change)
 
     def drop(self, kind: type[E], catalog: str, path: Path, *, purge: bool) -> E:
         """Drops a table or a view, and returns its entity. Without ``purge`` its files stay; otherwise gc removes them
-        after the grace period.
-
-        Raises:
-            NotFound: no such catalog, namespace or table.
-            NotOffered: ``purge`` of a table whose location the catalog did not choose.
-            StateConflict: ``LocationOwned``: ``purge``, and another table's HEAD has this uuid; ``TableHasClones``: no
-                purge, and clones need its files.
-        """
+        after the grace period. Raises NotFound; with ``purge`` as ``LocationClaims.purge``, and StateConflict
+        (``LocationOwned``) if another table's HEAD has its uuid; without as ``LocationClaims.release``."""
         dropped: list[E] = []
 
         def change(view: View) -> Edit:
@@ -192,11 +175,8 @@ _WORDS: Final[dict[type, str]] = {IcebergTable: "table", IcebergView: "view"}
 
 
 def entity_at(view: View, path: Path, kind: type[E]) -> E:
-    """Returns the table or view at ``path``; raises NotFound.
-
-    NotFound is of the table also when its namespace is missing or something else has the name: when a name ends in
-    ``branch_...``, Spark looks for a namespace called like the table, and goes on only with this refusal.
-    """
+    """Returns the table or view at ``path``. Raises NotFound of the table, also when its namespace is missing: for a name
+    that ends in ``branch_...`` Spark looks for a namespace called like the table, and goes on only with this refusal."""
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
@@ -224,5 +204,5 @@ def claim_rejected(claim: LocationClaim) -> RejectionHandler:
 def _purge_rejected(failed: Mapping[int, Row | None]) -> None:
     """The purge's tombstone would replace the HEAD of another table."""
     if failed:
-        message = "another table has the same uuid"
-        raise StateConflict(ErrorType.LOCATION_OWNED, message, remedy="drop it without a purge")
+        remedy = "drop it without a purge"
+        raise StateConflict(ErrorType.LOCATION_OWNED, "another table has the same uuid", remedy=remedy)

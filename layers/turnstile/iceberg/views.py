@@ -48,14 +48,13 @@ class Views:
     def __init__(self, context: Context) -> None:
         self._context, self._world, self._files = context, context.world, context.files
 
-    def find(self, catalog: str, namespace: Path, view: str) -> IcebergView:
+    def find(self, catalog: str, path: Path) -> IcebergView:
         """Returns the entity of a view; raises NotFound."""
-        path = (*namespace, view)
         return entity_at(self._context.look(catalog, path, "view"), path, IcebergView)
 
-    def load(self, catalog: str, namespace: Path, view: str) -> LoadedView:
+    def load(self, catalog: str, path: Path) -> LoadedView:
         """Returns a view as the request reads it; raises NotFound."""
-        entity = self.find(catalog, namespace, view)
+        entity = self.find(catalog, path)
         with self._context.opening(entity, "view"):
             return LoadedView(entity, self._files.view(entity.metadata))
 
@@ -82,16 +81,8 @@ class Views:
         path = (*namespace, request.name)
         return LoadedView(Tables(context).add(IcebergView, catalog, path, claim, file, written=[file]), metadata)
 
-    def replace(self, catalog: str, namespace: Path, view: str, request: ReplaceView) -> LoadedView:
-        """Applies updates to a view, and returns it as it is then.
-
-        Raises:
-            NotFound: no such catalog, namespace or view.
-            CommitFailed: a requirement does not hold.
-            InvalidRequest: an update that cannot be applied.
-            OutcomeUnknown: it may have happened.
-        """
-        path = (*namespace, view)
+    def replace(self, catalog: str, path: Path, request: ReplaceView) -> LoadedView:
+        """Applies updates to a view, and returns it as it is then; raises as ``Commits.commit``."""
         latest: list[LoadedView] = []
         written: list[str] = []
 

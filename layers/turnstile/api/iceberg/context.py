@@ -40,7 +40,7 @@ def query() -> Query:
     return Query(*current().query)
 
 
-def names(prefix: str, path: Path, kind: str) -> Names:
+def page(prefix: str, path: Path, kind: str) -> Names:
     """Returns the page of names of ``kind`` below ``path`` that the current request wants."""
     size, tokens = query().integer("pageSize"), current().query.get("pageToken")
     return Listing(reading(prefix)).names(catalog_of(prefix), path, kind, tokens[0] if tokens else None, size)

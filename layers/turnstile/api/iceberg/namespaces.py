@@ -18,9 +18,9 @@ from turnstile.api.iceberg.context import (
     NAMESPACES,
     ROOT,
     body,
-    names,
     namespace_of_path,
     once,
+    page,
     query,
     reading,
 )
@@ -75,7 +75,7 @@ def config() -> dict[str, Any]:
 @routes.route(NAMESPACES, methods=["GET"])
 @needs((see_schema, _parent))
 def list_namespaces(prefix: str) -> dict[str, Any]:
-    return responses.namespaces(names(prefix, _parent_path(), entities.NAMESPACE))
+    return responses.namespaces(page(prefix, _parent_path(), entities.NAMESPACE))
 
 
 @routes.route(NAMESPACES, methods=["POST"])

@@ -21,7 +21,7 @@ from turnstile.api.http.authorization import Params, authorized_by_view, guard, 
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import Answer
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, names, namespace_of_path, once, query, reading
+from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, namespace_of_path, once, page, query, reading
 from turnstile.api.iceberg.requests import catalog_of, is_past
 from turnstile.api.iceberg.responses import Credentials
 from turnstile.api.services import services
@@ -67,7 +67,7 @@ def _created_in(params: Params) -> Target | None:
 @routes.route(NAMESPACE + "/tables", methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
-    return responses.identifiers(names(prefix, requests.namespace(namespace), ICEBERG_TABLE))
+    return responses.identifiers(page(prefix, requests.namespace(namespace), ICEBERG_TABLE))
 
 
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
@@ -78,7 +78,7 @@ def create_new_table(prefix: str, namespace: str) -> Answer:
     def again(context: Context) -> LoadedTable:
         if request.stage_create:
             return Tables(context).create(prefix, path, request)
-        return Tables(context).load(prefix, path, request.name)
+        return Tables(context).load(prefix, (*path, request.name))
 
     return _new(once(prefix, lambda context: Tables(context).create(prefix, path, request), again), prefix, namespace)
 
@@ -86,13 +86,13 @@ def create_new_table(prefix: str, namespace: str) -> Answer:
 @routes.route(NAMESPACE + "/register", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(prefix: str, namespace: str) -> Answer:
-    request, path = body(requests.RegisterTable), requests.namespace(namespace)
-
-    def register(context: Context) -> LoadedTable:
-        file, overwrite = request.metadata_location, request.overwrite
-        return Tables(context).register(prefix, path, request.name, file, overwrite=overwrite)
-
-    loaded = once(prefix, register, lambda context: Tables(context).load(prefix, path, request.name))
+    request = body(requests.RegisterTable)
+    path, file = (*requests.namespace(namespace), request.name), request.metadata_location
+    loaded = once(
+        prefix,
+        lambda context: Tables(context).register(prefix, path, file, overwrite=request.overwrite),
+        lambda context: Tables(context).load(prefix, path),
+    )
     return _new(loaded, prefix, namespace)
 
 
@@ -120,15 +120,15 @@ def table_exists(prefix: str, namespace: str, table: str) -> None:
 @routes.route(TABLE, methods=["POST"])
 @needs((modify_table, _committed_table), (create_table, _created_in))
 def commit_table(prefix: str, namespace: str, table: str) -> Answer:
-    request, (catalog, path, name) = body(requests.CommitTable), _path(prefix, namespace, table)
+    request, (catalog, path) = body(requests.CommitTable), _path(prefix, namespace, table)
     named = request.identifier
-    if named is not None and (*named.namespace, named.name) != (*path, name):
+    if named is not None and (*named.namespace, named.name) != path:
         raise InvalidRequest("the body names another table than the path", field="identifier")
-    change = TableChange((*path, name), request.requirements, request.updates)
+    change = TableChange(path, request.requirements, request.updates)
     loaded = once(
         prefix,
         lambda context: Commits(context).commit(catalog, [change])[0],
-        lambda context: Tables(context).load(catalog, path, name),
+        lambda context: Tables(context).load(catalog, path),
     )
     return Answer(responses.committed(loaded), headers=_tag(loaded))
 
@@ -136,21 +136,19 @@ def commit_table(prefix: str, namespace: str, table: str) -> Answer:
 @routes.route(TABLE, methods=["DELETE"])
 @needs((edit_table, _table_of_path))
 def drop_table(prefix: str, namespace: str, table: str) -> None:
-    purge, (catalog, path, name) = query().flag("purgeRequested"), _path(prefix, namespace, table)
-    once(
-        prefix, lambda context: Tables(context).drop(IcebergTable, catalog, (*path, name), purge=purge), lambda _: None
-    )
+    purge, path = query().flag("purgeRequested"), _path(prefix, namespace, table)
+    once(prefix, lambda context: Tables(context).drop(IcebergTable, *path, purge=purge), lambda _: None)
 
 
 @routes.route(TABLE + "/unregister", methods=["POST"])
 @needs((edit_table, _table_of_path))
 def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
-    catalog, path, name = _path(prefix, namespace, table)
-
-    def unregister(context: Context) -> LoadedTable:
-        return Tables(context).open(Tables(context).drop(IcebergTable, catalog, (*path, name), purge=False))
-
-    loaded = once(prefix, unregister, lambda context: Tables(context).load(catalog, path, name))
+    path = _path(prefix, namespace, table)
+    loaded = once(
+        prefix,
+        lambda context: Tables(context).open(Tables(context).drop(IcebergTable, *path, purge=False)),
+        lambda context: Tables(context).load(*path),
+    )
     return Answer(responses.committed(loaded))
 
 
@@ -196,8 +194,8 @@ def _need_of(prefix: str, change: TableChange) -> Need:
     return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
 
 
-def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), requests.namespace(namespace), check_identifier(table, "table")
+def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path]:
+    return catalog_of(prefix), (*requests.namespace(namespace), check_identifier(table, "table"))
 
 
 def _new(loaded: LoadedTable, prefix: str, namespace: str) -> Answer:

@@ -11,7 +11,7 @@ from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, names, namespace_of_path, once, reading
+from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, namespace_of_path, once, page, reading
 from turnstile.api.iceberg.requests import catalog_of
 from turnstile.api.iceberg.tables import moved, renamed
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
@@ -33,7 +33,7 @@ def _view_of_path(params: Params) -> Target:
 @routes.route(VIEWS, methods=["GET"])
 @needs((see_schema, namespace_of_path))
 def list_views(prefix: str, namespace: str) -> dict[str, Any]:
-    return responses.identifiers(names(prefix, requests.namespace(namespace), ICEBERG_VIEW))
+    return responses.identifiers(page(prefix, requests.namespace(namespace), ICEBERG_VIEW))
 
 
 @routes.route(VIEWS, methods=["POST"])
@@ -43,7 +43,7 @@ def create_view(prefix: str, namespace: str) -> dict[str, Any]:
     loaded = once(
         prefix,
         lambda context: Views(context).create(catalog_of(prefix), path, request),
-        lambda context: Views(context).load(prefix, path, request.name),
+        lambda context: Views(context).load(prefix, (*path, request.name)),
     )
     return responses.view(loaded)
 
@@ -73,8 +73,8 @@ def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
 @routes.route(VIEW, methods=["DELETE"])
 @needs((edit_table, _view_of_path))
 def drop_view(prefix: str, namespace: str, view: str) -> None:
-    catalog, path, name = _path(prefix, namespace, view)
-    once(prefix, lambda context: Tables(context).drop(IcebergView, catalog, (*path, name), purge=True), lambda _: None)
+    path = _path(prefix, namespace, view)
+    once(prefix, lambda context: Tables(context).drop(IcebergView, *path, purge=True), lambda _: None)
 
 
 @routes.route(ROOT + "/{prefix}/views/rename", methods=["POST"])
@@ -88,5 +88,5 @@ def rename_view(prefix: str) -> None:
     )
 
 
-def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path, str]:
-    return catalog_of(prefix), requests.namespace(namespace), check_identifier(view, "view")
+def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path]:
+    return catalog_of(prefix), (*requests.namespace(namespace), check_identifier(view, "view"))

@@ -228,10 +228,8 @@ def new_table(
     properties: dict[str, str],
     now_ms: int,
 ) -> TableMetadata:
-    """Returns the metadata of a new table, with new ids of fields: from 1 for columns, from 1000 for partition fields.
-
-    Raises InvalidRequest if the schema is not valid, or cannot be partitioned or sorted so.
-    """
+    """Returns the metadata of a new table, with new ids of fields: from 1 for columns, from 1000 for partition fields. Raises
+    InvalidRequest if the schema is not valid, or cannot be partitioned or sorted so."""
     version = _version(properties)
     check(schema, version)
     columns, fresh = renumbered(schema, 0)

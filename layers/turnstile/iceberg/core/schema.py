@@ -63,14 +63,8 @@ class Schema(msgspec.Struct, frozen=True, rename="kebab", omit_defaults=True, ta
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One node of a schema.
-
-    Attributes:
-        name: full name, with the names of the nodes above it.
-        repeated: whether a list or a map is above it.
-        certain: whether everything above it is required, so that every row has this node.
-        defaults: its default values.
-    """
+    """One node of a schema: with its full name; ``repeated`` inside a list or a map; ``certain`` if everything above it is
+    required, so that every row has it."""
 
     id: int
     name: str

@@ -28,10 +28,8 @@ from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
 def applied(
     base: TableMetadata, updates: Sequence[u.TableUpdate], now_ms: int, previous_file: str = ""
 ) -> TableMetadata:
-    """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing.
-
-    Raises InvalidRequest for an update that cannot be applied, CommitFailed for one computed from an older state.
-    """
+    """Returns ``base`` after ``updates`` in their order; ``base`` itself when they change nothing. Raises InvalidRequest for
+    an update that cannot be applied, CommitFailed for one computed from an older state."""
     draft = Draft.of(base, now_ms)
     for update in updates:
         _apply(update, draft)
@@ -165,12 +163,9 @@ def _add_snapshot(snapshot: Snapshot, draft: Draft) -> None:
 
 
 def _check_sequence(snapshot: Snapshot, last: int) -> None:
-    """Checks that the snapshot's number is new; raises CommitFailed.
-
-    Java accepts an older number of a snapshot without a parent (CREATE OR REPLACE, the first of a branch) and sets the
-    table back to it: later snapshots get numbers that exist, and deletes apply to files that they were not made for. So
-    the parent does not matter here: the table moved on, and the writer has to start again.
-    """
+    """Raises CommitFailed unless the snapshot's number is new, also without a parent (CREATE OR REPLACE, the first of a
+    branch). There Java sets the table back to the older number: later snapshots get numbers that exist, and deletes apply
+    to files that they were not made for."""
     if snapshot.sequence_number <= last:
         raise CommitFailed(
             f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the table is at {last}"

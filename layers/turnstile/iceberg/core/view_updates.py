@@ -22,7 +22,6 @@ _HISTORY_DEFAULT: Final = 10
 @dataclass
 class _Draft:
     now_ms: int
-    base: ViewMetadata | None
     uuid: str
     location: str
     schemas: dict[int, Schema]
@@ -36,13 +35,10 @@ class _Draft:
 
 
 def applied(base: ViewMetadata, updates: Sequence[u.ViewUpdate], now_ms: int) -> ViewMetadata:
-    """Returns ``base`` after ``updates``; ``base`` itself when they change nothing.
-
-    Raises InvalidRequest for an update that cannot be applied, or that removes a dialect without ``DROP_DIALECTS``.
-    """
+    """Returns ``base`` after ``updates``; ``base`` itself when they change nothing. Raises InvalidRequest for an update that
+    cannot be applied, or that removes a dialect without ``DROP_DIALECTS``."""
     draft = _Draft(
         now_ms,
-        base,
         base.view_uuid,
         base.location,
         {schema.schema_id: schema for schema in base.schemas},
@@ -62,7 +58,7 @@ def new_view(
     *, uuid: str, location: str, schema: Schema, version: ViewVersion, properties: dict[str, str], now_ms: int
 ) -> ViewMetadata:
     """Returns the metadata of a new view; raises InvalidRequest."""
-    draft = _Draft(now_ms, None, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
+    draft = _Draft(now_ms, uuid, location, {}, {}, [], dict(properties), LAST_ADDED)
     _apply(u.AddSchema(schema), draft)
     _apply(u.AddViewVersion(msgspec.structs.replace(version, version_id=1, schema_id=LAST_ADDED)), draft)
     _apply(u.SetCurrentViewVersion(LAST_ADDED), draft)
@@ -83,12 +79,16 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
             draft.properties |= changed
         case u.RemoveProperties(removals):
             draft.properties = {name: value for name, value in draft.properties.items() if name not in removals}
-        case u.AddSchema():
-            _add_schema(update.schema, draft)
+        case u.AddSchema(schema):
+            _add_schema(schema, draft)
         case u.AddViewVersion(version):
             _add_version(version, draft)
         case u.SetCurrentViewVersion(id):
-            _set_current(id, draft)
+            id = chosen(id, draft.added_version, draft.versions, "version")
+            if id != draft.current:
+                draft.current = id
+                since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
+                draft.log.append(VersionLogEntry(since, id))
 
 
 def _add_schema(schema: Schema, draft: _Draft) -> None:
@@ -114,14 +114,6 @@ def _add_version(version: ViewVersion, draft: _Draft) -> None:
         draft.versions[id] = msgspec.structs.replace(version, version_id=id)
         draft.added.add(id)
     draft.added_version = id
-
-
-def _set_current(id: int, draft: _Draft) -> None:
-    id = chosen(id, draft.added_version, draft.versions, "version")
-    if id != draft.current:
-        draft.current = id
-        since = draft.versions[id].timestamp_ms if id in draft.added else draft.now_ms
-        draft.log.append(VersionLogEntry(since, id))
 
 
 def _meaning(version: ViewVersion) -> object:
