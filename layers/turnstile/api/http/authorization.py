@@ -1,15 +1,15 @@
 """What a route needs, declared at its view and authorized before anything is answered (I12).
 
 A view carries its declaration: ``@needs((see_table, table_of_path))``. No view can do without: services are only handed
-out inside a view that declares something (``guard`` raises elsewhere); what they do is authorized by the request's guard;
-and an answer whose needs were not all authorized is never sent. A test walks the routes of every app.
+out inside a view that declares something; what they do is authorized by the request's guard; and an answer whose needs
+were not all authorized is never sent. A test walks the routes of every app.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Authorizer, Guard, Need, Target
 from turnstile.access.core.grants import Principal
@@ -36,46 +36,22 @@ NEEDS: Final = "turnstile_needs"
 
 
 class Authorizers:
-    """Access control of one sandbox: by name on trees, by uuid, and the metastore's rights.
-
-    Args:
-        reader: share it with the catalog's services, for its caches; it must not be watched.
-    """
+    """Access control of one sandbox: by name on trees, by uuid, and the metastore's rights. ``reader`` is that of the
+    catalog's services, for its caches; it must not be watched."""
 
     def __init__(self, world: World, reader: CatalogReader) -> None:
         self.access = Authorizer(world, reader)
         self.tables = TableAuthorizer(world, reader, self.access)
 
-    def guard(self, principal: Principal, needs: Sequence[Need], *, inside: bool = False) -> Guard:
-        """Returns the guard of one request."""
-        return self.access.guard(principal, needs, inside=inside)
-
     def by_id(self, principal: Principal, rules: Sequence[Rule], table_id: str, *, fresh: bool) -> Guard:
-        """Returns the guard of a request that names a table by uuid, already authorized.
-
-        Raises:
-            PermissionDenied: a rule does not hold.
-            NotFound: no such table, for those who may know.
-        """
+        """Returns the authorized guard of a request that names a table by uuid; raises PermissionDenied or NotFound."""
         guard = self.access.guard(principal, [])
         guard.chain = self.tables.authorize(principal, rules, table_id, fresh=fresh)
         return guard
 
 
-class HasAuthorizers(Protocol):
-    """What the services of an app have for this module."""
-
-    @property
-    def authorizers(self) -> Authorizers:
-        """Access control."""
-
-
 def guard() -> Guard:
-    """Returns the guard of the request being answered.
-
-    Raises:
-        TurnstileError: the view declares no need.
-    """
+    """Returns the guard of the request being answered; raises TurnstileError where the view declares no need."""
     request = current()
     if request.guard is None:
         raise TurnstileError(f"{request.method} {request.route} declares nothing that it needs")
@@ -99,13 +75,10 @@ def needs(*needed: tuple[Rule, TargetOf], first: bool = False) -> Callable[[View
     """
 
     def make(params: Params) -> Guard:
-        principal = current().principal
-        wanted: list[Need] = []
-        for rule, target_of in needed if not principal.admin else ():
-            target = target_of(params)
-            if target is not None:
-                wanted.append(Need(rule, target))
-        guard = _authorizers().guard(principal, wanted)
+        needed_here = () if current().principal.admin else needed
+        targets = [(rule, target_of(params)) for rule, target_of in needed_here]
+        wanted = [Need(rule, target) for rule, target in targets if target is not None]
+        guard = _guard(*wanted)
         if first or any(need.target == METASTORE for need in wanted):
             guard.authorize_now()
         return guard
@@ -127,7 +100,7 @@ def needs_table(
     def make(params: Params) -> Guard:
         principal = current().principal
         if principal.admin:
-            return _authorizers().guard(principal, [])
+            return _guard()
         return _authorizers().by_id(principal, (*rules, *also()), of(params), fresh=fresh)
 
     return _declare(" and ".join(rule.__name__ for rule in rules) + " by id", make)
@@ -135,18 +108,22 @@ def needs_table(
 
 def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
     """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().mark_authorized()``."""
-    return _declare(what, lambda _: _authorizers().guard(current().principal, [], inside=True))
+    return _declare(what, lambda _: _guard(inside=True))
 
 
 def open_to_all(view: View[P, R]) -> View[P, R]:
     """Declares that the view shows nothing of anybody's data."""
-    declare = _declare("nothing", lambda _: _authorizers().guard(current().principal, []))
+    declare = _declare("nothing", lambda _: _guard())
     return declare(view)
 
 
 def _authorizers() -> Authorizers:
-    services: HasAuthorizers = current().services
-    return services.authorizers
+    authorizers: Authorizers = current().services.authorizers
+    return authorizers
+
+
+def _guard(*needs: Need, inside: bool = False) -> Guard:
+    return _authorizers().access.guard(current().principal, needs, inside=inside)
 
 
 def _declare(what: str, make: Callable[[Params], Guard]) -> Callable[[View[P, R]], View[P, R]]:

@@ -10,7 +10,7 @@ class BadSetting(ValueError):
 
 
 def text(name: str, default: str | None = None) -> str:
-    """The variable; without ``default`` it is compulsory."""
+    """Returns the variable, which is compulsory without ``default``. All of these raise BadSetting."""
     value = os.environ.get(name) or default
     if value is None:
         raise BadSetting(f"{name} is not set")
@@ -18,12 +18,10 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def integer(name: str, default: int, least: int, most: int) -> int:
-    """The variable as a whole number between ``least`` and ``most``."""
+    """Returns the variable as a whole number between ``least`` and ``most``."""
     value = os.environ.get(name)
-    if not value:
-        return default
     try:
-        number = int(value)
+        number = int(value) if value else default
     except ValueError:
         raise BadSetting(f"{name} must be a whole number, not {value!r}") from None
     if not least <= number <= most:

@@ -97,7 +97,7 @@ class App:
         return to_gateway(response, head=request.method == "HEAD")
 
     def _request(self, event: Event) -> tuple[Request, dict[str, str]]:
-        """The request without query and body, which are only read once it is known who asks; and its path parameters."""
+        """The request without query and body, which are read once it is known who asks; and its path parameters."""
         headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
         correlation = headers.get("x-correlation-id", "")
         if not _CORRELATION.fullmatch(correlation):
@@ -128,9 +128,8 @@ class App:
         entry = served.get(request.method) or (served.get("GET") if request.method == "HEAD" else None)
         if entry is None:
             allowed = sorted({*served, *chain(*(routes.get(request.route, ()) for routes in self._elsewhere()))})
-            raise MethodNotAllowed(
-                f"{request.method[:20]} is not allowed here", remedy=f"use {', '.join(allowed)}", allowed=allowed
-            )
+            text = f"{request.method[:20]} is not allowed here"
+            raise MethodNotAllowed(text, remedy=f"use {', '.join(allowed)}", allowed=allowed)
         view: Callable[..., Any] = entry.view_function
         return view
 
@@ -185,12 +184,9 @@ def response_of(result: Any, method: str) -> Response:
     body = msgspec.json.encode(answer.body)
     size, limit = escaped_size(body) if method == "GET" else 0, RESPONSE_BYTES_MAX
     if size > limit:
-        raise TooLarge(
-            f"the answer would take {size} bytes, and the limit is {limit}",
-            remedy="ask for less; what describes a Delta table is in its log as well",
-            limit=limit,
-            size=size,
-        )
+        text = f"the answer would take {size} bytes, and the limit is {limit}"
+        remedy = "ask for less; what describes a Delta table is in its log as well"
+        raise TooLarge(text, remedy=remedy, limit=limit, size=size)
     return Response(answer.status, {"Content-Type": JSON, **answer.headers}, body)
 
 
@@ -198,11 +194,8 @@ def _check_media_type(request: Request) -> None:
     """Refuse what a browser could send from a foreign page without asking first (an open local stack has no token)."""
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media != JSON:
-        raise UnsupportedMediaType(
-            f"the body must be declared as {JSON}, not {media or 'nothing'}",
-            field="Content-Type",
-            remedy=f"send 'Content-Type: {JSON}'",
-        )
+        text = f"the body must be declared as {JSON}, not {media or 'nothing'}"
+        raise UnsupportedMediaType(text, field="Content-Type", remedy=f"send 'Content-Type: {JSON}'")
 
 
 # -- the gateway's events, payload 2.0 ---------------------------------------------------------------------------------
@@ -269,15 +262,8 @@ class Telemetry:
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
         """Logs the request and counts it. ``fault`` is what was not foreseen; it is logged with its traceback."""
         write = self._logger.error if fault is not None else self._logger.info
-        write(
-            f"{operation} {status}",
-            exc_info=fault,
-            operation=operation,
-            status=status,
-            duration_ms=round(duration_ms, 2),
-            cold_start=self._cold,
-            **more,
-        )
+        more |= {"operation": operation, "status": status, "duration_ms": round(duration_ms, 2)}
+        write(f"{operation} {status}", exc_info=fault, cold_start=self._cold, **more)
         self._cold = False
         metrics = EphemeralMetrics(namespace="Turnstile", service=self._service)
         metrics.add_dimension("operation", operation)

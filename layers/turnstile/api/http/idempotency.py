@@ -37,20 +37,16 @@ def once(
     guard: Guard,
     status_of: Callable[[TurnstileError], int],
 ) -> T:
-    """Returns the answer to the request with ``key``: of ``operation``, whose one change of ``catalog`` is applied by the
-    committer it is given, or of ``again`` when that was done before.
+    """Returns the answer to the request with ``key``: of ``operation``, whose one change of ``catalog`` is applied by
+    the committer it is given, or of ``again`` when that was done before. Raises as ``operation``, KeyReused when the key
+    belongs to another request, and Repeated with what the first attempt was refused with.
 
     Args:
         again: gets the number of the commit in which the change can be looked at; None: it changed no tree.
         guard: the request's guard. What a principal is refused that it has not let pass is not remembered.
         status_of: the status of a refusal; one of ``FINAL`` is remembered.
-
-    Raises:
-        KeyReused: the key belongs to another request.
-        Repeated: what the first attempt was refused with.
-        TurnstileError: what ``operation`` raises.
     """
-    request, principal = current(), guard.principal.name
+    request = current()
     text = f"{request.method} {request.path}?{sorted(request.query.items())}\n".encode() + request.body
 
     def final(error: TurnstileError) -> int:
@@ -64,7 +60,7 @@ def once(
     committer = IdempotentCommitter(
         world,
         reader,
-        key=world.space.request(catalog, principal, key.lower()),
+        key=world.space.request(catalog, guard.principal.name, key.lower()),
         asked=hashlib.sha256(text).hexdigest(),
         final=final,
         pause=time.sleep,

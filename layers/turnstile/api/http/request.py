@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -44,8 +43,7 @@ class Request(msgspec.Struct):
 
     ``route`` is the matched template (``/v1/tables/{table_id}``), empty when none matched; ``headers`` have lower-case
     names; ``query`` maps each member to all its values; ``correlation`` identifies the request in logs and errors;
-    ``principal`` is who asks, as authentication found; ``services`` are those of the app that answers, ``guard`` has
-    what the view declares that it needs, ``notes`` are further members of the request's log line.
+    ``services`` are those of the app that answers; ``notes`` are further members of the request's log line.
     """
 
     method: str
@@ -62,12 +60,8 @@ class Request(msgspec.Struct):
     _parsed: Any = None
 
     def parsed(self, shape: type[T], decoder: Callable[[bytes, type[T]], T]) -> T:
-        """Returns the body as ``shape``, decoded once however often it is asked for.
-
-        Raises:
-            InvalidRequest: the body has another form.
-            TypeError: it was decoded as something else before, which is a defect of the view.
-        """
+        """Returns the body as ``shape``, decoded once however often it is asked for. Raises as ``decoder``, and
+        TypeError when it was decoded as something else before, which is a defect of the view."""
         if self._parsed is None:
             self._parsed = decoder(self.body, shape)
         elif not isinstance(self._parsed, shape):
@@ -79,7 +73,7 @@ _current: ContextVar[Request] = ContextVar("turnstile_http_request")
 
 
 def current() -> Request:
-    """The request being answered; only meaningful inside a view."""
+    """Returns the request being answered; only meaningful inside a view."""
     return _current.get()
 
 
@@ -94,7 +88,7 @@ def answering(request: Request) -> Iterator[None]:
 
 
 def idempotency_key() -> str | None:
-    """Returns the ``Idempotency-Key`` of this request, if it carries one; raises InvalidRequest for one that is no uuid."""
+    """Returns the request's ``Idempotency-Key``, if it carries one; raises InvalidRequest for one that is no uuid."""
     key = current().headers.get(IDEMPOTENCY_KEY.lower())
     if key is not None and not _UUID.fullmatch(key):
         raise InvalidRequest("the idempotency key is no uuid", field=IDEMPOTENCY_KEY, remedy="send a uuid, version 7")
@@ -107,48 +101,34 @@ def note(**members: Any) -> None:
 
 
 def body_of(event: Mapping[str, Any], limit: BodyLimit | None = None) -> bytes:
-    """Returns the body's bytes of a gateway event.
-
-    Args:
-        limit: of the API that the event is for; the one of our own by default.
-
-    Raises:
-        TooLarge: over ``limit``.
-        InvalidRequest: bad base64, or text that is not UTF-8.
-    """
+    """Returns the body's bytes of a gateway event. Raises TooLarge over ``limit`` (our own API's by default),
+    InvalidRequest for bad base64 and for text that is not UTF-8."""
     limit, body = limit or BodyLimit(), event.get("body") or ""
-    if len(body) > limit.bytes * 4 // 3 + 4:
-        raise _too_large(len(body), limit)
+    _require_fits(len(body), limit.bytes * 4 // 3 + 4, limit)
     try:
         raw = base64.b64decode(body, validate=True) if event.get("isBase64Encoded") else body.encode()
-    except (binascii.Error, UnicodeError, ValueError):
+    except ValueError:
         raise InvalidRequest("the body is not UTF-8 text", field="body", remedy="send JSON encoded as UTF-8") from None
-    if len(raw) > limit.bytes:
-        raise _too_large(len(raw), limit)
+    _require_fits(len(raw), limit.bytes, limit)
     return bytes(raw)
 
 
+def _require_fits(size: int, most: int, limit: BodyLimit) -> None:
+    if size > most:
+        text = f"the body of {size} bytes is over the limit of {limit.bytes}"
+        raise TooLarge(text, field="body", remedy=limit.remedy, limit=limit.bytes, size=size)
+
+
 def query_of(event: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The query's members, decoded once; a member without a value counts as empty."""
+    """Returns the query's members, decoded once; a member without a value counts as empty."""
     text = str(event.get("rawQueryString") or "")
     if len(text) > MAX_QUERY:
         raise InvalidRequest("the query is too long", field="query", remedy=f"use at most {MAX_QUERY} characters")
     return parse_qs(text, keep_blank_values=True)
 
 
-def _too_large(size: int, limit: BodyLimit) -> TooLarge:
-    return TooLarge(
-        f"the body of {size} bytes is over the limit of {limit.bytes}",
-        field="body",
-        remedy=limit.remedy,
-        limit=limit.bytes,
-        size=size,
-    )
-
-
 # -- bodies -----------------------------------------------------------------------------------------------------------
 # JSON bodies into Structs, strictly: unknown members are refused so that a typing error is noticed.
-
 
 _AT = re.compile(r" - at `(?P<key>key in )?\$\.?(?P<path>[^`]*)`$")
 _NAMED = re.compile(r"^Object (?P<how>contains unknown|missing required) field `(?P<name>[^`]*)`")
@@ -160,11 +140,8 @@ def _decoder(shape: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def body(shape: type[T]) -> T:
-    """Returns the current request's body as ``shape``, a Struct with ``forbid_unknown_fields``.
-
-    Raises:
-        InvalidRequest: not JSON, or a member is missing, unknown or of the wrong type; ``field`` names it.
-    """
+    """Returns the current request's body as ``shape``, a Struct with ``forbid_unknown_fields``. Raises InvalidRequest
+    for what is not JSON, and when a member is missing, unknown or of the wrong type; ``field`` names it."""
     return current().parsed(shape, decode)
 
 
@@ -177,9 +154,8 @@ def decode(raw: bytes, shape: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _misfit(str(error)) from None
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise InvalidRequest(
-            f"the body is not JSON in UTF-8: {error}", field="body", remedy="send one JSON object encoded as UTF-8"
-        ) from None
+        remedy = "send one JSON object encoded as UTF-8"
+        raise InvalidRequest(f"the body is not JSON in UTF-8: {error}", field="body", remedy=remedy) from None
     except RecursionError:
         raise InvalidRequest("the body is nested too deeply", field="body", remedy="send flat JSON") from None
 
@@ -187,13 +163,11 @@ def decode(raw: bytes, shape: type[T]) -> T:
 def _misfit(text: str) -> InvalidRequest:
     """msgspec's message ("Expected `int`, got `str` - at `$.version`") with its place as the field."""
     at = _AT.search(text)
-    path = at["path"] if at else ""
-    plain = text[: at.start()] if at else text
+    path, plain = (at["path"], text[: at.start()]) if at else ("", text)
     named = _NAMED.match(plain)
     if named is None:
-        return InvalidRequest(
-            f"{path or 'the body'}: {plain}", field=path or "body", remedy="send the type the API describes"
-        )
+        place = path or "the body"
+        return InvalidRequest(f"{place}: {plain}", field=path or "body", remedy="send the type the API describes")
     field = f"{path}.{named['name']}" if path else named["name"]
     if named["how"] == "missing required":
         return InvalidRequest(f"{field} is missing", field=field, remedy=f"give {named['name']}")
@@ -205,29 +179,20 @@ def _misfit(text: str) -> InvalidRequest:
 
 
 class Query:
-    """The current request's query.
-
-    Args:
-        allowed: the members this operation knows.
-
-    Raises:
-        InvalidRequest: another member is there, or one is there twice.
-    """
+    """The current request's query. Raises InvalidRequest for a member that is not ``allowed``, or is there twice."""
 
     def __init__(self, *allowed: str) -> None:
         self._values: dict[str, str] = {}
         for name, values in current().query.items():
             if name not in allowed:
-                known = ", ".join(allowed) or "none"
-                raise InvalidRequest(
-                    f"query member {name!r} is not known here", field=name, remedy=f"members known here: {known}"
-                )
+                remedy = f"members known here: {', '.join(allowed) or 'none'}"
+                raise InvalidRequest(f"query member {name!r} is not known here", field=name, remedy=remedy)
             if len(values) != 1:
                 raise InvalidRequest(f"query member {name!r} is given twice", field=name, remedy="give it once")
             self._values[name] = values[0]
 
     def text(self, name: str) -> str | None:
-        """The member, None when absent or empty."""
+        """Returns the member, None when absent or empty."""
         return self._values.get(name) or None
 
     @overload
@@ -235,17 +200,13 @@ class Query:
     @overload
     def integer(self, name: str, default: None = None, least: int = 0, most: int = MAX_VERSION) -> int | None: ...
     def integer(self, name: str, default: int | None = None, least: int = 0, most: int = MAX_VERSION) -> int | None:
-        """The member as a whole number between ``least`` and ``most``."""
         value = self.text(name)
         if value is None:
             return default
         number = int(value) if value.isascii() and value.isdigit() and len(value) <= 20 else -1
         if not least <= number <= most:
-            raise InvalidRequest(
-                f"{name} must be a whole number between {least} and {most}, not {value[:40]!r}",
-                field=name,
-                remedy=f"give {name} in that range",
-            )
+            text = f"{name} must be a whole number between {least} and {most}, not {value[:40]!r}"
+            raise InvalidRequest(text, field=name, remedy=f"give {name} in that range")
         return number
 
     def as_of(self, name: str = "as_of") -> AsOf | None:
@@ -254,12 +215,8 @@ class Query:
         return None if value is None else parse_as_of(value, name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """The member as ``true`` or ``false``."""
-        value = self.text(name)
-        if value is None:
-            return default
+        value = self.text(name) or str(default)
         if value.lower() not in ("true", "false"):
-            raise InvalidRequest(
-                f"{name} must be true or false, not {value[:40]!r}", field=name, remedy="true or false"
-            )
+            text = f"{name} must be true or false, not {value[:40]!r}"
+            raise InvalidRequest(text, field=name, remedy="true or false")
         return value.lower() == "true"

@@ -1,8 +1,8 @@
 """From what a view returns or raises to status, headers and body.
 
-A view returns a Struct or dict (200), None (204), or an ``Answer`` with a status and headers of its own. An error has
-one status per type and one shape: ``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}`` in
-``/v1``. Other APIs bring a shape of their own, a ``Render`` (``turnstile.api.unity.errors``).
+A view returns a Struct or dict (200), None (204), or an ``Answer``. An error has one status per type and one shape:
+``{"error": {"type", "message", "code", "remedy"?, "field"?, ...details}}`` in ``/v1``. Other APIs bring a shape of
+their own, a ``Render`` (``turnstile.api.unity.errors``).
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ def created(body: Any) -> Answer:
     """Returns 201 with a body."""
     return Answer(body, 201)
 
-
-# -- errors -----------------------------------------------------------------------------------------------------------
 
 STATUS: Final[dict[str, int]] = {
     ErrorType.INVALID_REQUEST: 400,
@@ -119,21 +117,19 @@ class UnsupportedMediaType(TurnstileError):
 
 
 def refusal(refused: Refused) -> TurnstileError:
-    """A decision's Refused as an error, with its data."""
+    """Returns a decision's Refused as an error."""
     return StateConflict(refused.kind, refused.message, field=refused.field, remedy=refused.remedy, **refused.details)
 
 
-def cut(text: str) -> str:
-    """``text``, or its beginning and an ellipsis when it has more than ``MOST`` characters."""
+def _cut(text: str) -> str:
     return text if len(text) <= MOST else text[: MOST - 1] + "…"
 
 
 def brief(error: TurnstileError) -> TurnstileError:
-    """``error`` with what it says cut. Refusals quote what was sent, which may be a megabyte; escaped for people, for JSON
-    and for Lambda it would be seven, and Lambda makes a failure of more than six. Once, for all renders and for the log."""
-    error.message = cut(error.message)
-    error.field = None if error.field is None else cut(error.field)
-    error.remedy = None if error.remedy is None else cut(error.remedy)
+    """Returns ``error`` with what it says cut. Refusals quote what was sent, which may be a megabyte; escaped for
+    people, for JSON and for Lambda it would be seven, and Lambda makes a failure of more than six."""
+    error.message = _cut(error.message)
+    error.field, error.remedy = (text and _cut(text) for text in (error.field, error.remedy))
     return error
 
 
@@ -143,15 +139,11 @@ def status_of(error: TurnstileError) -> int:
 
 
 def headers_of(error: TurnstileError, status: int, busy: Container[int] | None = None) -> dict[str, str]:
-    """Returns the headers of an error response.
-
-    Args:
-        busy: the statuses with ``Retry-After``, at least one second; None: wherever the error has a time.
-    """
+    """Returns the headers of an error response. ``Retry-After``, at least one second, comes with the statuses that are
+    ``busy``; None: wherever the error has a time."""
     headers = {"Content-Type": JSON}
     retry_ms = error.details.get("retry_after_ms")
-    retry = isinstance(retry_ms, int) if busy is None else status in busy
-    if retry:
+    if isinstance(retry_ms, int) if busy is None else status in busy:
         headers["Retry-After"] = str(max(1, -(-retry_ms // 1000))) if isinstance(retry_ms, int) else "1"
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="turnstile"'
@@ -162,22 +154,16 @@ def headers_of(error: TurnstileError, status: int, busy: Container[int] | None =
 
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body. A failure of our own says nothing about the inside."""
-    code = status_of(error)
+    code, internal = status_of(error), error.type == ErrorType.INTERNAL_ERROR
     if error.type == ErrorType.STORAGE_FAULT:
         error.details.setdefault("retry_after_ms", STORAGE_RETRY_MS)
-    headers = headers_of(error, code)
-    internal = error.type == ErrorType.INTERNAL_ERROR
     message = "an internal error occurred; nothing more is known" if internal else error.message
     body: dict[str, Any] = {"type": error.type, "message": message, "code": code}
     if internal:
-        body |= {
-            "remedy": "try again; if it stays, look for the correlation id in the logs",
-            "correlation": correlation,
-        }
+        body["remedy"] = "try again; if it stays, look for the correlation id in the logs"
+        body["correlation"] = correlation
     else:
-        if error.field is not None:
-            body["field"] = error.field
-        if error.remedy is not None:
-            body["remedy"] = error.remedy
+        optional = {"field": error.field, "remedy": error.remedy}
+        body |= {name: value for name, value in optional.items() if value is not None}
         body |= {name: value for name, value in error.details.items() if name not in body}
-    return code, headers, msgspec.json.encode({"error": body})
+    return code, headers_of(error, code), msgspec.json.encode({"error": body})
