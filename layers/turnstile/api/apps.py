@@ -9,12 +9,13 @@ or 405. View modules are imported by the app that serves them, so that each func
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from turnstile.api import settings
 from turnstile.api.auth.bearer import authentication
 from turnstile.api.http.handler import App, Routes, routes_of
 from turnstile.api.services import Services
+from turnstile.api.settings import Settings
 
 
 def commit(services: Services | None = None) -> App:
@@ -23,15 +24,10 @@ def commit(services: Services | None = None) -> App:
     from turnstile.api.unity.errors import PREFIX, render
     from turnstile.api.v1 import commits, load
 
-    def opened() -> Services:
-        here = services or Services.open(settings.commit())
-        here.prepare("ratifier", "outcomes", "updater", "authorizers", "open_loader")
-        return here
-
     return App(
         "commit",
         *(module.routes for module in (commits, load, delta_commits, preview_commits)),
-        services=opened,
+        services=_opener(services, settings.commit, "ratifier", "outcomes", "updater", "authorizers", "open_loader"),
         authentication=authentication(),
         renders={PREFIX: render},
     )
@@ -42,29 +38,17 @@ def catalog(services: Services | None = None) -> App:
     from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
     from turnstile.api.unity import permissions as unity_permissions
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import (
-        catalogs,
-        clones,
-        find,
-        history,
-        namespaces,
-        operators,
-        permissions,
-        references,
-        tables,
-    )
+    from turnstile.api.v1 import history, namespaces, operators, permissions, references, tables
 
-    own = (catalogs, namespaces, tables, history, clones, find, references, operators, permissions)
-
-    def opened() -> Services:
-        here = services or Services.open(settings.catalog())
-        here.prepare("open_catalog", "open_loader", "authorizers", "vendor", "collector")
-        return here
+    own = (namespaces, tables, history, references, operators, permissions)
+    unity = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
 
     return App(
         "catalog",
-        *(module.routes for module in (*own, delta_tables, older_catalogs, older_tables, credentials, unity_permissions)),
-        services=opened,
+        *(module.routes for module in (*own, *unity)),
+        services=_opener(
+            services, settings.catalog, "open_catalog", "open_loader", "authorizers", "vendor", "collector"
+        ),
         authentication=authentication(),
         elsewhere=_elsewhere,
         renders={PREFIX: render},
@@ -77,8 +61,7 @@ def _elsewhere() -> Iterable[Routes]:
     from turnstile.api.unity import delta_commits, preview_commits
     from turnstile.api.v1 import commits, load
 
-    modules = (commits, load, delta_commits, preview_commits, endpoint, clients)
-    return [routes_of(module.routes) for module in modules]
+    return [routes_of(module.routes) for module in (commits, load, delta_commits, preview_commits, endpoint, clients)]
 
 
 def iceberg(services: Services | None = None) -> App:
@@ -87,15 +70,12 @@ def iceberg(services: Services | None = None) -> App:
     from turnstile.api.iceberg.context import BODIES
     from turnstile.api.iceberg.errors import PREFIX, render
 
-    def opened() -> Services:
-        here = services or Services.open(settings.iceberg())
-        here.prepare("open_catalog", "metadata_files", "vendor", "authorizers", "source_rights")
-        return here
-
     return App(
         "iceberg",
         *(module.routes for module in (namespaces, tables, views)),
-        services=opened,
+        services=_opener(
+            services, settings.iceberg, "open_catalog", "metadata_files", "vendor", "authorizers", "source_rights"
+        ),
         authentication=authentication(),
         renders={PREFIX: render},
         bodies=BODIES,
@@ -106,17 +86,23 @@ def tokens(services: Services | None = None) -> App:
     """Returns the token endpoint and the operations on its clients."""
     from turnstile.api.tokens import clients, endpoint
 
-    def opened() -> Services:
-        here = services or Services.open(settings.tokens())
-        here.prepare("clients", "signed")
-        return here
-
     return App(
         "tokens",
         endpoint.routes,
         clients.routes,
-        services=opened,
+        services=_opener(services, settings.tokens, "clients", "signed"),
         authentication=authentication(),
         public=(endpoint.TOKEN, endpoint.EXCHANGE),
         renders={"/oauth": endpoint.render, "/api/1.0/unity-control": endpoint.render},
     )
+
+
+def _opener(services: Services | None, read: Callable[[], Settings], *parts: str) -> Callable[[], Services]:
+    """What opens an app's services, with ``parts`` built: those that are there, or those of the settings."""
+
+    def opened() -> Services:
+        here = services or Services.open(read())
+        here.prepare(*parts)
+        return here
+
+    return opened

@@ -1,8 +1,7 @@
 """What the views and jobs of one sandbox work with, built from one world: the container that all functions share.
 
 Each part is built when it is first asked for, once, and shares its caches with the others. What only some functions need
-is imported then, so that the commit function starts without it. Parts called ``open_...`` look at anything; a view that
-finds things by name uses the ones that the request's guard authorizes (I12).
+is imported then, so that the commit function starts without it.
 """
 
 from __future__ import annotations
@@ -46,12 +45,10 @@ if TYPE_CHECKING:
 
 
 class Services:
-    """One of each.
+    """One of each. ``vendor`` is what clients get credentials from; by default they need none, or bring their own.
 
-    Args:
-        world: what everything is kept in.
-        settings: of the function.
-        vendor: what clients get credentials from; by default they need none, or bring their own.
+    Parts called ``open_...`` look at anything. ``reader``, ``loader``, ``catalog`` and what works with them are for the
+    request being answered: its guard authorizes what they do (I12).
     """
 
     def __init__(
@@ -73,14 +70,12 @@ class Services:
 
     @property
     def limits(self) -> Limits:
-        """Limits of catalogs and tables."""
         return self.settings.limits
 
     # -- tables -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def metadata(self) -> MetadataStore:
-        """Metadata of Delta tables."""
         return MetadataStore(self.world.objs, self.world.space)
 
     @cached_property
@@ -90,35 +85,30 @@ class Services:
 
     @cached_property
     def ratifier(self) -> Ratifier:
-        """What commits are proposed to."""
         from turnstile.delta.ratify import Ratifier
 
         return Ratifier(self.world, self.limits, self.metadata)
 
     @cached_property
     def outcomes(self) -> Outcomes:
-        """What became of proposals."""
         from turnstile.delta.identity import Outcomes
 
         return Outcomes(self.world, self.limits)
 
     @cached_property
     def updater(self) -> Updater:
-        """Updates of tables in Unity's words."""
         from turnstile.api.unity.updater import Updater
 
         return Updater(self.world, self.ratifier, self.metadata)
 
     @cached_property
     def publisher(self) -> Publisher:
-        """What the background publishes with."""
         from turnstile.delta.publish import Publisher
 
         return Publisher(self.world, faults=self.settings.faults)
 
     @cached_property
     def sweeper(self) -> Sweeper:
-        """Publishes every table that has something unpublished."""
         from turnstile.delta.sweep import Sweeper
 
         return Sweeper(self.world, self.publisher)
@@ -127,48 +117,38 @@ class Services:
 
     @cached_property
     def authorizers(self) -> Authorizers:
-        """Access control."""
         return Authorizers(self.world, self.open_reader)
 
     @cached_property
     def open_reader(self) -> CatalogReader:
-        """Catalogs."""
         return CatalogReader(self.world, CatalogStore(self.world, self.limits.spill))
 
     @cached_property
     def open_loader(self) -> Loader:
-        """Tables by name."""
         from turnstile.catalog.load import Loader
 
         return Loader(self.world, self.open_reader, self.metadata, self.commits)
 
     @cached_property
     def open_catalog(self) -> CatalogServices:
-        """The catalog's services."""
         from turnstile.catalog.services import build
 
+        lake_root, limits, reader = self.settings.lake_root, self.limits, self.open_reader
         return build(
-            self.world,
-            lake_root=self.settings.lake_root,
-            limits=self.limits,
-            pause=time.sleep,
-            reader=self.open_reader,
-            metadata=self.metadata,
+            self.world, lake_root=lake_root, limits=limits, pause=time.sleep, reader=reader, metadata=self.metadata
         )
 
     def guard_of(self, *needs: Need) -> Guard:
         """Returns another guard for the request being answered: of what only its body says, or of a part of its answer."""
         principal = guard().principal
-        return self.authorizers.guard(principal, [] if principal.admin else needs)
+        return self.authorizers.access.guard(principal, [] if principal.admin else needs)
 
     @property
     def reader(self) -> CatalogReader:
-        """Catalogs, for the request being answered."""
         return self.open_reader.authorized_by(guard())
 
     @property
     def loader(self) -> Loader:
-        """Tables by name, for the request being answered."""
         return self.open_loader.authorized_by(guard())
 
     def loader_of(self, target: Target) -> Loader:
@@ -177,11 +157,9 @@ class Services:
 
     @property
     def catalog(self) -> CatalogServices:
-        """The catalog's services, for the request being answered."""
         return self.catalog_for(guard())
 
     def catalog_for(self, guard: Guard) -> CatalogServices:
-        """Returns the catalog's services as ``guard`` authorizes them."""
         return self.open_catalog if guard.principal.admin else self.open_catalog.authorized_by(guard)
 
     def catalog_at(self, target: Target) -> CatalogServices:
@@ -199,14 +177,12 @@ class Services:
 
     @property
     def importer(self) -> Importer:
-        """Imports, for the request being answered."""
         from turnstile.transfer.imports import Importer
 
         return Importer(self.catalog)
 
     @property
     def exporter(self) -> Exporter:
-        """Exports, for the request being answered."""
         from turnstile.transfer.exports import Exporter
 
         return Exporter(self.catalog)
@@ -215,7 +191,6 @@ class Services:
 
     @property
     def grants(self) -> Grants:
-        """Rights, for the request being answered."""
         from turnstile.access.grants import Grants
 
         return Grants(self.catalog, self.authorizers.access)
@@ -233,7 +208,6 @@ class Services:
 
     @cached_property
     def source_rights(self) -> SourceRights:
-        """Rights on the sources of clones."""
         from turnstile.access.clone_rights import SourceRights
 
         return SourceRights(self.world, self.authorizers.access, self.open_reader)
@@ -253,7 +227,6 @@ class Services:
 
     @cached_property
     def clients(self) -> Clients:
-        """Registered clients of the token endpoint."""
         import secrets
 
         from turnstile.access.clients import Clients
@@ -262,7 +235,6 @@ class Services:
 
     @cached_property
     def signed(self) -> SignedTokens:
-        """What issues and verifies signed tokens."""
         from turnstile.api.auth.signed import SignedTokens, from_settings
 
         auth = self.settings.auth
@@ -272,22 +244,19 @@ class Services:
 
     @cached_property
     def metadata_files(self) -> MetadataFiles:
-        """Metadata files of Iceberg's tables and views."""
         from turnstile.iceberg.files import MetadataFiles
 
         return MetadataFiles(self.world.storages, self.world.ids)
 
     @cached_property
     def collector(self) -> Collector:
-        """Collects garbage."""
         from turnstile.gc.collector import Collector
 
-        settings = self.settings
-        return Collector(self.world, settings.grace, faults=settings.faults, workers=settings.workers)
+        grace, faults, workers = self.settings.grace, self.settings.faults, self.settings.workers
+        return Collector(self.world, grace, faults=faults, workers=workers)
 
     @cached_property
     def collect_task(self) -> CollectTask:
-        """Collects garbage unless another run is at it."""
         from turnstile.gc.collector import CollectTask
 
         return CollectTask(self.world, self.collector)

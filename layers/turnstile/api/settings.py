@@ -1,7 +1,5 @@
-"""What the functions read from their environment (template.yaml explains the variables).
-
-Every function reads only what it uses, when it starts, so that a bad deployment fails at once.
-"""
+"""What the functions read from their environment (template.yaml explains the variables): each only what it uses, when
+it starts, so that a bad deployment fails at once."""
 
 from __future__ import annotations
 
@@ -20,8 +18,6 @@ from turnstile.store.ports import CredentialVendor, World
 
 _YEARS = 10 * 366 * 24  # hours
 
-KB = 1024
-
 
 class Stores(msgspec.Struct, frozen=True):
     """Names of the two tables, and the tenant."""
@@ -31,7 +27,7 @@ class Stores(msgspec.Struct, frozen=True):
     realm: str
 
     def open(self) -> World:
-        """The world in them; nothing is sent yet."""
+        """Returns the world in them; nothing is sent yet."""
         return open_world(refs_table=self.refs_table, objs_table=self.objs_table, realm=self.realm)
 
 
@@ -44,17 +40,14 @@ class Vending(msgspec.Struct, frozen=True):
     static: StaticCredentials | None = None
 
     def open(self, world: World) -> CredentialVendor:
-        """Returns the vendor of credentials."""
         return open_credential_vendor(world.clock, world.ids, role=self.role, key=self.lake_key, static=self.static)
 
 
 class Settings(msgspec.Struct, frozen=True):
     """The settings of one function; what it does not read has its default.
 
-    ``stores`` where everything is kept; ``lake_root`` below which location new tables go; ``limits`` of catalogs and
-    tables; ``grace`` how long garbage stays; ``vending`` what clients get credentials from; ``table_ms`` longest turn of
-    one table in a batch or a sweep; ``workers`` tables, or files, handled at once; ``faults`` of a test; ``auth`` what
-    bearer tokens are accepted.
+    ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
+    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``auth`` the tokens.
     """
 
     stores: Stores | None = None
@@ -80,12 +73,14 @@ def commit() -> Settings:
 
 def catalog() -> Settings:
     """Returns the settings of the catalog function."""
-    return Settings(stores=stores(), lake_root=lake_root(), grace=grace(), limits=limits(), vending=vending())
+    return Settings(
+        stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), grace=grace(), limits=limits(), vending=vending()
+    )
 
 
 def iceberg() -> Settings:
     """Returns the settings of the Iceberg function."""
-    return Settings(stores=stores(), lake_root=lake_root(), limits=limits(), vending=vending())
+    return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), limits=limits(), vending=vending())
 
 
 def tokens() -> Settings:
@@ -95,23 +90,17 @@ def tokens() -> Settings:
 
 def publish() -> Settings:
     """Returns the settings of the function that publishes what a stream names."""
-    return Settings(
-        stores=stores(),
-        table_ms=1000 * env.integer("TURNSTILE_PUBLISH_TABLE_SECONDS", 20, 1, 600),
-        workers=env.integer("TURNSTILE_PUBLISH_WORKERS", 8, 1, 32),
-        faults=faults_from(os.environ),
-    )
+    table_ms = 1000 * env.integer("TURNSTILE_PUBLISH_TABLE_SECONDS", 20, 1, 600)
+    workers = env.integer("TURNSTILE_PUBLISH_WORKERS", 8, 1, 32)
+    return Settings(stores=stores(), table_ms=table_ms, workers=workers, faults=faults_from(os.environ))
 
 
 def gc() -> Settings:
     """Returns the settings of the scheduled functions."""
-    return Settings(
-        stores=stores(),
-        table_ms=1000 * env.integer("TURNSTILE_SWEEP_TABLE_SECONDS", 60, 1, 600),
-        workers=env.integer("TURNSTILE_GC_WORKERS", 8, 1, 32),
-        grace=grace(),
-        faults=faults_from(os.environ),
-    )
+    table_ms = 1000 * env.integer("TURNSTILE_SWEEP_TABLE_SECONDS", 60, 1, 600)
+    workers = env.integer("TURNSTILE_GC_WORKERS", 8, 1, 32)
+    faults = faults_from(os.environ)
+    return Settings(stores=stores(), table_ms=table_ms, workers=workers, grace=grace(), faults=faults)
 
 
 # -- the variables ----------------------------------------------------------------------------------------------------
@@ -119,16 +108,8 @@ def gc() -> Settings:
 
 def stores() -> Stores:
     """Returns the names of the tables."""
-    return Stores(
-        refs_table=env.text("TURNSTILE_REFS_TABLE"),
-        objs_table=env.text("TURNSTILE_OBJS_TABLE"),
-        realm=env.text("TURNSTILE_REALM", "default"),
-    )
-
-
-def lake_root() -> str:
-    """Returns the location below which new tables go."""
-    return env.text("TURNSTILE_LAKE_ROOT")
+    refs_table, objs_table = env.text("TURNSTILE_REFS_TABLE"), env.text("TURNSTILE_OBJS_TABLE")
+    return Stores(refs_table, objs_table, env.text("TURNSTILE_REALM", "default"))
 
 
 def vending() -> Vending:
@@ -155,8 +136,7 @@ def spill() -> SpillLimits:
     """Returns when a catalog's index spills, and how large a segment of it becomes.
 
     The bounds keep a commit and a segment within one row each (``adapters.parts``): a change that brings in many names at
-    once embeds up to four times ``TURNSTILE_INDEX_EMBEDDED_KB``. Processes that differ in these sizes read each other's
-    trees.
+    once embeds up to four times as much. Processes that differ in these sizes read each other's trees.
     """
     embedded = env.integer("TURNSTILE_INDEX_EMBEDDED_KB", 8, 1, 64)
     segment = env.integer("TURNSTILE_INDEX_SEGMENT_KB", 128, 4, 320)
@@ -165,7 +145,7 @@ def spill() -> SpillLimits:
             f"TURNSTILE_INDEX_SEGMENT_KB must be at least twice TURNSTILE_INDEX_EMBEDDED_KB: {segment} and {embedded} would "
             "cut a segment at every spill"
         )
-    return SpillLimits(embedded=embedded * KB, segment=segment * KB)
+    return SpillLimits(embedded=embedded * 1024, segment=segment * 1024)
 
 
 def limits() -> Limits:

@@ -21,7 +21,7 @@ from turnstile.delta.sweep import Round, StoreUnreachable, publish_hinted
 MARGIN_MS: Final = 10_000
 """Kept of the function's time for the version that is being written when the time is up."""
 
-_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds}
+_UNITS: Final = {"lag_ms": MetricUnit.Milliseconds, "freed": MetricUnit.Bytes, "bytes": MetricUnit.Bytes}
 
 
 class StreamHandler:
@@ -32,7 +32,6 @@ class StreamHandler:
 
     @cached_property
     def services(self) -> Services:
-        """What publishes."""
         services = Services.open(settings.publish())
         services.prepare("publisher")
         return services
@@ -40,20 +39,16 @@ class StreamHandler:
     def on_refs(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """Publishes every table that the records name, the one that has waited longest first."""
         here = self.services
-        until = here.world.clock.now_ms() + _remaining_ms(context) - MARGIN_MS
+        until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
         ids = _table_ids(event, here.world.space.table(""))
+        each_ms, workers = here.settings.table_ms, here.settings.workers
         try:
-            done = publish_hinted(
-                here.world,
-                here.publisher,
-                ids,
-                until_ms=until,
-                each_ms=here.settings.table_ms,
-                workers=here.settings.workers,
-            )
+            done = publish_hinted(here.world, here.publisher, ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
         except StoreUnreachable as fault:
             self._logger.error("the batch goes back: %s", fault.message, extra={"tables": len(ids)})  # noqa: TRY400 - a cause, not a bug
-            return {"batchItemFailures": _all_again(event)}
+            numbers = [record["dynamodb"].get("SequenceNumber", "") for record in event.get("Records", ())]
+            first = [{"itemIdentifier": number} for number in numbers[:1]]
+            return {"batchItemFailures": first}  # the stream sends it and all that follow again
         self._record(done)
         return {"batchItemFailures": []}
 
@@ -63,10 +58,7 @@ class StreamHandler:
         self._logger.info("batch", extra=totals)
         for complaint in done.complaints():
             self._logger.warning("table not published", extra={"problem": complaint})
-        metrics = EphemeralMetrics(namespace="Turnstile", service="publish")
-        for name, value in totals.items():
-            metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
-        metrics.flush_metrics()
+        count("publish", totals)
 
 
 def _table_ids(event: Mapping[str, Any], prefix: str) -> list[str]:
@@ -80,11 +72,16 @@ def _table_ids(event: Mapping[str, Any], prefix: str) -> list[str]:
     return list(ids)
 
 
-def _all_again(event: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The first record of the batch: the stream sends it and all that follow again."""
-    numbers = [record["dynamodb"].get("SequenceNumber", "") for record in event.get("Records", ())]
-    return [{"itemIdentifier": number} for number in numbers[:1]]
+def count(service: str, figures: Mapping[str, int], **dimensions: str) -> None:
+    """Writes the figures of a run as metrics."""
+    metrics = EphemeralMetrics(namespace="Turnstile", service=service)
+    for name, text in dimensions.items():
+        metrics.add_dimension(name, text)
+    for name, value in figures.items():
+        metrics.add_metric(name, _UNITS.get(name, MetricUnit.Count), value)
+    metrics.flush_metrics()
 
 
-def _remaining_ms(context: Any) -> int:
+def remaining_ms(context: Any) -> int:
+    """Returns how long this invocation may live (ms)."""
     return int(context.get_remaining_time_in_millis()) if context is not None else 60_000

@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.support.functions import function
 from tests.support.openapi import FILE, document, operations, resolved
 from turnstile.api.http.responses import STATUS
-from turnstile.api.v1 import catalogs, clones, commits, history, namespaces, operators, permissions, references, tables
+from turnstile.api.v1 import commits, history, namespaces, operators, permissions, references, tables
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 
@@ -62,7 +62,7 @@ def test_path_parameters_are_described_where_they_are_used() -> None:
 
 BODIES: dict[str, type[msgspec.Struct]] = {
     "commit": commits.CommitBody,
-    "createCatalog": catalogs.NewCatalog,
+    "createCatalog": namespaces.NewCatalog,
     "createNamespace": namespaces.NewNamespace,
     "updateNamespace": namespaces.NamespaceUpdate,
     "stageTable": tables.NewStagingTable,
@@ -74,7 +74,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "changeRights": permissions.RightsChange,
     "createSnapshot": history.NewSnapshot,
     "resetCatalog": history.Reset,
-    "clone": clones.Clone,
+    "clone": history.Clone,
     "createRef": references.NewRef,
     "swapRef": references.RefSwap,
     "collect": operators.Collect,

@@ -148,7 +148,7 @@ def recovering(site: Site, id: str) -> Answer:
 def with_no_room(site: Site) -> Answer:
     """As if its schema took megabytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("turnstile.store.core.limits.RESPONSE_BYTES_MAX", 1_000)
+        patch.setattr("turnstile.api.http.handler.RESPONSE_BYTES_MAX", 1_000)
         return good(site, "loadTable")
 
 

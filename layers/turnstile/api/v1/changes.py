@@ -29,7 +29,7 @@ class AsOfBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     snapshot: str | None = None
 
     def as_of(self, field: str) -> AsOf:
-        """Returns the moment; ``field`` is the member that holds it. Raises InvalidRequest."""
+        """Returns the moment; raises InvalidRequest at ``field``, the member that holds it."""
         return check_as_of(AsOf(self.head, self.seq, self.time, self.snapshot), field)
 
     def reported(self, field: str) -> AbstractContextManager[None]:
@@ -45,16 +45,12 @@ _PASSING = (ErrorType.CONCURRENT_CHANGE, ErrorType.TABLE_NOT_ACTIVE, ErrorType.S
 def once(
     catalog: str, operation: Callable[[CatalogServices], T], again: Callable[[CatalogServices, int | None], T]
 ) -> T:
-    """Returns what a request answers that changes ``catalog``: with an Idempotency-Key, of one change however often it is sent.
+    """Returns what a request answers that changes ``catalog`` by ``operation``: with an Idempotency-Key, of one change
+    however often it is sent. Raises InvalidRequest for a key that is no uuid, KeyReused for one of another request.
 
     Args:
-        operation: what the request does, with the services it is given.
         again: what is answered when it was done before. Gets the number of the commit that shows what was done then, so
             that a counter is answered as it was; None: no commit does.
-
-    Raises:
-        InvalidRequest: a key that is no uuid.
-        KeyReused: a key that was sent with another request.
     """
     key, here = idempotency_key(), services().catalog
     if key is None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from turnstile.access.core.rules import modify_table, read_table, see_table
 from turnstile.api.http.authorization import guard, needs_table, open_to_all
@@ -27,12 +28,7 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile.store.core.names import (
-    MAX_VERSION,
-    check_uuid,
-    inline_unique,
-    staged_file,
-)
+from turnstile.store.core.names import MAX_VERSION, check_uuid, inline_unique, staged_file
 
 routes = Blueprint(__name__)
 
@@ -63,34 +59,24 @@ class CommitBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def to_request(table_id: str, body: CommitBody) -> CommitRequest:
-    """Returns the proposal for the ratifier, which validates ranges and names.
-
-    Raises:
-        InvalidRequest: not exactly one of ``staged`` and ``inline``.
-    """
+    """Returns the proposal for the ratifier, which validates ranges and names. Raises InvalidRequest where not exactly
+    one of ``staged`` and ``inline`` is there."""
     staged, inline = body.staged, body.inline
     if (staged is None) == (inline is None):
         raise InvalidRequest("give either staged or inline", field="staged", remedy="exactly one of the two")
     if staged is not None and not staged.name:
-        raise InvalidRequest(
-            "staged.name is empty", field="staged.name", remedy="<20 digits of the version>.<uuid>.json"
-        )
-    return CommitRequest(
-        table_id=table_id,
-        version=body.version,
-        base=body.base,
-        staged=staged.name if staged else "",
-        size=staged.size if staged else 0,
-        modified_ms=staged.modified if staged else 0,
-        content=inline.content.encode() if inline else None,
-        inline_name=inline.name if inline else "",
-        etag=body.etag,
-    )
+        remedy = "<20 digits of the version>.<uuid>.json"
+        raise InvalidRequest("staged.name is empty", field="staged.name", remedy=remedy)
+    request = CommitRequest(table_id=table_id, version=body.version, base=body.base, etag=body.etag)
+    if staged is not None:
+        return replace(request, staged=staged.name, size=staged.size, modified_ms=staged.modified)
+    assert inline is not None
+    return replace(request, content=inline.content.encode(), inline_name=inline.name)
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """One ratified commit. ``size`` is absent where it is not known any more (a published ticket); ``content`` is
-    there only where it is promised."""
+    """One ratified commit. ``size`` is absent where it is not known any more (a published ticket); ``content`` is there
+    only where it is promised."""
 
     version: int
     timestamp: int
@@ -192,14 +178,9 @@ def head(table_id: str) -> Head:
 @needs_table(see_table, of=uuid_of_path)
 def outcome(table_id: str) -> OutcomeResponse:
     query = Query("txn_id", "name", "version")
-    outcome = services().outcomes.of(
-        check_uuid(table_id),
-        txn=query.text("txn_id") or "",
-        name=query.text("name") or "",
-        version=query.integer("version", least=1),
-    )
-    version = UNSET if outcome.version is None else outcome.version
-    return OutcomeResponse(outcome.outcome, outcome.latest, version)
+    id, txn, name = check_uuid(table_id), query.text("txn_id") or "", query.text("name") or ""
+    outcome = services().outcomes.of(id, txn=txn, name=name, version=query.integer("version", least=1))
+    return OutcomeResponse(outcome.outcome, outcome.latest, UNSET if outcome.version is None else outcome.version)
 
 
 @routes.route("/v1", methods=["GET"])
@@ -207,16 +188,13 @@ def outcome(table_id: str) -> OutcomeResponse:
 def about() -> dict[str, Any]:
     Query()
     limits = services().limits
-    return {
-        "service": "turnstile",
-        "version": _version(),
-        "limits": {
-            "inline_bytes": limits.inline_bytes,
-            "staged_bytes": limits.staged_bytes,
-            "body_bytes": MAX_BODY,
-            "answer_content_bytes": limits.winners_bytes,
-        },
+    bounds = {
+        "inline_bytes": limits.inline_bytes,
+        "staged_bytes": limits.staged_bytes,
+        "body_bytes": MAX_BODY,
+        "answer_content_bytes": limits.winners_bytes,
     }
+    return {"service": "turnstile", "version": _version(), "limits": bounds}
 
 
 def _version() -> str:
@@ -228,15 +206,12 @@ def _version() -> str:
         return "unknown"
 
 
-# -- responses --------------------------------------------------------------------------------------------------------
-
-
 def commit_of(place: Positioned, *, size: int | None = None, content: bytes | None = None) -> Commit:
     """Returns a commit of a tail. ``size`` where it was learnt elsewhere; a ticket's own is not known from the row."""
     entry = place.entry
     if size is None and content is not None:
         size = len(content)
-    if size is None and not entry.ticket:
+    elif size is None and not entry.ticket:
         size = entry.size
     return Commit(
         version=place.version,
@@ -253,24 +228,6 @@ def commit_of(place: Positioned, *, size: int | None = None, content: bytes | No
     )
 
 
-def published_commit(version: int, raw: bytes, *, whole: bool, size: int, staged: str, with_content: bool) -> Commit:
-    """Returns a commit that no tail has any more, from its published bytes. ``staged`` is its staged name, if it had one."""
-    parsed = read_content(raw, whole=whole)
-    return Commit(
-        version=version,
-        timestamp=parsed.ict,
-        name=staged or staged_file(version, inline_unique(parsed.txn)),
-        modified=parsed.ict,
-        kind="staged" if staged else "inline",
-        txn_id=parsed.txn,
-        operation=parsed.operation,
-        changed=parsed.changed,
-        published=True,
-        size=size,
-        content=raw.decode() if with_content and whole else UNSET,
-    )
-
-
 def commits_of(listing: Listing) -> list[Commit]:
     """Returns the listing's commits, ascending."""
     return [
@@ -280,38 +237,28 @@ def commits_of(listing: Listing) -> list[Commit]:
 
 
 def _committed(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> Committed:
-    """Returns the answer to a proposal.
-
-    Raises:
-        OutcomeUnknown: it was ratified before, and what was ratified could not be read.
-        TurnstileError: the proposal was refused, or lost.
-    """
+    """Returns the answer to a proposal. Raises StateConflict where it was refused or lost, OutcomeUnknown where it was
+    ratified before and what was ratified could not be read."""
     if isinstance(decision, Refused):
         raise refusal(decision)
     if isinstance(decision, Conflict):
         raise _conflict(services, request, decision)
-    note(outcome="replayed" if decision.replayed else "ratified", version=decision.version, table_id=request.table_id)
+    outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
+    note(outcome=outcome, version=decision.version, table_id=request.table_id)
     try:
         commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
     except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
-        raise OutcomeUnknown(
-            f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
-        ) from error
-    return Committed(
-        outcome="replayed" if decision.replayed else "ratified",
-        commit=commit,
-        latest=decision.latest,
-        etag=decision.metadata,
-    )
+        text = f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
+        raise OutcomeUnknown(text) from error
+    return Committed(outcome, commit, decision.latest, decision.metadata)
 
 
 def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
     place = decision.place
     if place is None:
         raise TurnstileError("a fresh commit without its place")
-    if not place.entry.ticket:
-        return commit_of(place)
-    return commit_of(place, content=final_bytes(place, request.content or b""))
+    content = final_bytes(place, request.content or b"") if place.entry.ticket else None
+    return commit_of(place, content=content)
 
 
 def _replayed(services: Services, request: CommitRequest, decision: Ratified) -> Commit:
@@ -324,13 +271,20 @@ def _replayed(services: Services, request: CommitRequest, decision: Ratified) ->
     if earlier.place is not None:
         may_read = may_read and (ticket or earlier.place.entry.ticket)
         return commit_of(earlier.place, content=earlier.raw if may_read else None)
-    return published_commit(
-        decision.version,
-        earlier.raw or request.content or b"",
-        whole=earlier.whole,
+    raw = earlier.raw or request.content or b""  # of a commit that no tail has any more
+    parsed = read_content(raw, whole=earlier.whole)
+    return Commit(
+        version=decision.version,
+        timestamp=parsed.ict,
+        name=request.staged or staged_file(decision.version, inline_unique(parsed.txn)),
+        modified=parsed.ict,
+        kind="staged" if request.staged else "inline",
+        txn_id=parsed.txn,
+        operation=parsed.operation,
+        changed=parsed.changed,
+        published=True,
         size=earlier.size,
-        staged=request.staged,
-        with_content=ticket and may_read,
+        content=raw.decode() if ticket and may_read and earlier.whole else UNSET,
     )
 
 

@@ -1,26 +1,34 @@
-"""A catalog's past over HTTP: its log, named snapshots, going back (docs/api.md, "A catalog's past")."""
+"""A catalog's past over HTTP: its log, named snapshots, going back; and clones, now or as of a moment (docs/api.md, "A
+catalog's past" and "Clones")."""
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.core.rules import admin_only, edit_catalog
-from turnstile.api.http.authorization import (
-    metastore,
-    needs,
-)
-from turnstile.api.http.request import Query, body
-from turnstile.api.http.responses import Answer
+from turnstile.access.clone_rights import CloneRights
+from turnstile.access.core.grants import owner_for
+from turnstile.access.core.rules import admin_only, edit_catalog, use_catalog
+from turnstile.api.http.authorization import metastore, needs
+from turnstile.api.http.request import Query, body, current
+from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
 from turnstile.api.v1.changes import AsOfBody, once
 from turnstile.api.v1.paths import CATALOG, catalog_of_path
+from turnstile.catalog.clone.cloner import Cloner, CloneResult
+from turnstile.catalog.clone.copies import Copier
+from turnstile.catalog.clone.delta import DeltaCopier
+from turnstile.catalog.core.entities import TABLE
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.history.log import LogEntry, find_named_snapshot
 from turnstile.catalog.history.reset import ResetResult
 from turnstile.catalog.services import CatalogServices
-from turnstile.store.core.names import check_identifier
+from turnstile.iceberg.clones import copiers
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.names import check_identifier, check_namespace
 
 routes = Blueprint(__name__)
 
@@ -37,6 +45,15 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``POST .../reset``."""
 
     to: AsOfBody
+
+
+class Clone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../clones``; ``from`` and ``to`` dotted, an empty ``from`` is the whole catalog; ``of`` now unless a moment
+    is named."""
+
+    source: str = msgspec.field(name="from")
+    to: str
+    of: AsOfBody | None = None
 
 
 class LogPage(msgspec.Struct, frozen=True):
@@ -79,26 +96,20 @@ class SnapshotPage(msgspec.Struct, frozen=True):
 @routes.route(CATALOG + "/log", methods=["GET"])
 @needs((edit_catalog, catalog_of_path))
 def catalog_log(catalog: str) -> LogPage:
-    query = Query("start", "oldest_first", "max_results")
-    page = services().catalog.history.log(
-        check_identifier(catalog, "catalog"),
-        start=query.integer("start"),
-        oldest_first=query.flag("oldest_first"),
-        max_results=query.integer("max_results"),
-    )
+    query, of = Query("start", "oldest_first", "max_results"), check_identifier(catalog, "catalog")
+    start, oldest_first, most = query.integer("start"), query.flag("oldest_first"), query.integer("max_results")
+    page = services().catalog.history.log(of, start=start, oldest_first=oldest_first, max_results=most)
     return LogPage(list(page.commits), UNSET if page.next_seq is None else page.next_seq)
 
 
 @routes.route(CATALOG + "/snapshots", methods=["GET"])
 @needs((edit_catalog, catalog_of_path))
 def list_snapshots(catalog: str) -> SnapshotPage:
-    query = Query("page_token", "max_results")
-    page = services().catalog.listings.snapshots(
-        check_identifier(catalog, "catalog"),
-        page_token=query.text("page_token"),
-        max_results=query.integer("max_results"),
-    )
-    return SnapshotPage([_listed(snapshot) for snapshot in page.items], page.next_token or UNSET)
+    query, of = Query("page_token", "max_results"), check_identifier(catalog, "catalog")
+    token, most = query.text("page_token"), query.integer("max_results")
+    page = services().catalog.listings.snapshots(of, page_token=token, max_results=most)
+    snapshots = [ListedSnapshot(*_members(snapshot), len(snapshot.versions)) for snapshot in page.items]
+    return SnapshotPage(snapshots, page.next_token or UNSET)
 
 
 @routes.route(CATALOG + "/snapshots", methods=["POST"])
@@ -107,16 +118,14 @@ def create_snapshot(catalog: str) -> Answer:
     request, of = body(NewSnapshot), check_identifier(catalog, "catalog")
 
     def create(by: CatalogServices) -> NamedSnapshot:
-        if request.of is None:
-            return by.named_snapshots.create(of, request.name, comment=request.comment)
-        as_of = request.of.as_of("of")
-        with request.of.reported("of"):
+        as_of = None if request.of is None else request.of.as_of("of")
+        with nullcontext() if request.of is None else request.of.reported("of"):
             return by.named_snapshots.create(of, request.name, of=as_of, comment=request.comment)
 
     def again(by: CatalogServices, seq: int | None) -> NamedSnapshot:
         return find_named_snapshot(by.history.tree(of, AsOf(seq=seq)), by.reader.store, request.name)
 
-    return Answer(_response(once(of, create, again)), 201)
+    return created(_response(once(of, create, again)))
 
 
 @routes.route(CATALOG + "/snapshots/{snapshot}", methods=["GET"])
@@ -148,8 +157,27 @@ def reset_catalog(catalog: str) -> ResetResult:
     return once(of, reset, lambda by, seq: by.resetter.result_of(of, seq))
 
 
-def _listed(snapshot: NamedSnapshot) -> ListedSnapshot:
-    return ListedSnapshot(*_members(snapshot), len(snapshot.versions))
+@routes.route(CATALOG + "/clones", methods=["POST"])
+@needs((use_catalog, catalog_of_path))
+def clone(catalog: str) -> Answer:
+    request, name = body(Clone), check_identifier(catalog, "catalog")
+    source = check_namespace(request.source, "from") if request.source else ()
+    to, as_of = check_namespace(request.to, "to"), None if request.of is None else request.of.as_of("of")
+
+    def make(by: CatalogServices) -> CloneResult:
+        with nullcontext() if request.of is None else request.of.reported("of"):
+            return _cloner(by).clone(name, source, to, as_of)
+
+    return created(once(name, make, lambda by, seq: _cloner(by).result_of(name, to, seq or 0)))
+
+
+def _cloner(by: CatalogServices) -> Cloner:
+    """What makes the clones of this request, by the rights of its principal."""
+    principal = current().principal
+    owner, files = owner_for(principal), MetadataFiles(by.world.storages, by.world.ids)
+    delta: Copier = DeltaCopier(by.world, by.metadata, by.publisher)
+    tables = {TABLE: delta, **copiers(by, files, owner)}
+    return Cloner(by, tables, CloneRights(services().authorizers.access, principal), owner=owner)
 
 
 def _response(snapshot: NamedSnapshot) -> SnapshotResponse:

@@ -12,12 +12,8 @@ from turnstile.api.http.authorization import needs
 from turnstile.api.http.request import Query
 from turnstile.api.services import services
 from turnstile.api.v1.commits import Commit, commits_of
-from turnstile.api.v1.paths import TABLE, table_of_path
+from turnstile.api.v1.paths import TABLE, table_names, table_of_path
 from turnstile.catalog.load import TableState
-from turnstile.store.core.names import (
-    check_identifier,
-    check_namespace,
-)
 
 routes = Blueprint(__name__)
 
@@ -83,10 +79,4 @@ def loaded_table(loaded: TableState) -> LoadedTable:
 @needs((see_table, table_of_path))
 def load(catalog: str, namespace: str, table: str) -> LoadedTable:
     content = Query("content").flag("content")
-    loaded = services().loader.load(
-        check_identifier(catalog, "catalog"),
-        check_namespace(namespace),
-        check_identifier(table, "table"),
-        content=content,
-    )
-    return loaded_table(loaded)
+    return loaded_table(services().loader.load(*table_names(catalog, namespace, table), content=content))

@@ -1,4 +1,4 @@
-"""Namespaces over HTTP."""
+"""Catalogs and namespaces over HTTP."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_schema, edit_schema, see_schema
-from turnstile.api.http.authorization import Params, needs
+from turnstile.access.core.rules import create_catalog, create_schema, edit_schema, see_schema
+from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
 from turnstile.api.v1.changes import once
-from turnstile.api.v1.paths import CATALOG, NAMESPACE, namespace_of_path
+from turnstile.api.v1.paths import CATALOG, NAMESPACE, namespace_names, namespace_of_path
+from turnstile.catalog.catalogs import REALM_TREE
+from turnstile.catalog.core.entities import Catalog
 from turnstile.catalog.core.merges import Merge
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.catalog.history.core import AsOf
@@ -25,6 +27,44 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.names import check_identifier, check_namespace
 
 routes = Blueprint(__name__)
+
+
+class NewCatalog(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/catalogs``."""
+
+    name: str
+
+
+class CatalogResponse(msgspec.Struct, frozen=True):
+    """A catalog; ``created`` in ms."""
+
+    name: str
+    created: int
+
+
+class Catalogs(msgspec.Struct, frozen=True):
+    """All catalogs."""
+
+    catalogs: list[CatalogResponse]
+
+
+@routes.route("/v1/catalogs", methods=["GET"])
+@authorized_by_view("use_catalog of each that is listed")
+def list_catalogs() -> Catalogs:
+    Query()
+    return Catalogs([_catalog(catalog) for catalog, _ in services().visible_catalogs()])
+
+
+@routes.route("/v1/catalogs", methods=["POST"])
+@needs((create_catalog, metastore))
+def create_new_catalog() -> Answer:
+    name, owner = body(NewCatalog).name, owner_for(current().principal)
+    catalog = once(REALM_TREE, lambda by: by.catalogs.create(name, owner=owner), lambda by, _: by.catalogs.get(name))
+    return created(_catalog(catalog))
+
+
+def _catalog(catalog: Catalog) -> CatalogResponse:
+    return CatalogResponse(catalog.name, catalog.created)
 
 
 class NewNamespace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,16 +85,14 @@ class NamespaceUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamespaceMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``POST .../namespaces/{ns}/rename``; without ``namespace`` it stays where it is, an empty one is the catalog's
-    top."""
+    """``POST .../namespaces/{ns}/rename``; a null ``namespace`` leaves it where it is, an empty one is the top."""
 
     name: str
     namespace: str | None = None
 
 
 class NamespaceResponse(msgspec.Struct, frozen=True):
-    """A namespace under its full dotted name; ``created`` in ms; ``head`` whose it was, if it was request for as of a
-    moment."""
+    """A namespace under its full dotted name; ``created`` in ms; ``head`` whose it was, in an answer as of a moment."""
 
     name: str
     comment: str | None
@@ -71,38 +109,40 @@ class Namespaces(msgspec.Struct, frozen=True):
     head: str | UnsetType = UNSET
 
 
-def _parent(params: Params) -> Target:
-    """The namespace whose children are listed; the catalog when none is named."""
+def _listed_parent(params: Params) -> Target:
     parent = Query(*current().query).text("parent")
-    return Target(check_identifier(params["catalog"], "catalog"), check_namespace(parent, "parent") if parent else ())
+    return Target(check_identifier(params["catalog"], "catalog"), _parent(parent, "parent"))
 
 
 def _new_namespace(params: Params) -> Target:
-    """The namespace to create."""
     return Target(check_identifier(params["catalog"], "catalog"), check_namespace(body(NewNamespace).name, "name"))
 
 
 def _moved_namespace(params: Params) -> Target | None:
     """The namespace that a rename makes of another; a change of case alone makes none."""
     request, source = body(NamespaceMove), namespace_of_path(params)
-    parent = source.namespace[:-1] if request.namespace is None else _parent_of(request.namespace)
-    path = (*parent, check_identifier(request.name, "name"))
+    path = (*_new_parent(request, source.namespace), check_identifier(request.name, "name"))
     same = key_of(path) == key_of(source.namespace)
     return None if same else msgspec.structs.replace(source, namespace=path)
 
 
+def _new_parent(request: NamespaceMove, path: Path) -> Path:
+    return path[:-1] if request.namespace is None else _parent(request.namespace)
+
+
+def _parent(name: str | None, field: str = "namespace") -> Path:
+    """The namespace of that name; without one the catalog's top."""
+    return check_namespace(name, field) if name else ()
+
+
 @routes.route(CATALOG + "/namespaces", methods=["GET"])
-@needs((see_schema, _parent))
+@needs((see_schema, _listed_parent))
 def list_namespaces(catalog: str) -> Namespaces:
     query = Query("parent", "as_of", "page_token", "max_results")
     parent, as_of = query.text("parent"), query.as_of()
-    page = services().catalog.listings.namespaces(
-        check_identifier(catalog, "catalog"),
-        check_namespace(parent, "parent") if parent else (),
-        as_of=as_of,
-        page_token=query.text("page_token"),
-        max_results=query.integer("max_results"),
-    )
+    of, path = check_identifier(catalog, "catalog"), _parent(parent, "parent")
+    token, most = query.text("page_token"), query.integer("max_results")
+    page = services().catalog.listings.namespaces(of, path, as_of=as_of, page_token=token, max_results=most)
     namespaces = [_response(namespace) for namespace in page.items]
     return Namespaces(namespaces, page.next_token or UNSET, UNSET if as_of is None else page.head)
 
@@ -123,16 +163,14 @@ def create_namespace(catalog: str) -> Answer:
 @needs((see_schema, namespace_of_path))
 def get_namespace(catalog: str, namespace: str) -> NamespaceResponse:
     as_of = Query("as_of").as_of()
-    named, head = services().catalog.entries.namespace(
-        check_identifier(catalog, "catalog"), check_namespace(namespace), as_of
-    )
+    named, head = services().catalog.entries.namespace(*namespace_names(catalog, namespace), as_of)
     return _response(named, head if as_of is not None else UNSET)
 
 
 @routes.route(NAMESPACE, methods=["PATCH"])
 @needs((edit_schema, namespace_of_path))
 def update_namespace(catalog: str, namespace: str) -> NamespaceResponse:
-    request, of, path = body(NamespaceUpdate), check_identifier(catalog, "catalog"), check_namespace(namespace)
+    request, (of, path) = body(NamespaceUpdate), namespace_names(catalog, namespace)
 
     def update(by: CatalogServices) -> NamedNamespace:
         return by.namespaces.update(
@@ -146,15 +184,15 @@ def update_namespace(catalog: str, namespace: str) -> NamespaceResponse:
 @needs((edit_schema, namespace_of_path))
 def drop_namespace(catalog: str, namespace: str) -> None:
     cascade = Query("cascade").flag("cascade")
-    of, path = check_identifier(catalog, "catalog"), check_namespace(namespace)
+    of, path = namespace_names(catalog, namespace)
     once(of, lambda by: by.namespace_dropper.drop(of, path, cascade=cascade), lambda *_: None)
 
 
 @routes.route(NAMESPACE + "/rename", methods=["POST"])
 @needs((edit_schema, namespace_of_path), (create_schema, _moved_namespace))
 def rename_namespace(catalog: str, namespace: str) -> NamespaceResponse:
-    request, of, path = body(NamespaceMove), check_identifier(catalog, "catalog"), check_namespace(namespace)
-    parent = path[:-1] if request.namespace is None else _parent_of(request.namespace)
+    request, (of, path) = body(NamespaceMove), namespace_names(catalog, namespace)
+    parent = _new_parent(request, path)
     target = (*parent, request.name)
 
     def again(_: CatalogServices, seq: int | None) -> NamedNamespace:
@@ -167,11 +205,6 @@ def rename_namespace(catalog: str, namespace: str) -> NamespaceResponse:
 def _as_left(catalog: str, path: Path, by: CatalogServices, seq: int | None) -> NamedNamespace:
     """A namespace as commit ``seq`` left it, for a principal that may see it now."""
     return by.namespaces.of(by.history.tree(catalog, AsOf(seq=seq)), path)
-
-
-def _parent_of(name: str) -> Path:
-    """The namespace that something moves to; empty: the catalog's top."""
-    return check_namespace(name) if name else ()
 
 
 def _response(named: NamedNamespace, head: str | UnsetType = UNSET) -> NamespaceResponse:

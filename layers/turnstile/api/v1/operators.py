@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
@@ -21,8 +19,6 @@ from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.names import check_uuid
-from turnstile.store.core.rows import Kind
-from turnstile.store.core.writes import Row
 
 routes = Blueprint(__name__)
 
@@ -74,7 +70,6 @@ class RepairResponse(msgspec.Struct, frozen=True):
 TIME_MS = 20_000
 """How long a request may work: less than the function's time limit, which is less than the gateway's."""
 
-
 LIFE_MS = 30_000
 """How long a request may live at most: nothing of it is at work after that."""
 
@@ -89,13 +84,13 @@ def list_heads() -> Heads:
     rows = [row for row in services().world.refs.scan("table") if row["table_id"] > after]
     rows.sort(key=lambda row: row["table_id"])
     more = rows[size - 1]["table_id"] if len(rows) > size else UNSET
-    return Heads([_head(row) for row in rows[:size]], more)
+    members = HeadResponse.__struct_fields__
+    return Heads([HeadResponse(**{name: row[name] for name in members}) for row in rows[:size]], more)
 
 
 @routes.route(TABLE_BY_ID + "/publish", methods=["POST"])
 @needs_table(modify_table, of=uuid_of_path)
 def publish(table_id: str) -> PublishResponse:
-    """Publishes what is ratified, as far as time allows."""
     Query()
     done = services().catalog.publisher.publish(check_uuid(table_id), until_ms=_until_ms())
     return PublishResponse(done.count, done.floor, done.latest, done.state, done.problem or UNSET)
@@ -104,7 +99,6 @@ def publish(table_id: str) -> PublishResponse:
 @routes.route(TABLE_BY_ID + "/repair", methods=["GET"])
 @needs_table(modify_table, of=uuid_of_path)
 def diagnose(table_id: str) -> Diagnosis:
-    """What stands between a table and its next version; nothing is changed."""
     Query()
     return _repairer().diagnose(check_uuid(table_id))
 
@@ -112,7 +106,6 @@ def diagnose(table_id: str) -> Diagnosis:
 @routes.route(TABLE_BY_ID + "/repair", methods=["POST"])
 @needs_table(modify_table, of=uuid_of_path)
 def repair(table_id: str) -> RepairResponse:
-    """Publishes and adopts what storage lets through, as far as time allows; how the table stands then."""
     Query()
     done, diagnosis = _repairer().repair(check_uuid(table_id), until_ms=_until_ms())
     return RepairResponse(done.count, done.adopted, diagnosis, done.problem or UNSET)
@@ -121,29 +114,20 @@ def repair(table_id: str) -> RepairResponse:
 @routes.route("/v1/gc", methods=["POST"])
 @needs((admin_only, metastore))
 def collect() -> Report:
-    """Collects garbage, or says what would go, as far as time allows."""
-    request = body(Collect)
-    kinds: list[Kind] = []
-    for name in KINDS if request.kinds is None else request.kinds:
-        kind = next((kind for kind in KINDS if kind == name), None)
-        if kind is None:
+    request, kinds = body(Collect), {str(kind): kind for kind in KINDS}
+    names = kinds if request.kinds is None else request.kinds
+    for name in names:
+        if name not in kinds:
             raise InvalidRequest(f"kind {name!r} is not known", field="kinds", remedy=f"kinds: {', '.join(KINDS)}")
-        kinds.append(kind)
-    report = services().collect_task.run(LIFE_MS, kinds, dry_run=request.dry_run, until_ms=_until_ms())
+    report = services().collect_task.run(
+        LIFE_MS, [kinds[name] for name in names], dry_run=request.dry_run, until_ms=_until_ms()
+    )
     if isinstance(report, Busy):
         wait_ms = max(1_000, report.until - services().world.clock.now_ms())
-        raise StateConflict(
-            "GcRunning",
-            f"another run has been removing garbage and may go on for {wait_ms // 1000} s",
-            remedy="try again later, or ask for a dry run",
-            retry_after_ms=wait_ms,
-        )
+        text = f"another run has been removing garbage and may go on for {wait_ms // 1000} s"
+        remedy = "try again later, or ask for a dry run"
+        raise StateConflict("GcRunning", text, remedy=remedy, retry_after_ms=wait_ms)
     return report
-
-
-def _head(row: Row) -> HeadResponse:
-    members: dict[str, Any] = {name: row[name] for name in HeadResponse.__struct_fields__}
-    return HeadResponse(**members)
 
 
 def _repairer() -> Repairer:

@@ -16,12 +16,8 @@ from turnstile.store.core.errors import InvalidRequest
 routes = Blueprint(__name__)
 
 
-class GrantChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One principal's part of a change of rights: privileges to add, then privileges to remove."""
-
-    principal: str
-    add: list[str] = []
-    remove: list[str] = []
+class GrantChange(permissions.Change, frozen=True, forbid_unknown_fields=True):
+    """One principal's part of a change of rights."""
 
 
 class RightsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +29,6 @@ class RightsChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 REF = "ref"
 """The type of a reference, which is a securable of our own API only: its rights are in its own row."""
-
 
 OWN = "/v1/permissions/{securable_type}/{full_name}"
 
@@ -61,25 +56,20 @@ def change_rights(securable_type: str, full_name: str) -> Rights:
     if not request.changes and request.owner is None:
         raise InvalidRequest("the request changes nothing", field="changes", remedy="give changes, owner, or both")
     owner = request.owner if not request.owner else check_principal(request.owner, "owner")
-    changes = [permissions.Change(change.principal, change.add, change.remove) for change in request.changes]
     if securable_type == REF:
-        return _rights(named_refs().grant(full_name, permissions.checked(changes, check_privileges), owner=owner))
+        changes = permissions.checked(request.changes, check_privileges)
+        return _rights(named_refs().grant(full_name, changes, owner=owner))
     kind = _own(securable_type, full_name)
-    checked = permissions.changes(kind, changes)
+    checked = permissions.changes(kind, request.changes)
     return _rights(services().grants.change(permissions.target(kind, full_name), checked, owner=owner))
 
 
 def _own(securable_type: str, full_name: str) -> Securable:
-    """The securable type of a path of our own, where a wrong name is no grant on the whole metastore.
-
-    Raises:
-        InvalidRequest: no such type, or another name than the metastore's.
-    """
+    """The securable type of a path of our own, where a wrong name is no grant on the whole metastore."""
     kind = permissions.securable(securable_type, REF)
     if kind is Securable.METASTORE and full_name != Securable.METASTORE:
-        raise InvalidRequest(
-            f"the metastore is not called {full_name[:60]!r}", field="full_name", remedy="write metastore/metastore"
-        )
+        text = f"the metastore is not called {full_name[:60]!r}"
+        raise InvalidRequest(text, field="full_name", remedy="write metastore/metastore")
     return kind
 
 

@@ -7,20 +7,19 @@ from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.rules import create_reference
-from turnstile.api.http.authorization import (
-    authorized_by_view,
-    guard,
-    metastore,
-    needs,
-)
+from turnstile.api.http.authorization import authorized_by_view, guard, metastore, needs
 from turnstile.api.http.request import Query, body
-from turnstile.api.http.responses import Answer
+from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
-from turnstile.coordination.core.named_ref import Entry, NamedRef
+from turnstile.coordination.core.named_ref import Entry
 from turnstile.coordination.refs import NamedRefs, WriteResult
 from turnstile.store.core.errors import InvalidRequest
 
 routes = Blueprint(__name__)
+
+REF = "/v1/refs/{name}"
+
+_OWN_RIGHTS = authorized_by_view("the reference's own rights")
 
 
 class NewRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,12 +36,6 @@ class RefSwap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
     value: str
     request_id: str | None = None
-
-
-REF = "/v1/refs/{name}"
-
-
-_OWN_RIGHTS = authorized_by_view("the reference's own rights")
 
 
 class RefResponse(msgspec.Struct, frozen=True):
@@ -77,7 +70,7 @@ class RefHistory(msgspec.Struct, frozen=True):
 @needs((create_reference, metastore))
 def create_ref() -> Answer:
     request = body(NewRef)
-    return Answer(_written(named_refs().create(request.name, request.value, request.request_id)), 201)
+    return created(_written(named_refs().create(request.name, request.value, request.request_id)))
 
 
 @routes.route(REF, methods=["GET"])
@@ -91,7 +84,9 @@ def read_ref(name: str) -> RefResponse:
 @_OWN_RIGHTS
 def ref_history(name: str) -> RefHistory:
     Query()
-    return _history(named_refs().read(name))
+    ref = named_refs().read(name)
+    values = [RefValue(entry.value or "", entry.version, entry.token, entry.at) for entry in ref.history()]
+    return RefHistory(ref.name, ref.created, values)
 
 
 @routes.route(REF, methods=["POST"])
@@ -124,8 +119,3 @@ def _response(name: str, entry: Entry) -> RefResponse:
 
 def _written(written: WriteResult) -> RefResponse:
     return msgspec.structs.replace(_response(written.name, written.entry), outcome=written.outcome)
-
-
-def _history(ref: NamedRef) -> RefHistory:
-    values = [RefValue(entry.value or "", entry.version, entry.token, entry.at) for entry in ref.history()]
-    return RefHistory(ref.name, ref.created, values)

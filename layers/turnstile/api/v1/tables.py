@@ -1,4 +1,5 @@
-"""Tables over HTTP: list, stage, register, rename, drop, import, export, and their entries in the tree."""
+"""Tables over HTTP: list, stage, register, rename, drop, import, export; their entries in the tree, and path queries
+(docs/path-queries.md)."""
 
 from __future__ import annotations
 
@@ -8,25 +9,21 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.authorizer import Target
 from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import (
-    admin_only,
-    create_table,
-    edit_table,
-    see_schema,
-    see_table,
-)
+from turnstile.access.core.rules import admin_only, create_table, edit_table, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
 from turnstile.api.services import services
 from turnstile.api.v1.changes import once
 from turnstile.api.v1.load import LoadedTable, loaded_table
-from turnstile.api.v1.paths import NAMESPACE, TABLE, namespace_of_path, table_of_path
+from turnstile.api.v1.paths import NAMESPACE, TABLE, namespace_names, namespace_of_path, table_names, table_of_path
 from turnstile.catalog.core.entities import Entity, Table
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.listing import version_in
-from turnstile.catalog.query.find import entity_candidate
+from turnstile.catalog.query.core.parser import parse
+from turnstile.catalog.query.find import Finder, entity_candidate
 from turnstile.catalog.services import CatalogServices
+from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import check_identifier, check_namespace
 from turnstile.transfer.reports import ExportReport, ImportReport
 
@@ -87,13 +84,10 @@ class Tables(msgspec.Struct, frozen=True):
     head: str | UnsetType = UNSET
 
 
-_ATTRIBUTES = ("id", "kind", "created", "comment", "format", "location")
-
-
 class EntryResponse(msgspec.Struct, frozen=True):
-    """A name and what it leads to: ``name`` with the catalog, as it was written; ``created`` in ms; ``metadata_location``
-    of Iceberg's tables and views; ``version`` of a Delta table where it is known; ``head`` whose tree it is, where the
-    answer has no other place for it."""
+    """A name and what it leads to: ``name`` with the catalog, as it was written; ``created`` in ms;
+    ``metadata_location`` of Iceberg's tables and views; ``version`` of a Delta table where it is known; ``head`` whose
+    tree it is, where no page has it."""
 
     name: str
     kind: str
@@ -108,8 +102,15 @@ class EntryResponse(msgspec.Struct, frozen=True):
     head: str | UnsetType = UNSET
 
 
+class Finding(msgspec.Struct, frozen=True):
+    """A page of matches, and the catalog's HEAD that all pages are a view of."""
+
+    found: list[EntryResponse]
+    head: str
+    next_page_token: str | UnsetType = UNSET
+
+
 def _target_namespace(params: Params) -> Target:
-    """The namespace that a rename leads to."""
     to = body(NewName).namespace
     return namespace_of_path(params if to is None else {**params, "namespace": to})
 
@@ -118,14 +119,9 @@ def _target_namespace(params: Params) -> Target:
 @needs((see_schema, namespace_of_path))
 def list_tables(catalog: str, namespace: str) -> Tables:
     query = Query("as_of", "page_token", "max_results")
-    as_of = query.as_of()
-    page = services().catalog.listings.tables(
-        _catalog(catalog),
-        check_namespace(namespace),
-        as_of=as_of,
-        page_token=query.text("page_token"),
-        max_results=query.integer("max_results"),
-    )
+    as_of, (of, path) = query.as_of(), namespace_names(catalog, namespace)
+    token, most = query.text("page_token"), query.integer("max_results")
+    page = services().catalog.listings.tables(of, path, as_of=as_of, page_token=token, max_results=most)
     tables = [_listed(table, version_in(page.versions, table)) for table in page.items]
     return Tables(tables, page.next_token or UNSET, UNSET if as_of is None else page.head)
 
@@ -133,18 +129,14 @@ def list_tables(catalog: str, namespace: str) -> Tables:
 @routes.route(NAMESPACE + "/staging-tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def stage_table(catalog: str, namespace: str) -> Answer:
-    name = body(NewStagingTable).name
-    owner = owner_for(current().principal)
-    return created(
-        services().catalog.staging.create(_catalog(catalog), check_namespace(namespace), name, creator=owner)
-    )
+    name, owner = body(NewStagingTable).name, owner_for(current().principal)
+    return created(services().catalog.staging.create(*namespace_names(catalog, namespace), name, creator=owner))
 
 
 @routes.route(NAMESPACE + "/tables", methods=["POST"])
 @needs((create_table, namespace_of_path))
 def register_table(catalog: str, namespace: str) -> Answer:
-    request, of, path = body(NewTable), _catalog(catalog), check_namespace(namespace)
-    principal = current().principal
+    request, (of, path), principal = body(NewTable), namespace_names(catalog, namespace), current().principal
 
     def register(by: CatalogServices) -> None:
         by.registrar.register(of, path, request.name, request.table_id, comment=request.comment, principal=principal)
@@ -158,7 +150,7 @@ def register_table(catalog: str, namespace: str) -> Answer:
 def rename_table(catalog: str, namespace: str, table: str) -> LoadedTable:
     request = body(NewName)
     target = None if request.namespace is None else check_namespace(request.namespace)
-    names = _names(catalog, namespace, table)
+    names = table_names(catalog, namespace, table)
     to = (*(names[1] if target is None else target), request.name)
     path = once(names[0], lambda by: by.renamer.rename(*names, request.name, target, external=False), lambda *_: to)
     return _load(catalog, path[:-1], path[-1])
@@ -168,7 +160,7 @@ def rename_table(catalog: str, namespace: str, table: str) -> LoadedTable:
 @needs((edit_table, table_of_path))
 def drop_table(catalog: str, namespace: str, table: str) -> None:
     Query()
-    names = _names(catalog, namespace, table)
+    names = table_names(catalog, namespace, table)
     once(names[0], lambda by: by.dropper.drop(*names), lambda *_: None)
 
 
@@ -176,7 +168,7 @@ def drop_table(catalog: str, namespace: str, table: str) -> None:
 @needs((admin_only, namespace_of_path), first=True)
 def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
     request, path = body(Import), check_namespace(namespace)
-    names = (_catalog(catalog), path, request.name, request.location)
+    names = (check_identifier(catalog, "catalog"), path, request.name, request.location)
     if request.dry_run:
         return services().importer.dry_run(*names)
     services().importer.run(*names, owner=owner_for(current().principal))
@@ -186,7 +178,7 @@ def import_table(catalog: str, namespace: str) -> ImportReport | Answer:
 @routes.route(TABLE + "/export", methods=["POST"])
 @needs((edit_table, table_of_path))
 def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
-    names = _names(catalog, namespace, table)
+    names = table_names(catalog, namespace, table)
     dry_run = body(DryRun).dry_run
     return services().exporter.dry_run(*names) if dry_run else services().exporter.run(*names)
 
@@ -195,13 +187,41 @@ def export_table(catalog: str, namespace: str, table: str) -> ExportReport:
 @needs((see_table, table_of_path))
 def table_entry(catalog: str, namespace: str, table: str) -> EntryResponse:
     as_of = Query("as_of").as_of()
-    resolved = services().catalog.entries.table(*_names(catalog, namespace, table), as_of)
-    entry = entry_of(resolved.catalog, resolved.path, resolved.entity, resolved.version)
+    resolved = services().catalog.entries.table(*table_names(catalog, namespace, table), as_of)
+    entry = _entry(resolved.catalog, resolved.path, resolved.entity, resolved.version)
     return msgspec.structs.replace(entry, head=resolved.head)
 
 
-def entry_of(catalog: str, path: Path, entity: Entity, version: int | None) -> EntryResponse:
-    """Returns the tree's entry of an entity: the attributes that predicates may name, and properties where the tree has them."""
+def _searched_catalog(_params: Params) -> Target:
+    """The catalog that is searched; what is in it is authorized name by name."""
+    return Target(parse(_path_query()[1]).catalog)
+
+
+@routes.route("/v1/find", methods=["GET"])
+@needs((use_catalog, _searched_catalog))
+def find() -> Finding:
+    query, text = _path_query()
+    catalog = services().catalog
+    finder = Finder(catalog.world, catalog.reader, catalog.as_of_reader, catalog.metadata)
+    as_of, token, most = query.as_of(), query.text("page_token"), query.integer("max_results")
+    page = finder.find(text, as_of=as_of, page_token=token, max_results=most)
+    found = [_entry(page.catalog, row.path, row.entity, version_in(page.versions, row.entity)) for row in page.items]
+    return Finding(found, page.head, page.next_token or UNSET)
+
+
+def _path_query() -> tuple[Query, str]:
+    query = Query("query", "as_of", "page_token", "max_results")
+    text = query.text("query")
+    if text is None:
+        raise InvalidRequest("query is missing", field="query", remedy="give a path query, as in /main/*")
+    return query, text
+
+
+_ATTRIBUTES = ("id", "kind", "created", "comment", "format", "location")
+
+
+def _entry(catalog: str, path: Path, entity: Entity, version: int | None) -> EntryResponse:
+    """The tree's entry of an entity: the attributes that predicates may name, and properties where it has them."""
     candidate = entity_candidate(entity)
     attributes = {name: candidate.attributes[name] for name in _ATTRIBUTES if name in candidate.attributes}
     entry: EntryResponse = msgspec.convert({"name": dotted(catalog, *path), **attributes}, EntryResponse)
@@ -220,11 +240,3 @@ def _listed(table: Table, version: int | None) -> ListedTable:
 
 def _load(catalog: str, namespace: Path, table: str) -> LoadedTable:
     return loaded_table(services().loader_of(Target(catalog, namespace, table)).load(catalog, namespace, table))
-
-
-def _catalog(name: str) -> str:
-    return check_identifier(name, "catalog")
-
-
-def _names(catalog: str, namespace: str, table: str) -> tuple[str, Path, str]:
-    return _catalog(catalog), check_namespace(namespace), check_identifier(table, "table")
