@@ -1,11 +1,5 @@
-"""Implementations of the ports (``store/ports.py``), and the worlds built from them.
-
-``opening``      opens a world; clock, ids, AWS clients, storage by location
-``dynamo``       refs and objs on DynamoDB
-``sqlite``       refs and objs in one SQLite file
-``s3``, ``files``  log storage
-``credentials``  storage credentials for clients
-"""
+"""Implementations of the ports (``store/ports.py``): refs and objs in ``dynamo`` and ``sqlite``, log storage in ``s3`` and
+``files``, ``credentials`` for clients, and ``opening``, which builds worlds from them."""
 
 from __future__ import annotations
 

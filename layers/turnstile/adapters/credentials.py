@@ -23,16 +23,14 @@ Operation = Literal["READ", "READ_WRITE"]
 MAX_POLICY: Final = 2_048
 """Characters of a session policy. Source: STS, ``AssumeRole``, parameter ``Policy``."""
 
+# STS's codes: a role that does not exist, does not trust the caller, or may not be assumed by it; a policy that is short
+# enough as text and does not fit as STS packs it.
 _REFUSED: Final = ("AccessDenied", "AccessDeniedException")
-"""STS's codes for a role that does not exist, does not trust the caller, or may not be assumed by it."""
-
 _POLICY_TOO_LARGE: Final = "PackedPolicyTooLarge"
-"""STS's code for a policy that is short enough as text and does not fit as STS packs it."""
 
 _RENEWED: Final = 4
 """A cached session is not used in the last quarter of its life: clients need time to use credentials, and those that ask
 again before the end (Java's do five minutes before) must get new ones."""
-
 _SESSIONS: Final = 1000
 
 
@@ -55,12 +53,7 @@ def open_credential_vendor(
 
 
 def credentials_for(vendor: CredentialVendor, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-    """Returns credentials for a location; none where clients need none, or bring their own.
-
-    Raises:
-        InvalidRequest: the location is too long for credentials of its own.
-        StorageFault: STS did not answer; try again.
-    """
+    """Returns credentials for a location; none where clients need none, or bring their own. Raises as ``vendor``."""
     try:
         return vendor.vend(location, operation)
     except PermissionDenied:
@@ -68,17 +61,12 @@ def credentials_for(vendor: CredentialVendor, location: str, operation: Operatio
 
 
 class VendorByLocation:
-    """Local files need no credentials; ``s3://`` locations are passed on.
-
-    Args:
-        s3: vends for ``s3://`` locations; None: this deployment vends no credentials.
-    """
+    """Local files need no credentials; ``s3`` vends for ``s3://`` locations (None: this deployment vends no credentials)."""
 
     def __init__(self, s3: StaticCredentialVendor | StsCredentialVendor | None = None) -> None:
         self._s3 = s3
 
     def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-        """See ``ports.CredentialVendor``."""
         if location.startswith("file:"):
             return ()
         if self._s3 is None or not location.startswith("s3://"):
@@ -106,7 +94,6 @@ class StaticCredentialVendor:
         self._static, self._clock = static, clock
 
     def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-        """See ``ports.CredentialVendor``."""
         static, expires_ms = self._static, self._clock.now_ms() + self._static.minutes * 60_000
         config = _config(static.id, static.secret, static.token)
         return (VendedCredentials(location, operation, expires_ms, config),)
@@ -119,7 +106,6 @@ class StsCredentialVendor:
         assume: STS's AssumeRole.
         role: ARN of the role whose rights are narrowed.
         key: ARN of the KMS key that the lake is encrypted with; empty: none of the customer's.
-        life_s: how long a session lives.
     """
 
     def __init__(
@@ -131,7 +117,6 @@ class StsCredentialVendor:
         self._sessions: dict[tuple[str, Operation], VendedCredentials] = {}
 
     def vend(self, location: str, operation: Operation) -> tuple[VendedCredentials, ...]:
-        """See ``ports.CredentialVendor``."""
         now = self._clock.now_ms()
         session = self._sessions.get((location, operation))
         if session is None or session.expires_ms - self._life_s * 1000 // _RENEWED <= now:
@@ -160,7 +145,7 @@ class StsCredentialVendor:
 
 
 def _too_long(location: str) -> InvalidRequest:
-    """The error for a location that a policy, which names it three times, has no room for."""
+    """A policy, which names the location three times, has no room for it."""
     return InvalidRequest(
         f"location {location[:200]!r} ({len(location)} characters) is too long for credentials of its own",
         field="location",
@@ -186,9 +171,6 @@ def _config(id: str, secret: str, token: str) -> dict[str, str]:
     return {**config, "s3.session-token": token} if token else config
 
 
-# -- session policies -------------------------------------------------------------------------------------------------
-
-
 def session_policy(location: str, operation: Operation, partition: str = "aws", key: str = "") -> dict[str, Any]:
     """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``.
 
@@ -204,24 +186,22 @@ def session_policy(location: str, operation: Operation, partition: str = "aws", 
     read = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": [f"{arn}/{prefix}", f"{arn}/{prefix}/*"]}
     listing = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": arn, "Condition": below}
     if operation == "READ":
-        return _policy(listing, read, *_key_use(key, "kms:Decrypt"))
-    changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
-    return _policy(
-        listing,
-        {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{prefix}"},
-        {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{prefix}/*"},
-        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{arn}/*/_delta_log/*"},
-        *_key_use(key, "kms:Decrypt", "kms:GenerateDataKey"),
-    )
+        statements = [listing, read, *_key_use(key, "kms:Decrypt")]
+    else:
+        changes = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
+        statements = [
+            listing,
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"{arn}/{prefix}"},
+            {"Effect": "Allow", "Action": changes, "Resource": f"{arn}/{prefix}/*"},
+            {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": f"{arn}/*/_delta_log/*"},
+            *_key_use(key, "kms:Decrypt", "kms:GenerateDataKey"),
+        ]
+    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def _key_use(key: str, *actions: str) -> list[dict[str, Any]]:
     by_s3 = {"StringLike": {"kms:ViaService": "s3.*.amazonaws.com*"}}
     return [{"Effect": "Allow", "Action": list(actions), "Resource": key, "Condition": by_s3}] if key else []
-
-
-def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
 def _literal(text: str) -> str:

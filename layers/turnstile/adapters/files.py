@@ -17,11 +17,8 @@ from turnstile.store.ports import Stat
 
 
 def check_path(path: str) -> str:
-    """``path`` if it stays below its table: no empty, ``.`` or ``..`` segment, no NUL, no backslash.
-
-    Raises:
-        InvalidRequest: otherwise (I10: nothing outside the table's own location is ever touched).
-    """
+    """Returns ``path`` if it stays below its table: no empty, ``.`` or ``..`` segment, no NUL, no backslash. Raises
+    InvalidRequest otherwise (I10: nothing outside the table's own location is ever touched)."""
     if "\0" in path or "\\" in path or any(segment in ("", ".", "..") for segment in path.split("/")):
         raise InvalidRequest(
             f"path {path!r} does not name a file below the table",
@@ -33,11 +30,9 @@ def check_path(path: str) -> str:
 
 def check_prefix(prefix: str) -> str:
     """As ``check_path`` for the beginning of a path: it may be empty, end with a slash or in the middle of a name."""
-    folder = prefix.rpartition("/")[0]
-    if folder:
-        check_path(folder)
-    elif prefix.startswith("/"):
-        check_path(prefix)
+    folder, slash, _ = prefix.rpartition("/")
+    if slash:
+        check_path(folder or prefix)
     return prefix
 
 
@@ -58,9 +53,6 @@ class FileStorage:
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
     listed. A checksum is deleted with its file, and the folders with the table's last file; of a managed table
     (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them.
-
-    Args:
-        root: absolute directory; need not exist.
     """
 
     def __init__(self, root: str) -> None:
@@ -105,10 +97,11 @@ class FileStorage:
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         folder, _, start = check_prefix(prefix).rpartition("/")
-        files = []
-        for path, entry in _entries(self._root, folder):
-            if entry.name.startswith(start) and path > after and entry.is_file():
-                files.append((path, entry))
+        files = [
+            (path, entry)
+            for path, entry in _entries(self._root, folder)
+            if entry.name.startswith(start) and path > after and entry.is_file()
+        ]
         yield from _stats(files)
 
     def list_all(self) -> Iterator[Stat]:
@@ -174,10 +167,10 @@ def _remove_tree(root: str) -> None:
     """Remove the folders of a table without files, with what writers that crashed long ago left in them. Other files
     stay, and so does a file that is being written, with its folder."""
     for folder, _, names in os.walk(root, topdown=False):
-        for name in names:
+        for path in (os.path.join(folder, name) for name in names):
             with suppress(OSError):
-                if _is_left_over(os.path.join(folder, name), name):
-                    os.unlink(os.path.join(folder, name))
+                if _is_left_over(path):
+                    os.unlink(path)
         with suppress(OSError):
             os.rmdir(folder)
 
@@ -192,7 +185,8 @@ def _remove_parents(root: str) -> None:
         os.rmdir(os.path.dirname(namespace))
 
 
-def _is_left_over(path: str, name: str) -> bool:
+def _is_left_over(path: str) -> bool:
+    name = os.path.basename(path)
     if name.startswith(_TEMPORARY):
         return time.time() - os.stat(path).st_mtime > _ABANDONED_S
     return name.startswith(".") and name.endswith(".crc")

@@ -36,16 +36,9 @@ _S3_SCHEMES: Final = ("s3", "s3a", "s3n")
 
 
 def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:
-    """Returns the ports on DynamoDB, S3 and the local file system. Nothing is sent.
-
-    Clients are cached per process; S3's is built when a table on S3 is opened first.
-
-    Args:
-        refs_table: name of the mutable table.
-        objs_table: name of the write-once table.
-        realm: tenant; every key starts with it.
-        endpoint_url: where an emulator listens; None is AWS, or what AWS_ENDPOINT_URL says.
-    """
+    """Returns the ports on DynamoDB, S3 and the local file system. Nothing is sent. Clients are cached per process; S3's is
+    built when a table on S3 is opened first. Every key starts with ``realm``, the tenant; ``endpoint_url`` is where an
+    emulator listens (None: AWS, or what AWS_ENDPOINT_URL says)."""
     from turnstile.adapters.dynamo.objs import DynamoObjs
     from turnstile.adapters.dynamo.refs import DynamoRefs
 
@@ -60,15 +53,11 @@ def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: st
     )
 
 
-# -- clock and ids ----------------------------------------------------------------------------------------------------
-
-
 class SystemClock:
     """``turnstile.store.ports.Clock`` on the wall clock. Correctness does not depend on it (design, I7): the HEAD orders
     versions, and a proposal from too far in the future is refused."""
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
 
@@ -76,18 +65,14 @@ class RandomIds:
     """``turnstile.store.ports.Ids`` from the operating system's random numbers."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._last = 0
+        self._lock, self._last = threading.Lock(), 0
 
     def uuid(self) -> str:
-        """A random uuid (version 4)."""
         return str(uuid.uuid4())
 
     def obj_id(self) -> str:
-        """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid without its tag bits.
-
-        Ids of one process strictly increase, also within a millisecond, so ``Objs.newest`` is the latest one made.
-        """
+        """32 hex digits: 48 bits of milliseconds, then 80 random bits, as in a version 7 uuid without its tag bits. Those of
+        one process strictly increase, also within a millisecond, so ``Objs.newest`` is the latest one."""
         fresh = (time.time_ns() // 1_000_000 << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
         with self._lock:
             self._last = max(fresh, self._last + 1)
@@ -105,25 +90,16 @@ def _client(service: str, endpoint_url: str | None, *, attempts: int = 1, **conf
 
     session = botocore.session.get_session()
     region = session.get_config_variable("region") or _DEFAULT_REGION
-    limits = Config(
-        connect_timeout=CONNECT_S,
-        read_timeout=READ_S,
-        retries={"mode": "standard", "total_max_attempts": attempts},
-        **config,
-    )
+    config |= {"retries": {"mode": "standard", "total_max_attempts": attempts}}
+    limits = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, **config)
     return session.create_client(service, region, endpoint_url=endpoint_url, config=limits)
 
 
 @cache
 def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
-    """The DynamoDB client for ``endpoint_url`` (None: AWS, or AWS_ENDPOINT_URL)."""
-    client = _client(
-        "dynamodb",
-        endpoint_url,
-        max_pool_connections=CONNECTIONS,
-        parameter_validation=False,  # the models serialise; validation would walk every row again
-        tcp_keepalive=True,
-    )
+    """The DynamoDB client."""
+    own = {"parameter_validation": False}  # the models serialise; validation would walk every row again
+    client = _client("dynamodb", endpoint_url, max_pool_connections=CONNECTIONS, tcp_keepalive=True, **own)
     return cast("DynamoDBClient", client)
 
 
@@ -131,13 +107,8 @@ def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
 def s3(endpoint_url: str | None) -> S3Client:
     """The S3 client; emulators are addressed by path, since bucket host names do not resolve there."""
     emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    client = _client(
-        "s3",
-        endpoint_url,
-        max_pool_connections=CONNECTIONS,
-        s3={"addressing_style": "path" if emulator else "auto"},
-        tcp_keepalive=True,
-    )
+    style = {"addressing_style": "path" if emulator else "auto"}
+    client = _client("s3", endpoint_url, max_pool_connections=CONNECTIONS, tcp_keepalive=True, s3=style)
     return cast("S3Client", client)
 
 
@@ -147,27 +118,15 @@ def sts(endpoint_url: str | None) -> Any:
     return _client("sts", endpoint_url, attempts=2)
 
 
-# -- storage by location ----------------------------------------------------------------------------------------------
-
-
 class FileStorages:
-    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same).
-
-    Paths are taken as they are: percent signs are not decoded, as in Hadoop's ``Path``.
-
-    Args:
-        endpoint_url: of the S3 service; None is AWS, or what AWS_ENDPOINT_URL says.
-    """
+    """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same). Paths are
+    taken as they are: percent signs are not decoded, as in Hadoop's ``Path``."""
 
     def __init__(self, endpoint_url: str | None = None) -> None:
         self._endpoint_url = endpoint_url
 
     def open(self, location: str) -> LogStorage:
-        """Storage below ``location``.
-
-        Raises:
-            InvalidRequest: a scheme that is not served, or a location that is not absolute.
-        """
+        """Storage below ``location``. Raises InvalidRequest for a scheme that is not served, or no absolute location."""
         match = _SCHEME.fullmatch(location)
         scheme, rest = (match[1].lower(), match[2]) if match else ("", location)
         if scheme == "file":

@@ -52,11 +52,8 @@ def patiently(
     sleep: Callable[[float], None] = time.sleep,
     now: Callable[[], float] = time.monotonic,
 ) -> T:
-    """Returns what ``attempt()`` returns, trying again within ``PATIENCE``.
-
-    Raises:
-        StorageFault: time is up, or the error is not one that goes away.
-    """
+    """Returns what ``attempt()`` returns, trying again within ``PATIENCE``. Raises StorageFault when time is up, or for an
+    error that does not go away."""
     retries = Retries(PATIENCE, now=now, sleep=sleep, jitter=random.random)
     while True:
         try:
@@ -67,13 +64,8 @@ def patiently(
 
 
 class S3Storage:
-    """``turnstile.store.ports.LogStorage`` below one prefix of a bucket.
-
-    Args:
-        client: without retries of its own.
-        prefix: without slashes at either end; may be empty.
-        page: files in one response to a listing, at most 1000.
-    """
+    """``turnstile.store.ports.LogStorage`` below ``prefix`` (without slashes at either end) of a bucket. The client has no
+    retries of its own; a listing asks for ``page`` files at once, at most 1000."""
 
     def __init__(self, client: S3Client, bucket: str, prefix: str, *, page: int = 1000) -> None:
         self._client, self._bucket, self._page = client, bucket, page

@@ -17,15 +17,12 @@ from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.ports import Clock, Ids, World
 
 TERM_MS: Final = 60_000
-MARGIN_MS: Final = 5_000
-"""No id is made in the last part of a lease: clocks differ, and time passes between check and use."""
-
+MARGIN_MS: Final = 5_000  # no id is made in the last part of a lease: clocks differ, and time passes before it is used
 TRIES: Final = 64
 CLAIMS: Final = 16
 _ROUNDS: Final = 8
 
-Monotonic = Callable[[], int]
-"""A clock in ms that never steps back; passed in, because the subjects have no clock of their own."""
+Monotonic = Callable[[], int]  # a clock in ms that never steps back
 
 
 class SnowflakeIds:

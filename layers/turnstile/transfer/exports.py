@@ -53,12 +53,7 @@ class Exporter:
         self._services, self._world = services, services.world
 
     def dry_run(self, catalog: str, namespace: Path, name: str) -> ExportReport:
-        """What ``run`` would do; nothing is written.
-
-        Raises:
-            NotFound: no such catalog, namespace or table.
-            UnsupportedTable: the table is external: nothing of it is coordinated here.
-        """
+        """What ``run`` would do; nothing is written. Raises NotFound, or UnsupportedTable for an external table."""
         head, problems = self._head(self._services.reader.resolve(catalog, namespace, name)), []
         try:
             _require_exportable(head)

@@ -29,8 +29,7 @@ from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
 from turnstile.transfer.commits import first_timestamp, import_txn
 
-_UPGRADE: Final = 10_000
-"""Bytes that the upgrade commit may add to a response: features and a few properties."""
+_UPGRADE: Final = 10_000  # bytes that the upgrade commit may add to a response: features and a few properties
 
 
 class Survey(msgspec.Struct):

@@ -16,18 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from botocore.exceptions import (
-    BotoCoreError,
-    ChecksumError,
-    ClientError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    HTTPClientError,
-    IncompleteReadError,
-    ProxyConnectionError,
-    ResponseStreamingError,
-    SSLError,
-)
+from botocore import exceptions
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from turnstile.adapters.dynamo.models import Item
@@ -38,12 +28,8 @@ from turnstile.store.retry import Patience, Retries
 OnRequest = Callable[[str, float | None], None]
 """Called once for every request that is sent: operation, and consumed capacity units (None: it failed)."""
 
-ITEM_LIMIT: Final = 400 * 1024
-"""Bytes of an item, names included. Source: DynamoDB service quotas."""
-
+ITEM_LIMIT: Final = 400 * 1024  # bytes, names included. Source: DynamoDB service quotas
 PATIENCE: Final = Patience(deadline_s=5.0, first_s=0.025, longest_s=0.5)
-
-# -- faults -----------------------------------------------------------------------------------------------------------
 
 
 class Fault(Enum):
@@ -69,17 +55,17 @@ _BUSY: Final = {
     "TransactionInProgressException",
 }
 _LOST_CODES: Final = {"InternalServerError", "InternalFailure", "ServiceUnavailable", "ServiceUnavailableException"}
-_UNSENT: Final = (ConnectTimeoutError, EndpointConnectionError)
+_UNSENT: Final = (exceptions.ConnectTimeoutError, exceptions.EndpointConnectionError)
 """Raised only while there is no connection yet, so before the first byte of the request."""
 
 _LOST: Final = (
-    ChecksumError,
-    HTTPClientError,
-    IncompleteReadError,
-    ProxyConnectionError,  # also when a proxy cuts an answer off: urllib3 forgets that it had been reached
+    exceptions.ChecksumError,
+    exceptions.HTTPClientError,
+    exceptions.IncompleteReadError,
+    exceptions.ProxyConnectionError,  # also when a proxy cuts an answer off: urllib3 forgets that it had been reached
     ResponseParserError,
-    ResponseStreamingError,
-    SSLError,  # of a handshake that failed, but also of an answer that cannot be decrypted
+    exceptions.ResponseStreamingError,
+    exceptions.SSLError,  # of a handshake that failed, but also of an answer that cannot be decrypted
 )
 """Raised, at least at times, after the request was sent (``tests/contract/adapters/test_torn_answers.py``)."""
 
@@ -118,9 +104,6 @@ def _fault_of_cancellation(error: ClientError) -> Fault:
     return Fault.BUSY if all(code in _BUSY for code in codes if code != "None") else Fault.BROKEN
 
 
-# -- calls ------------------------------------------------------------------------------------------------------------
-
-
 class Refusal(Exception):
     """A condition did not hold; ``response`` is the service's parsed answer. ``uncertain``: an answer before it was
     lost, so that the request may have been applied all the same, or may be applied yet."""
@@ -131,12 +114,8 @@ class Refusal(Exception):
 
 
 class Caller:
-    """Sends operations of one client.
-
-    Args:
-        client: a botocore DynamoDB client without retries of its own.
-        on_request: see ``OnRequest``; capacity is requested only when it is given.
-    """
+    """Sends operations of one botocore DynamoDB client, which has no retries of its own. Capacity is requested only when
+    ``on_request`` is given."""
 
     def __init__(
         self,
@@ -151,12 +130,7 @@ class Caller:
         self._sleep, self._now = sleep, now
 
     def read(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a read.
-
-        Raises:
-            Throttled: the service asked to slow down until the deadline.
-            StorageFault: no answer until the deadline.
-        """
+        """Returns the response to a read. Raises Throttled or StorageFault at the deadline."""
         return self._call(operation, request, writes=False)
 
     def read_pages(self, operation: str, request: dict[str, Any]) -> Iterator[Item]:

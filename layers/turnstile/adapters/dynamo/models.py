@@ -7,6 +7,8 @@ fails, so ``refs.py`` sends them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import new_class
 from typing import Any, Final
 
@@ -60,29 +62,24 @@ class RefRow(Model):
     kind = UnicodeAttribute()
 
 
+_ATTRIBUTES: Final[dict[StoredAs, Callable[..., Attribute[Any]]]] = {
+    StoredAs.TEXT: UnicodeAttribute,
+    StoredAs.NUMBER: NumberAttribute,
+    StoredAs.FLAG: BooleanAttribute,
+    StoredAs.BINARY: partial(BinaryAttribute, legacy_encoding=False),
+    StoredAs.TEXT_SET: Names,
+    StoredAs.TEXT_LIST: partial(ListAttribute, of=UnicodeAttribute),
+    StoredAs.BINARY_LIST: partial(ListAttribute, of=BinaryAttribute),
+    StoredAs.COUNTS: Counts,
+}
+
+
 def _attribute(attribute: RowAttribute) -> Attribute[Any]:
-    null = attribute.optional
-    match attribute.stored_as:
-        case StoredAs.TEXT:
-            return UnicodeAttribute(null=null)
-        case StoredAs.NUMBER:
-            return NumberAttribute(null=null)
-        case StoredAs.FLAG:
-            return BooleanAttribute(null=null)
-        case StoredAs.BINARY:
-            return BinaryAttribute(legacy_encoding=False, null=null)
-        case StoredAs.TEXT_SET:
-            return Names(null=null)
-        case StoredAs.TEXT_LIST:
-            return ListAttribute(of=UnicodeAttribute, null=null)
-        case StoredAs.BINARY_LIST:
-            return ListAttribute(of=BinaryAttribute, null=null)
-        case StoredAs.COUNTS:
-            return Counts(null=True)  # references without rights have none
+    null = attribute.optional or attribute.stored_as is StoredAs.COUNTS  # references without rights have none
+    return _ATTRIBUTES[attribute.stored_as](null=null)
 
 
 def _declared_by(row: type[StoredRow]) -> type[RefRow]:
-    """The model of rows that a struct declares."""
     members = {name: _attribute(attribute) for name, attribute in attributes(row).items() if name != "key"}
     return new_class(f"{row.__name__}Row", (RefRow,), exec_body=lambda body: body.update(members))
 
@@ -119,8 +116,6 @@ _ROWS: Final[tuple[type[StoredRow], ...]] = (
 KINDS: Final = {row.kind: _declared_by(row) for row in _ROWS}
 
 
-# -- items ------------------------------------------------------------------------------------------------------------
-
 Item = dict[str, Any]
 """Attribute values in DynamoDB's notation: ``{"latest": {"N": "7"}}``."""
 
@@ -143,11 +138,8 @@ def model_of(key: str) -> type[RefRow]:
 
 
 def attribute_at(model: type[Model], path: Path) -> Attribute[Any]:
-    """The attribute that serialises the value under ``path``: of the model, or a member of one of its collections.
-
-    Raises:
-        ValueError: the model does not declare it.
-    """
+    """The attribute that serialises the value under ``path``: of the model, or a member of one of its collections. Raises
+    ValueError for what the model does not declare."""
     attribute = model.get_attributes().get(str(path[0]))
     if attribute is None:
         raise ValueError(f"{model.__name__} does not declare {path[0]!r}")
@@ -175,5 +167,5 @@ def from_item(model: type[Model], item: Item) -> Row:
 
 
 def ref_from_item(item: Item | None) -> Row | None:
-    """A row of ``refs``; None for no item."""
+    """The row of ``refs`` in ``item``."""
     return from_item(model_of(item["key"]["S"]), item) if item else None

@@ -26,8 +26,6 @@ class DynamoObjs(StoredObjs):
     Args:
         client: a botocore DynamoDB client without retries of its own.
         table: name of the table; hash key ``space``, range key ``id``, time to live on ``expires``.
-        cache_bytes: memory for objs that were read or written.
-        on_request: called for every request that is sent, with its capacity.
     """
 
     def __init__(
@@ -107,13 +105,8 @@ class _Rows:
 
 
 def _item(row: Obj) -> Item:
-    attributes: dict[str, Any] = {
-        "space": row.space,
-        "id": row.id,
-        "type": row.type,
-        "payload": row.payload,
-        "created": row.created_us,
-    }
+    attributes: dict[str, Any] = {"space": row.space, "id": row.id, "type": row.type, "payload": row.payload}
+    attributes["created"] = row.created_us
     if row.expires_s is not None:
         attributes["expires"] = row.expires_s
     if isinstance(row, LargeObj):

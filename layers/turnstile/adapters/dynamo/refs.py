@@ -17,31 +17,8 @@ from pynamodb.models import Model
 
 from turnstile.adapters.dynamo.calls import REFUSALS, Caller, OnRequest, Refusal
 from turnstile.adapters.dynamo.models import Item, attribute_at, from_item, model_of, ref_from_item, to_item
-from turnstile.store.core.writes import (
-    Absent,
-    Action,
-    Append,
-    AtLeast,
-    AtMost,
-    Below,
-    Change,
-    Check,
-    Drop,
-    Either,
-    Equals,
-    Erase,
-    Exclude,
-    Include,
-    Insert,
-    Lacks,
-    Path,
-    Present,
-    Row,
-    Set,
-    SetSum,
-    Test,
-    Write,
-)
+from turnstile.store.core import writes
+from turnstile.store.core.writes import Action, Change, Check, Erase, Insert, Path, Row, Test, Write
 from turnstile.store.ports import Accepted, AllAccepted, Rejected, SomeRejected
 from turnstile.store.retry import Patience
 
@@ -51,14 +28,8 @@ _OPERATION: Final = {Change: "Update", Insert: "Put", Erase: "Delete", Check: "C
 
 
 class DynamoRefs:
-    """``turnstile.store.ports.Refs`` on DynamoDB.
-
-    Args:
-        client: a botocore DynamoDB client without retries of its own (``adapters/opening.py``).
-        table: name of the table; hash key ``key``.
-        realm: scans see only this tenant's rows (I12); point access is by full key anyway.
-        on_request: called for every request that is sent, with its capacity.
-    """
+    """``turnstile.store.ports.Refs`` on DynamoDB, by a botocore client without retries of its own; the ``table`` has the hash
+    key ``key``. Scans see only the rows of ``realm`` (I12); point access is by full key anyway."""
 
     def __init__(
         self,
@@ -104,23 +75,17 @@ class DynamoRefs:
         row (not every emulator refuses them), more than 100."""
         if len({write.key for write in writes}) < len(writes):
             raise ValueError("a transaction cannot include multiple operations on one row")
-        request = {
-            "TransactItems": [
-                {_OPERATION[type(write)]: write_request(self._table, write) | _ON_REFUSAL} for write in writes
-            ],
-            "ClientRequestToken": _client_token(token),
-        }
+        items = [{_OPERATION[type(write)]: write_request(self._table, write) | _ON_REFUSAL} for write in writes]
+        request = {"TransactItems": items, "ClientRequestToken": _client_token(token)}
         try:
             self._caller.write("transact_write_items", request)
         except Refusal as refusal:
-            return SomeRejected(
-                {
-                    position: ref_from_item(reason.get("Item"))
-                    for position, reason in enumerate(refusal.response.get("CancellationReasons", ()))
-                    if reason.get("Code") in REFUSALS
-                },
-                uncertain=refusal.uncertain,
-            )
+            failed = {
+                position: ref_from_item(reason.get("Item"))
+                for position, reason in enumerate(refusal.response.get("CancellationReasons", ()))
+                if reason.get("Code") in REFUSALS
+            }
+            return SomeRejected(failed, uncertain=refusal.uncertain)
         return AllAccepted()
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
@@ -143,33 +108,23 @@ def _key(key: str) -> Item:
 
 def _client_token(token: str) -> str:
     """``token``, or a digest of it where it is longer than the service allows."""
-    return (
-        token if 0 < len(token) <= _TOKEN_CHARACTERS else hashlib.sha256(token.encode()).hexdigest()[:_TOKEN_CHARACTERS]
-    )
-
-
-# -- expressions ------------------------------------------------------------------------------------------------------
+    if 0 < len(token) <= _TOKEN_CHARACTERS:
+        return token
+    return hashlib.sha256(token.encode()).hexdigest()[:_TOKEN_CHARACTERS]
 
 
 def write_request(table: str, write: Write) -> Item:
-    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction.
-
-    A Change also requires, besides its own clauses, that the row exists: an update must never make half a row.
-    """
+    """The members that UpdateItem, PutItem and DeleteItem share with the parts of a transaction. A Change also requires,
+    besides its own clauses, that the row exists: an update must never make half a row."""
     model = model_of(write.key)
     names: dict[str, str] = {}
     values: dict[str, Any] = {}
     tests: list[Test] = [clause.test for clause in write.clauses]
-    request: Item = {"TableName": table}
-    match write:
-        case Insert(row=row):
-            request["Item"] = to_item(model, row)
-        case Change(actions=actions):
-            request["Key"] = _key(write.key)
-            tests.append(Present(("key",)))
-            request["UpdateExpression"] = _update(model, actions, names, values)
-        case _:
-            request["Key"] = _key(write.key)
+    body: Item = {"Item": to_item(model, write.row)} if isinstance(write, Insert) else {"Key": _key(write.key)}
+    request: Item = {"TableName": table, **body}
+    if isinstance(write, Change):
+        tests.append(writes.Present(("key",)))
+        request["UpdateExpression"] = _update(model, write.actions, names, values)
     if tests:
         conditions = (_condition(model, test).serialize(names, values) for test in tests)
         request["ConditionExpression"] = " AND ".join(conditions)
@@ -190,22 +145,22 @@ def _update(model: type[Model], actions: Sequence[Action], names: dict[str, str]
 def _condition(model: type[Model], test: Test) -> Condition:
     """The condition that holds exactly when ``test`` does. A comparison with an absent attribute is false."""
     match test:
-        case Equals(path, value):
+        case writes.Equals(path, value):
             return _path(model, path) == _value(model, path, value)
-        case Below(path, value):
+        case writes.Below(path, value):
             return _path(model, path) < _value(model, path, value)
-        case AtMost(path, value):
+        case writes.AtMost(path, value):
             return _path(model, path) <= _value(model, path, value)
-        case AtLeast(path, value):
+        case writes.AtLeast(path, value):
             return _path(model, path) >= _value(model, path, value)
-        case Absent(path):
+        case writes.Absent(path):
             return _path(model, path).does_not_exist()
-        case Present(path):
+        case writes.Present(path):
             return _path(model, path).exists()
-        case Lacks(path, value):
+        case writes.Lacks(path, value):
             stored = _path(model, path)
             return Or(stored.does_not_exist(), ~stored.contains(Value({"S": value})))
-        case Either(tests):
+        case writes.Either(tests):
             return reduce(Or, (_condition(model, part) for part in tests))
 
 
@@ -213,17 +168,17 @@ def _update_clause(model: type[Model], action: Action) -> UpdateAction:
     """The clause of an update expression that does what ``action`` says."""
     path = _path(model, action.path)
     match action:
-        case Set(where, value):
+        case writes.Set(where, value):
             return SetAction(path, _value(model, where, value))
-        case SetSum(where, source, plus):
+        case writes.SetSum(where, source, plus):
             return SetAction(path, _path(model, source) + _value(model, where, plus))
-        case Append(where, values):
+        case writes.Append(where, values):
             return SetAction(path, path.append(_value(model, where, list(values))))
-        case Include(where, values):
+        case writes.Include(where, values):
             return AddAction(path, _value(model, where, values))
-        case Exclude(where, values):
+        case writes.Exclude(where, values):
             return DeleteAction(path, _value(model, where, values))
-        case Drop():
+        case writes.Drop():
             return RemoveAction(path)
 
 

@@ -25,19 +25,17 @@ from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Action, Append, Change, Clause, Drop, Equals, Erase, Insert, Row, Set, new_row
 
-RECENT: Final = 20
-"""Values that a reference remembers, the present one included."""
-
-MAX_VALUE: Final = 1024
-"""Bytes of a value: it is meant to name something that is kept elsewhere, and every write is charged by the whole row."""
+RECENT: Final = 20  # values that a reference remembers, the present one included
+MAX_VALUE: Final = (
+    1024  # bytes: it is meant to name something that is kept elsewhere; a write is charged by the whole row
+)
 
 State = Literal["live", "deleted"]
 LIVE: Final = "live"
 DELETED: Final = "deleted"
 
+# without "." and "..", which clients remove from a URL (RFC 3986, 5.2.4)
 _NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9_@.-]{1,255}")
-"""Without "." and "..", which clients remove from a URL (RFC 3986, 5.2.4)."""
-
 _REQUEST: Final = re.compile(r"[\x21-\x7e]{1,128}")
 _TOKEN: Final = re.compile(r"(0|[1-9][0-9]{0,15})\.[0-9a-f]{24}")
 
@@ -112,9 +110,6 @@ def version_of(token: str) -> int:
             f"token {token[:40]!r} is none of a reference", field="token", remedy="read the reference: it has its token"
         )
     return int(match[1])
-
-
-# -- writes -----------------------------------------------------------------------------------------------------------
 
 
 def create(key: str, name: str, value: str, request_id: str, now: int, *, owner: str = "") -> Insert:
@@ -194,9 +189,6 @@ def moved_on(ref: NamedRef, token: str) -> bool:
     version = version_of(token)
     entry = ref.at(version)
     return entry is not None and entry.token == token and ref.at(version + 1) is not None
-
-
-# -- names and values -------------------------------------------------------------------------------------------------
 
 
 def check_ref(name: str) -> str:

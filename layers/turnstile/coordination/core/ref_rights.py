@@ -23,11 +23,8 @@ OWN: Final = 4
 
 PRIVILEGES: Final = {Privilege.SELECT: READ, Privilege.MODIFY: SWAP}
 
-MAX_PRINCIPALS: Final = 20
-"""Principals with rights on one reference: every swap is charged by the whole row."""
-
-MAX_NAMES: Final = 50
-"""Names in one condition: a principal's own and its roles."""
+MAX_PRINCIPALS: Final = 20  # with rights on one reference: every swap is charged by the whole row
+MAX_NAMES: Final = 50  # in one condition: a principal's own and its roles
 
 Rights = Mapping[str, int]
 

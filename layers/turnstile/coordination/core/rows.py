@@ -75,9 +75,7 @@ def _held(lease: Lease) -> Clause:
 
 # -- updateable objects: small values that change in place ------------------------------------------------------------
 
-MAX_PAYLOAD: Final = 32_000
-"""Bytes: every write is charged by the whole row."""
-
+MAX_PAYLOAD: Final = 32_000  # bytes: every write is charged by the whole row
 _TYPE: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _ID: Final = re.compile(r"[A-Za-z0-9_.@-]{1,255}")
 

@@ -13,9 +13,7 @@ from typing import Final
 
 import msgspec
 
-EPOCH_MS: Final = 1_735_689_600_000
-"""2025-01-01T00:00Z, in ms since 1970."""
-
+EPOCH_MS: Final = 1_735_689_600_000  # 2025-01-01T00:00Z
 TIME_BITS: Final = 41
 NODE_BITS: Final = 10
 SEQUENCE_BITS: Final = 12
@@ -24,9 +22,7 @@ RANDOM_BITS: Final = NODE_BITS + SEQUENCE_BITS
 NODES: Final = 1 << NODE_BITS
 PER_MS: Final = 1 << SEQUENCE_BITS
 
-RESERVED_MS: Final = 1_000
-"""The first times after the epoch are reserved for special ids."""
-
+RESERVED_MS: Final = 1_000  # the first times after the epoch are reserved for special ids
 _LAST_MS: Final = EPOCH_MS + (1 << TIME_BITS) - 1
 
 

@@ -23,9 +23,7 @@ from turnstile.store.ports import BATCH_GET_MAX, batched
 _FOLDER: Final = "metadata/"
 _NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
 
-_SKEW_MS: Final = 10 * 60_000
-"""How far clocks of servers and storage are apart at most."""
-
+_SKEW_MS: Final = 10 * 60_000  # how far clocks of servers and storage are apart at most
 _BATCH: Final = 100
 _BITS: Final = 1 << 23  # 1 MB: among 300,000 paths one in a million more is taken for kept
 
