@@ -57,11 +57,10 @@ class Commits:
         """Applies ``changes``, all or none, and returns the tables as they are then.
 
         Raises:
-            CommitFailed: a requirement does not hold, or an update was computed from an older state. Nothing changed.
+            CommitFailed: a requirement does not hold, or an update was computed from an older state.
             InvalidRequest: an update that cannot be applied; a table named twice.
-            NotFound: no such catalog, namespace or table.
             StateConflict: ``LocationOwned``: a new table's location is another's.
-            OutcomeUnknown: it may have happened.
+            NotFound, OutcomeUnknown.
         """
         if not 1 <= len(changes) <= MAX_TABLES:
             raise InvalidRequest(f"a transaction changes 1 to {MAX_TABLES} tables", field="table-changes")

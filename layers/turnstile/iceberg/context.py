@@ -22,14 +22,9 @@ from turnstile.store.ports import World
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the operations of one request share.
-
-    Attributes:
-        catalog: the catalog's services, with this request's rights.
-        committer: applies the request's change; for a request with an idempotency key, once.
-        elsewhere: raises PermissionDenied when the request may not use locations that the catalog did not choose.
-        as_of: what the request reads; None for the present, the only state that can be changed.
-    """
+    """What the operations of one request share: services with its rights, and a committer (with an idempotency key, of one
+    change). ``elsewhere`` raises PermissionDenied when it may not use locations that the catalog did not choose; ``as_of``
+    is what it reads, None for the present, the only state that can be changed."""
 
     catalog: CatalogServices
     committer: Committer

@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -76,9 +78,8 @@ class MetadataFiles:
     def write(self, location: str, content: TableMetadata | ViewMetadata, previous: str = "") -> str:
         """Writes ``content`` below ``location`` and returns the file's full path. Nothing names the file yet.
 
-        Raises:
-            TooLarge: over ``MAX_BYTES``, and not smaller than the file ``previous``, which it replaces.
-            StorageFault: storage did not respond; perhaps there is a file now that nothing names.
+        Raises TooLarge over ``MAX_BYTES``, unless it is smaller than the file ``previous`` that it replaces; StorageFault
+        when storage did not respond: perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
         name = f"metadata/{_number(previous) + 1:05d}-{self._ids.uuid()}.metadata.json"
@@ -90,7 +91,7 @@ class MetadataFiles:
 
     def encode(self, content: TableMetadata | ViewMetadata, previous: str = "") -> bytes:
         """Returns the bytes of a file; raises TooLarge as ``write``."""
-        raw = metadata.encode(content) if isinstance(content, TableMetadata) else view_metadata.encode(content)
+        raw = metadata.encode(content) if isinstance(content, TableMetadata) else msgspec.json.encode(content)
         size = escaped_size(raw)
         if size > MAX_BYTES:
             replaced = self._cache.get(previous) if previous else None

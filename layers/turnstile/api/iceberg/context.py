@@ -70,11 +70,8 @@ def _require_create_external() -> None:
 
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
     """Returns the answer of ``operation``, which changes a catalog; with an Idempotency-Key that was used before, that of
-    ``again``. Raises InvalidRequest for a key that is no uuid, and ReadOnly when the prefix names the past.
-
-    Args:
-        by: the guard of a request whose needs only its body says; else the one that its view declares.
-    """
+    ``again``. ``by`` is the guard of a request whose needs only its body says; else the one that its view declares. Raises
+    InvalidRequest for a key that is no uuid, and ReadOnly when the prefix names the past."""
     if is_past(prefix):
         remedy = "change the catalog without '@'"
         raise ReadOnly("the past of a catalog cannot be changed", field="prefix", remedy=remedy)

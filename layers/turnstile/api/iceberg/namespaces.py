@@ -127,22 +127,20 @@ def update_properties(prefix: str, namespace: str) -> dict[str, Any]:
     both = sorted({*request.removals} & {*request.updates})
     if both:
         raise Unprocessable(f"property {both[0][:100]!r} is to be both set and removed", field="removals")
-    responses.check_names([*request.removals, *request.updates])
+    updated, removed = [*request.updates], request.removals
+    responses.check_names([*removed, *updated])
     properties = dict(request.updates)
     comment: str | msgspec.UnsetType | None = properties.pop(responses.COMMENT, msgspec.UNSET)
-    if responses.COMMENT in request.removals:
+    if responses.COMMENT in removed:
         comment = None
 
     def update(context: Context) -> dict[str, Any]:
         namespaces = _namespaces(context)
         before = responses.properties(namespaces.get(catalog_of(prefix), path))
-        namespaces.update(prefix, path, set=properties, unset=request.removals, comment=comment)
-        return responses.changed_properties(before, [*request.updates], request.removals)
+        namespaces.update(prefix, path, set=properties, unset=removed, comment=comment)
+        return responses.changed_properties(before, updated, removed)
 
-    def again(_: Context) -> dict[str, Any]:
-        return responses.changed_properties(request.removals, [*request.updates], request.removals)
-
-    return once(prefix, update, again)
+    return once(prefix, update, lambda _: responses.changed_properties(removed, updated, removed))
 
 
 def _namespaces(context: Context) -> Namespaces:

@@ -12,7 +12,6 @@ import msgspec
 from turnstile.api.iceberg.requests import SEPARATOR
 from turnstile.catalog.namespaces import NamedNamespace
 from turnstile.iceberg.core import metadata
-from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.listing import Names
 from turnstile.iceberg.tables import LoadedTable
 from turnstile.iceberg.views import LoadedView
@@ -122,7 +121,7 @@ def committed(loaded: LoadedTable) -> dict[str, Any]:
 
 def view(loaded: LoadedView) -> dict[str, Any]:
     """A view with its metadata."""
-    body = view_metadata.document(loaded.metadata)
+    body = msgspec.to_builtins(loaded.metadata)
     return {"metadata-location": loaded.entity.metadata, "metadata": body, "config": {}}
 
 

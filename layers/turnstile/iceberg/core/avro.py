@@ -163,12 +163,8 @@ def _value(source: _Source, schema: Any) -> Any:
 
 
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:
-    """Returns a file of ``records``, in one deflated block; members that a record lacks are null.
-
-    Args:
-        header: further members of the file's metadata.
-        sync: 16 bytes that mark the end of blocks.
-    """
+    """Returns a file of ``records`` in one deflated block, whose end the 16 bytes ``sync`` mark. Members that a record lacks
+    are null; ``header`` has further members of the file's metadata."""
     members = {**header, "avro.schema": msgspec.json.encode(schema).decode(), "avro.codec": "deflate"}
     file = bytearray(MAGIC + _long(len(members)))
     for name, value in members.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -56,17 +56,6 @@ class ViewMetadata(msgspec.Struct, frozen=True, rename="kebab"):
     def current(self) -> ViewVersion:
         """The current version."""
         return next(version for version in self.versions if version.version_id == self.current_version_id)
-
-
-def document(metadata: ViewMetadata) -> dict[str, Any]:
-    """The JSON object of a metadata file, and in responses."""
-    members: dict[str, Any] = msgspec.to_builtins(metadata)
-    return members
-
-
-def encode(metadata: ViewMetadata) -> bytes:
-    """The bytes of a metadata file."""
-    return msgspec.json.encode(metadata)
 
 
 def parse(raw: bytes) -> ViewMetadata:
