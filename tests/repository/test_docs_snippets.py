@@ -17,7 +17,9 @@ from tests.support.repository import ROOT, snippets
 
 PYTHON = [s for s in snippets() if s.language == "python"]
 SHELL = [s for s in snippets() if s.language == "sh"]
-RUNS = [s for s in snippets() if s.run == "stack"]
+LONG = ("docs/clients.md", "docs/iceberg.md")
+"""Pages whose clients take seconds to start."""
+RUNS = [pytest.param(s, marks=[pytest.mark.slow] * (s.page in LONG)) for s in snippets() if s.run == "stack"]
 STORIES = sorted({s.page for s in snippets() if s.run == "page"})
 
 

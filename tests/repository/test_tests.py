@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,48 +13,40 @@ from tests.support.repository import ROOT
 TESTS = ROOT / "tests"
 MOST_FILES = 26
 """In one folder."""
-LIBRARIES = {"raises", "fail", "warns", "validate", "compile", "run_state_machine_as_test"}
+LIBRARIES = {"raises", "fail", "warns", "validate", "compile"}
 """Calls of libraries that fail a test."""
 ERRORS = {"AssertionError", "Violation", "Failed"}
 """Raised by helpers when something is wrong."""
+IMPORT = re.compile(r"^ *(?:from|import) +(tests[\w.]*)(?: +import +(\w+))?", re.MULTILINE)
 
 
-@functools.cache
-def modules() -> dict[Path, ast.Module]:
-    """Path below ``tests`` -> syntax tree."""
-    return {path.relative_to(TESTS): ast.parse(path.read_text()) for path in sorted(TESTS.rglob("*.py"))}
+def modules() -> list[Path]:
+    return sorted(TESTS.rglob("*.py"))
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Dotted names of everything that a module imports, wherever in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def of_tests(name: str) -> bool:
-    """Whether an imported name is a test module or a conftest, or comes from one."""
-    parts = name.split(".")
-    paths = [ROOT.joinpath(*parts).with_suffix(".py"), ROOT.joinpath(*parts[:-1]).with_suffix(".py")]
-    return any(path.name.startswith(("test_", "conftest")) and path.is_file() for path in paths)
+def from_tests(text: str) -> list[str]:
+    """The test modules and conftests that a module imports, or imports from."""
+    parts = [(*module.split("."), name) if name else module.split(".") for module, name in IMPORT.findall(text)]
+    modules = {".".join(some) for full in parts for some in (full, full[:-1])}
+    return sorted(
+        name
+        for name in modules
+        if name.rpartition(".")[2].startswith(("test_", "conftest"))
+        and ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file()
+    )
 
 
 def test_nothing_imports_from_a_test_module() -> None:
     """What several tests need is in tests/support, and fixtures are in a conftest, which gives them without an import."""
-    names = {str(path): [name for name in imported(tree) if of_tests(name)] for path, tree in modules().items()}
+    names = {str(path.relative_to(TESTS)): from_tests(path.read_text()) for path in modules()}
     assert {path: found for path, found in names.items() if found} == {}
 
 
 def test_an_import_from_a_test_module_would_be_noticed() -> None:
-    tree = ast.parse("from tests.repository.test_tests import of_tests\nfrom tests.support.repository import ROOT")
-    assert [of_tests(name) for name in imported(tree)] == [True, False]
-    assert of_tests("tests.conftest.stack") and of_tests("tests.repository.test_tests")
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    assert from_tests("from tests.repository.test_tests import (") == ["tests.repository.test_tests"]
+    assert from_tests("    from tests.repository import test_tests") == ["tests.repository.test_tests"]
+    assert from_tests("import tests.conftest") == ["tests.conftest"]
+    assert from_tests("from tests.support.repository import ROOT") == []
 
 
 def name_of(node: ast.expr) -> str:
@@ -62,30 +54,36 @@ def name_of(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def called(function: ast.FunctionDef) -> set[str]:
-    """Names of what a function calls, or hands on to be called."""
-    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
-    return {name_of(part) for call in calls for part in (call.func, *call.args)}
-
-
-def asserts(function: ast.FunctionDef) -> bool:
-    """By itself."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and name_of(node.exc.func) in ERRORS:
-            return True
-        if isinstance(node, ast.Assert):
-            return True
-    return bool(called(function) & LIBRARIES)
+def inside(tree: ast.Module) -> Iterator[tuple[tuple[str, ...], ast.Call | ast.Assert | ast.Raise]]:
+    """Calls, assertions and raised errors, each with the functions that it is in."""
+    todo: list[tuple[tuple[str, ...], ast.AST]] = [((), tree)]
+    while todo:
+        functions, node = todo.pop()
+        if isinstance(node, ast.Call | ast.Assert | ast.Raise):
+            yield functions, node
+        elif isinstance(node, ast.FunctionDef):
+            functions = (*functions, node.name)
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, ast.AST):
+                todo.append((functions, value))
+            elif type(value) is list:
+                todo += [(functions, part) for part in value if isinstance(part, ast.AST)]
 
 
 def asserting(trees: Iterable[ast.Module]) -> set[str]:
-    """Names of functions that assert something, by themselves or by a function that they call."""
+    """Names of functions that assert something, by themselves or by a function that they call or hand on."""
     calls: dict[str, set[str]] = defaultdict(set)
     names = set()
-    for function in (function for tree in trees for function in functions(tree)):
-        calls[function.name] |= called(function)
-        if asserts(function):
-            names.add(function.name)
+    for functions, node in (pair for tree in trees for pair in inside(tree)):
+        if isinstance(node, ast.Call):
+            called = {name_of(part) for part in (node.func, *node.args)}
+            for function in functions:
+                calls[function] |= called
+            if called & LIBRARIES:
+                names.update(functions)
+        elif isinstance(node, ast.Assert) or (isinstance(node.exc, ast.Call) and name_of(node.exc.func) in ERRORS):
+            names.update(functions)
     while more := {name for name, callees in calls.items() if name not in names and callees & names}:
         names |= more
     return names
@@ -93,9 +91,9 @@ def asserting(trees: Iterable[ast.Module]) -> set[str]:
 
 def test_every_test_asserts_something() -> None:
     """By itself or by a helper; helpers are known by name, and the fakes' own checks are none."""
-    helpers = asserting(tree for path, tree in modules().items() if "fakes" not in path.parts)
-    tests = [function for path, tree in modules().items() if path.name[:5] == "test_" for function in functions(tree)]
-    assert {test.name for test in tests if test.name.startswith("test_") and test.name not in helpers} == set()
+    texts = [path.read_text() for path in modules() if path.parent.name != "fakes"]
+    tests = {name for text in texts for name in re.findall(r"^ *def (test_\w+)", text, re.MULTILINE)}
+    assert tests - asserting(map(ast.parse, texts)) == set()
 
 
 def test_a_test_that_asserts_nothing_would_be_noticed() -> None:
@@ -104,5 +102,5 @@ def test_a_test_that_asserts_nothing_would_be_noticed() -> None:
 
 
 def test_no_folder_holds_too_many_files() -> None:
-    folders = Counter(str(path.parent) for path in modules() if path.name != "__init__.py")
+    folders = Counter(str(path.parent.relative_to(TESTS)) for path in modules() if path.name != "__init__.py")
     assert {folder: count for folder, count in folders.items() if count > MOST_FILES} == {}

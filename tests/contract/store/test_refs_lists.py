@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.store.backends import MINISTACK, Backend
 from tests.support.store.rows import change, fresh_key, head_row, stored
 from turnstile.delta.core.head import Entry, TableHead
@@ -54,7 +55,7 @@ def test_i4_removals_named_in_ascending_order_mean_positions_before_the_write_to
     assert answer.row["tail"] == [b"3", b"4", b"5"]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i4_any_replacements_and_descending_removals_do_the_same_everywhere(
     backend: Backend, data: st.DataObject

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.examples import examples
 from tests.support.fakes.refs import FakeRefs
 from tests.support.store.backends import Backend
 from tests.support.store.rows import clause, fresh_key, head_row, stored
@@ -124,7 +125,7 @@ def writes(draw: st.DrawFn, key: str, row: Row, exists: bool) -> Write:
     return Insert(draw(rows(key)), clauses) if kind == "insert" else Erase(key, clauses)
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(120), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
     fake, real, key = FakeRefs(), service.refs(), fresh_key()
@@ -140,7 +141,7 @@ def test_i2_a_random_write_is_answered_and_applied_alike(service: Backend, data:
         assert real.read(key) == fake.rows.get(key)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_i8_a_random_transaction_is_answered_and_applied_alike(service: Backend, data: st.DataObject) -> None:
     fake, real = FakeRefs(), service.refs()

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.support.examples import examples
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days
 from tests.support.iceberg.client import MAIN, SALES, Iceberg, others, set_properties
@@ -156,4 +157,4 @@ class Histories(RuleBasedStateMachine):
 
 
 TestHistories = pytest.mark.slow(Histories.TestCase)
-TestHistories.settings = settings(max_examples=25, stateful_step_count=25)
+TestHistories.settings = settings(max_examples=examples(25), stateful_step_count=25)
