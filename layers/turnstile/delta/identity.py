@@ -18,13 +18,8 @@ from turnstile.store.ports import Clock, Obj, Objs, World
 
 
 class IdentityIndex:
-    """Reads and writes the entries: written once, kept for ``days`` days.
-
-    Args:
-        objs: where the entries live.
-        space: tenant key space.
-        days: how long a replay is recognised after publication.
-    """
+    """Reads and writes the entries. Written once, kept for ``days`` days: so long a replay is recognised after
+    publication."""
 
     def __init__(self, objs: Objs, space: Space, clock: Clock, days: int) -> None:
         self._objs, self._space, self._clock, self._days = objs, space, clock, days
@@ -74,16 +69,9 @@ class Outcomes:
         self._index = IdentityIndex(world.objs, world.space, world.clock, (limits or Limits()).identity_days)
 
     def of(self, table_id: str, *, txn: str = "", name: str = "", version: int | None = None) -> Outcome:
-        """Returns the outcome of the proposal with this txn id or staged name.
-
-        Args:
-            version: the version that was proposed; a staged name contains it. Without one (a ticket) an unknown identity
-                stays ``open``.
-
-        Raises:
-            NotFound: no such table.
-            InvalidRequest: not exactly one identity, or ``name`` is no staged commit of ``version``.
-        """
+        """Returns the outcome of the proposal with this txn id or staged name, for ``version``, which a staged name contains;
+        without one (a ticket) an unknown identity stays ``open``. Raises NotFound; and InvalidRequest unless exactly one
+        identity is given and ``name`` is a staged commit of ``version``."""
         version = _proposed_version(txn, name, version)
         # The HEAD first: what leaves its tail afterwards is in the index already.
         head = read_head(self._world, table_id)
@@ -103,11 +91,9 @@ def _proposed_version(txn: str, name: str, version: int | None) -> int | None:
         return version
     parsed = parse_staged_file(name)
     if parsed is None:
-        raise InvalidRequest(
-            f"name {name!r} is not a staged commit", field="name", remedy="<20 digits of the version>.<uuid>.json"
-        )
+        remedy = "<20 digits of the version>.<uuid>.json"
+        raise InvalidRequest(f"name {name!r} is not a staged commit", field="name", remedy=remedy)
     if version is not None and version != parsed[0]:
-        raise InvalidRequest(
-            f"name {name!r} is not of version {version}", field="version", remedy="leave version out; the name says it"
-        )
+        remedy = "leave version out; the name says it"
+        raise InvalidRequest(f"name {name!r} is not of version {version}", field="version", remedy=remedy)
     return parsed[0]

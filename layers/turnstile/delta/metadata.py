@@ -56,11 +56,7 @@ class MetadataStore:
         return metadata
 
     def put(self, catalog: str, table_id: str, metadata: DeltaMetadata, now_ms: int) -> str:
-        """Writes the metadata and returns its id, the etag; idempotent.
-
-        Raises:
-            TooLarge: it fits no response; nothing was written.
-        """
+        """Writes the metadata and returns its id, the etag; idempotent. Raises TooLarge if it fits no response."""
         check_shown(metadata)
         payload = msgspec.json.encode(metadata)
         id = metadata_obj(table_id, metadata.version, payload)
@@ -70,33 +66,18 @@ class MetadataStore:
 
 
 def with_effects(
-    store: MetadataStore,
-    head: TableHead,
-    proposal: Proposal,
-    content: Content,
-    *,
-    request: CommitRequest,
-    now_ms: int,
+    store: MetadataStore, head: TableHead, proposal: Proposal, content: Content, *, request: CommitRequest, now_ms: int
 ) -> Proposal:
-    """Returns the proposal of ``request`` with what its commit does to the table: the new metadata, which is written here,
-    the metadata that it was made from, which it asserts, and the mark of the row ids that it may have assigned.
-
-    Args:
-        head: the HEAD that the commit is to extend.
-        now_ms: server clock, when the metadata is written.
-
-    Raises:
-        TurnstileError: what ``request.describe`` raises; nothing was written then.
-    """
+    """Returns the proposal of ``request`` with what its commit does to the table of ``head``: the new metadata, which is
+    written here, the metadata that it was made from, which it asserts, and the mark of the row ids that it may have assigned.
+    Raises what ``request.describe`` raises; nothing was written then."""
     if not content.changes_metadata and not request.always:  # not read whole: it may have assigned any row ids
         unread = not content.whole and head.row_hwm is not None and content.hwm is None
         return _with_mark(proposal, ROWS_UNREAD) if unread else proposal
     version = request.version or 0
     before = store.get(head.catalog, head.metadata)
-    if request.describe is None:
-        after = apply(before, content, version)
-    else:
-        after = request.describe(head.metadata, before, content, version)
+    describe = request.describe
+    after = describe(head.metadata, before, content, version) if describe else apply(before, content, version)
     metadata = store.put(head.catalog, head.table_id, after, now_ms)
     if not after.row_tracking:
         proposal = _with_mark(proposal, ROWS_KEPT if head.row_hwm is None else ROWS_OFF)

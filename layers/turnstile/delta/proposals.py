@@ -48,11 +48,8 @@ def check_request(request: CommitRequest) -> None:
     """Checks shapes and ranges; raises InvalidRequest naming the member."""
     version = request.version
     if version is not None and not 1 <= version <= MAX_VERSION:
-        raise InvalidRequest(
-            f"version must be between 1 and {MAX_VERSION}, not {version}",
-            field="version",
-            remedy="version 0 is written when the table is created",
-        )
+        problem = f"version must be between 1 and {MAX_VERSION}, not {version}"
+        raise InvalidRequest(problem, field="version", remedy="version 0 is written when the table is created")
     if request.base is not None and not 0 <= request.base <= MAX_VERSION:
         raise InvalidRequest(f"base must be a version, not {request.base}", field="base")
     if bool(request.staged) == (request.content is not None):
@@ -61,25 +58,18 @@ def check_request(request: CommitRequest) -> None:
         if not name or (request.any_name and field == "staged.name"):
             continue
         parsed = parse_staged_file(name)
-        if parsed is None or (version is not None and parsed[0] != version) or version is None:
-            raise InvalidRequest(
-                f"{field} {name!r} is not a staged commit of version {version}",
-                field=field,
-                remedy="name it <20 digits of the version>.<uuid>.json",
-            )
+        if parsed is None or parsed[0] != version:
+            problem = f"{field} {name!r} is not a staged commit of version {version}"
+            raise InvalidRequest(problem, field=field, remedy="name it <20 digits of the version>.<uuid>.json")
     if request.staged and request.size <= 0:
         raise InvalidRequest("staged.size must be positive", field="staged.size")
-    if request.modified_ms < 0 or request.modified_ms > MAX_VERSION:
+    if not 0 <= request.modified_ms <= MAX_VERSION:
         raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
 
 
 def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0) -> Proposal:
-    """Returns the proposal of ``request`` with ``content``.
-
-    Args:
-        raw: the content's bytes when it came inline, None when it is staged.
-        now: server clock (ms), kept with the entry.
-        digest: of a staged file that was read whole.
+    """Returns the proposal of ``request`` with ``content``, whose bytes are ``raw`` when it came inline (None: staged).
+    ``now`` (ms) is kept with the entry, and so is the ``digest`` of a staged file that was read whole.
 
     Raises:
         InvalidCommit: a ticket for something that is not a blind append, or row tracking without statistics.
@@ -100,7 +90,6 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
         base = request.version - 1
     if base is None:
         raise InvalidRequest("base is missing", field="base", remedy="give the version the append was based on")
-    packed = pack(raw) if raw is not None else b""
     rows = -1
     if ticket and content.hwm is not None:
         if content.rows is None:
@@ -126,7 +115,7 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
             unique=staged[1] if staged else unique,
             name=request.staged if request.staged and not (staged and staged[0] == request.version) else "",
             modified_ms=request.modified_ms,
-            data=packed,
+            data=pack(raw) if raw is not None else b"",
             inline=raw is not None,
             ticket=ticket,
             rows=rows,

@@ -82,7 +82,7 @@ class TableFacts(msgspec.Struct, frozen=True):
 
 
 class Ratifier:
-    """Decides commits of Delta tables. Holds ports and a cache of immutable facts; no state between requests."""
+    """Decides commits of Delta tables. No state between requests but a cache of immutable facts."""
 
     def __init__(self, world: World, limits: Limits | None = None, metadata: MetadataStore | None = None) -> None:
         self._world, self._clock = world, world.clock
@@ -128,13 +128,14 @@ class Ratifier:
         """The content, its bytes when it came inline, and their digest when it is a file that was read whole: the file
         may be overwritten from here on, and what was validated is what counts (I4)."""
         if request.content is not None:
-            if len(request.content) > self._limits.inline_bytes:
+            size, limit = len(request.content), self._limits.inline_bytes
+            if size > limit:
                 raise TooLarge(
-                    f"inline content of {len(request.content)} bytes is over the limit",
+                    f"inline content of {size} bytes is over the limit",
                     field="inline.content",
                     remedy="stage the commit as a file instead",
-                    limit=self._limits.inline_bytes,
-                    size=len(request.content),
+                    limit=limit,
+                    size=size,
                 )
             return read_content(request.content), request.content, 0
         storage = self._world.storages.open(self.facts(request.table_id).location)
@@ -159,9 +160,8 @@ class Ratifier:
             return _replay(head, place.version, place)
         version = self._recall(head, [request.staged])
         if version is None:
-            raise NotFound(
-                "staged file", request.staged, field="staged.name", remedy="write the file before proposing it"
-            )
+            remedy = "write the file before proposing it"
+            raise NotFound("staged file", request.staged, field="staged.name", remedy=remedy)
         return _replay(head, version)
 
     def _attempt(self, table_id: str, proposal: Proposal) -> Ratified | Conflict | Refused:
@@ -251,18 +251,17 @@ class Ratifier:
     def facts(self, table_id: str) -> TableFacts:
         """What never changes about a table: no request once it was seen. Raises NotFound."""
         facts = self._facts.get(table_id)
-        return facts if facts is not None else _facts(self._head(table_id))
+        if facts is None:
+            head = self._head(table_id)
+            facts = TableFacts(head.catalog, head.location)
+        return facts
 
     def _head(self, table_id: str) -> TableHead:
         return self._learn(read_head(self._world, table_id))
 
     def _learn(self, head: TableHead) -> TableHead:
-        self._facts.put(head.table_id, _facts(head))
+        self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
         return head
-
-
-def _facts(head: TableHead) -> TableFacts:
-    return TableFacts(head.catalog, head.location)
 
 
 def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
@@ -278,18 +277,16 @@ def _replay(head: TableHead, version: int, place: Positioned | None = None) -> R
 
 def _forgotten(head: TableHead) -> Refused:
     """The identity index keeps entries for some days only: whether this one was ratified before is not known (I3)."""
+    why = "the proposal is older than the memory of past transactions"
+    remedy = "load the table, look for this transaction in its history, and build the commit anew"
     return Refused(
-        kind=ErrorType.RELOAD_REQUIRED,
-        message="the proposal is older than the memory of past transactions",
-        remedy="load the table, look for this transaction in its history, and build the commit anew",
-        field="commitInfo.inCommitTimestamp",
-        details={"latest": head.latest},
+        ErrorType.RELOAD_REQUIRED, why, remedy, "commitInfo.inCommitTimestamp", details={"latest": head.latest}
     )
 
 
 _CONTENDED: Final = Refused(
-    kind=ErrorType.CONCURRENT_CHANGE,
-    message="the table changed during every attempt",
-    remedy="send the same proposal again",
+    ErrorType.CONCURRENT_CHANGE,
+    "the table changed during every attempt",
+    "send the same proposal again",
     details={"retry_after_ms": 100},
 )

@@ -20,6 +20,11 @@ ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 _KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar",
                  "checkpointMetadata"}  # fmt: skip
 _REFUSED: Final = {"sidecar", "checkpointMetadata"}
+_NEEDED: Final = (
+    ("readerFeatures", CATALOG_MANAGED),
+    ("writerFeatures", CATALOG_MANAGED),
+    ("writerFeatures", "inCommitTimestamp"),
+)
 
 _MAX_DEPTH: Final = 100
 """How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
@@ -54,11 +59,8 @@ class Content(msgspec.Struct, frozen=True):
     @property
     def changes_metadata(self) -> bool:
         """Whether catalog-visible metadata changes: protocol, metadata, or a domain other than row tracking."""
-        return (
-            self.protocol is not None
-            or self.metadata is not None
-            or any(domain["domain"] != ROW_TRACKING_DOMAIN for domain in self.domains)
-        )
+        others = (domain for domain in self.domains if domain["domain"] != ROW_TRACKING_DOMAIN)
+        return self.protocol is not None or self.metadata is not None or any(others)
 
     @property
     def changed(self) -> str:
@@ -132,17 +134,13 @@ def check_protocol(protocol: dict[str, Any]) -> None:
                 field=f"protocol.{member}",
                 remedy="catalog-managed tables use table features (reader 3, writer 7)",
             )
-    for member, needed in (
-        ("readerFeatures", (CATALOG_MANAGED,)),
-        ("writerFeatures", (CATALOG_MANAGED, "inCommitTimestamp")),
-    ):
-        for feature in needed:
-            if feature not in _features(protocol, member):
-                raise InvalidCommit(
-                    f"protocol.{member} must contain {feature!r}",
-                    field=f"protocol.{member}",
-                    remedy=f"keep {feature}; to take the table out of the catalog use export",
-                )
+    for member, feature in _NEEDED:
+        if feature not in _features(protocol, member):
+            raise InvalidCommit(
+                f"protocol.{member} must contain {feature!r}",
+                field=f"protocol.{member}",
+                remedy=f"keep {feature}; to take the table out of the catalog use export",
+            )
 
 
 def check_metadata(metadata: dict[str, Any]) -> None:
@@ -173,15 +171,15 @@ def check_metadata(metadata: dict[str, Any]) -> None:
 
 def _records(add: dict[str, Any]) -> int | None:
     stats = add.get("stats")
-    if not isinstance(stats, str):
-        return None
     try:
-        parsed = msgspec.json.decode(stats)
+        parsed = msgspec.json.decode(stats) if isinstance(stats, str) else None
     except _NOT_JSON:
+        parsed = None
+    if not isinstance(stats, str) or not isinstance(parsed, dict):
         return None
     if stats.count("[") + stats.count("{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
         return None
-    records = parsed.get("numRecords") if isinstance(parsed, dict) else None
+    records = parsed.get("numRecords")
     return records if type(records) is int and 0 <= records <= MAX_ROW_ID else None
 
 
@@ -203,14 +201,11 @@ def _hwm(domain: dict[str, Any]) -> int | None:
 
 
 def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:
-    """Reads and validates a commit's newline-delimited JSON.
+    """Reads and validates a commit's newline-delimited JSON; raises InvalidCommit, naming the line and member.
 
     Args:
         raw: the bytes; with ``whole=False`` a prefix that may end in the middle of a line.
         first_version: version 0 creates the table: protocol and metadata are compulsory.
-
-    Raises:
-        InvalidCommit: naming the line and member.
     """
     lines = raw.split(b"\n")
     if not whole:

@@ -6,6 +6,7 @@ Ratified; when a write is refused, the returned row and this function make the a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -56,11 +57,9 @@ class Proposal(msgspec.Struct, frozen=True):
 
     @property
     def oldest_needed(self) -> int:
-        """The tail must still carry everything from this version on (I3).
-
-        The identity index can stand in for evicted transaction ids, but nothing remembers evicted streaming
-        applications: a ticket with a ``txn`` needs every entry since its base.
-        """
+        """The tail must still carry everything from this version on (I3). The identity index can stand in for evicted
+        transaction ids, but nothing remembers evicted streaming applications: a ticket with a ``txn`` needs every entry
+        since its base."""
         return self.base + 1 if self.version is None and self.apps else self.identities_needed
 
     @property
@@ -101,7 +100,7 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     message: str
     remedy: str
     field: str | None = None
-    details: dict[str, int | str | None] = {}
+    details: Mapping[str, int | str | None] = {}
 
 
 class Recall(msgspec.Struct, frozen=True, tag=True):
@@ -126,13 +125,9 @@ def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Pos
 
 
 def decide(head: TableHead, proposal: Proposal) -> Decision:
-    """Decides ``proposal`` from ``head`` alone.
+    """Decides ``proposal`` from ``head`` alone. A fresh Ratified: the write would be accepted.
 
     The order of the questions is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
-
-    Returns:
-        Ratified (fresh: the write would be accepted; replayed: it was before), Conflict, Refused, or one of the two
-        instructions Recall (consult the identity index) and Spill (move inline bytes to an obj).
     """
     tail = positioned(head)
     place = find_identity(tail, proposal.entry.txn, proposal.entry.name)
@@ -150,13 +145,9 @@ def decide(head: TableHead, proposal: Proposal) -> Decision:
 def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
     version, entry = proposal.version or 0, proposal.entry
     if version > head.latest + 1:
-        return Refused(
-            kind=ErrorType.VERSION_GAP,
-            message=f"version {version} cannot follow version {head.latest}",
-            remedy=f"propose version {head.latest + 1} after reading the table again",
-            field="version",
-            details={"latest": head.latest},
-        )
+        why = f"version {version} cannot follow version {head.latest}"
+        remedy = f"propose version {head.latest + 1} after reading the table again"
+        return Refused(ErrorType.VERSION_GAP, why, remedy, "version", {"latest": head.latest})
     if version <= head.latest:
         return _conflict(head, tail, version)
     if proposal.asserts is not None and proposal.asserts != head.metadata:
@@ -177,20 +168,13 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
             field="domainMetadata.configuration",
             details={"row_id_high_water_mark": head.row_hwm, "latest": head.latest},
         )
-    return _room(head, proposal) or Ratified(
-        place=None, version=version, latest=version, metadata=proposal.metadata or head.metadata
-    )
+    return _room(head, proposal) or Ratified(None, version, version, proposal.metadata or head.metadata)
 
 
 def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -> Decision:
     if proposal.base > head.latest:
-        return Refused(
-            kind=ErrorType.VERSION_GAP,
-            message=f"base {proposal.base} is later than the table's latest version {head.latest}",
-            remedy="load the table again",
-            field="base",
-            details={"latest": head.latest},
-        )
+        why = f"base {proposal.base} is later than the table's latest version {head.latest}"
+        return Refused(ErrorType.VERSION_GAP, why, "load the table again", "base", {"latest": head.latest})
     if head.epoch > proposal.base:
         return _conflict(head, tail, proposal.base + 1, "metadata")
     if any(head.apps.get(app, 0) > proposal.base for app in proposal.apps):
@@ -198,26 +182,15 @@ def _ticket(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) -
     if proposal.asserts is not None and proposal.asserts != head.metadata:
         return _stale(head)
     if (head.row_hwm is None) != (proposal.entry.rows < 0):
-        tracked = head.row_hwm is not None
-        return Refused(
-            kind=ErrorType.INVALID_COMMIT,
-            message="row tracking is on: every add needs stats.numRecords and the delta.rowTracking domain"
-            if tracked
-            else "row tracking is off: the delta.rowTracking domain does not belong here",
-            remedy="build the commit from the table's current protocol",
-            field="content",
-        )
+        why = "row tracking is on: every add needs stats.numRecords and the delta.rowTracking domain"
+        if head.row_hwm is None:
+            why = "row tracking is off: the delta.rowTracking domain does not belong here"
+        return Refused(ErrorType.INVALID_COMMIT, why, "build the commit from the table's current protocol", "content")
     if head.row_hwm is not None and head.row_hwm > MAX_ROW_ID - proposal.entry.rows:
-        return Refused(
-            kind=ErrorType.INVALID_COMMIT,
-            message="the table's row-id high-water mark is not known here (a very large commit set it)",
-            remedy="name the version and assign the row ids yourself",
-            field="version",
-            details={"latest": head.latest},
-        )
-    return _room(head, proposal) or Ratified(
-        place=None, version=head.latest + 1, latest=head.latest + 1, metadata=head.metadata
-    )
+        why = "the table's row-id high-water mark is not known here (a very large commit set it)"
+        remedy = "name the version and assign the row ids yourself"
+        return Refused(ErrorType.INVALID_COMMIT, why, remedy, "version", {"latest": head.latest})
+    return _room(head, proposal) or Ratified(None, head.latest + 1, head.latest + 1, head.metadata)
 
 
 def _room(head: TableHead, proposal: Proposal) -> Decision | None:
@@ -234,18 +207,13 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
 
 
 def _stale(head: TableHead) -> Refused:
-    return Refused(
-        kind=ErrorType.STALE_METADATA,
-        message="the table's metadata changed since it was read",
-        remedy="load the table again and rebase",
-        field="etag",
-        details={"etag": head.metadata, "latest": head.latest},
-    )
+    why, remedy = "the table's metadata changed since it was read", "load the table again and rebase"
+    return Refused(ErrorType.STALE_METADATA, why, remedy, "etag", {"etag": head.metadata, "latest": head.latest})
 
 
 def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: Because = "version") -> Conflict:
     winners = tuple(place for place in reversed(tail) if place.version >= since)
-    return Conflict(latest=head.latest, published=head.floor, winners=winners, because=because)
+    return Conflict(head.latest, head.floor, winners, because)
 
 
 def _not_active(head: TableHead) -> Refused:
@@ -256,12 +224,9 @@ def _not_active(head: TableHead) -> Refused:
         RECOVERING: "the coordinator was restored and is catching up with storage; try again shortly",
         PINNED: READ_ONLY,
     }
-    return Refused(
-        kind=ErrorType.TABLE_NOT_ACTIVE,
-        message=f"the table is {head.state}" + (f": {head.reason}" if head.reason else ""),
-        remedy=remedies.get(head.state, "reload the table"),
-        details={"state": head.state, "latest": head.latest},
-    )
+    why = f"the table is {head.state}" + (f": {head.reason}" if head.reason else "")
+    remedy = remedies.get(head.state, "reload the table")
+    return Refused(ErrorType.TABLE_NOT_ACTIVE, why, remedy, details={"state": head.state, "latest": head.latest})
 
 
 # -- after a lost response --------------------------------------------------------------------------------------------

@@ -38,7 +38,6 @@ KEEP_PUBLISHED: Final = 3
 INLINE_IN_ROW: Final = 4_096
 """Compressed inline content up to this many bytes rides in the row; beyond it becomes an obj written first."""
 
-
 ROWS_KEPT: Final = -2
 """``Entry.hwm`` of a commit that leaves the row-id high-water mark alone."""
 
@@ -54,7 +53,6 @@ floor write forgets at least as many as the commits it covers brought (I11)."""
 
 APP_BYTES: Final = 32
 """Bytes a streaming application takes in the row's ``apps``: its hashed id, a version, and DynamoDB's overhead."""
-
 
 _DIGEST_BYTES: Final = 8
 """Long enough that no other content has the same digest by mistake or by design; short, because every byte of every entry
@@ -252,24 +250,14 @@ def mark_after(mark: int | None, entry: Entry) -> int | None:
 def positioned(head: TableHead) -> tuple[Positioned, ...]:
     """The tail of ``head`` in ascending version order (I1, I7 hold by construction)."""
     placed = []
-    ict = head.tail_ict
-    hwm = head.tail_hwm
+    ict, hwm = head.tail_ict, head.tail_hwm
     for version, entry in enumerate(head.tail, start=head.tail_from):
         ict = max(entry.ict, ict + 1) if entry.ticket else entry.ict
         first_row = hwm + 1 if entry.ticket and hwm is not None else None
         hwm = mark_after(hwm, entry)
         name = entry.name or staged_file(version, entry.unique or inline_unique(entry.txn))
-        placed.append(
-            Positioned(
-                version=version,
-                ict=ict,
-                name=name,
-                modified_ms=entry.modified_ms or ict,
-                first_row=first_row,
-                published=version <= head.floor,
-                entry=entry,
-            )
-        )
+        modified_ms, published = entry.modified_ms or ict, version <= head.floor
+        placed.append(Positioned(version, ict, name, modified_ms, first_row, published, entry))
     return tuple(placed)
 
 
@@ -291,14 +279,11 @@ def _raw(value: object) -> msgspec.Raw:
 
 
 def final_bytes(place: Positioned, proposed: bytes) -> bytes:
-    """The content of version ``place.version``: of a ticket the proposed bytes with what follows from its position filled
-    in, else the proposed bytes themselves (I2).
+    """The content of version ``place.version``: of a ticket the ``proposed`` bytes with what follows from its position
+    filled in, else the proposed bytes themselves (I2).
 
     Members that do not depend on the position keep their exact bytes (``msgspec.Raw``), so everybody who computes the
     bytes gets the same ones.
-
-    Args:
-        proposed: newline-delimited JSON as the client sent it.
     """
     if not place.entry.ticket:
         return proposed
@@ -307,15 +292,11 @@ def final_bytes(place: Positioned, proposed: bytes) -> bytes:
     for line in proposed.rstrip(b"\n").split(b"\n"):
         ((name, body),) = _OBJECT.decode(line).items()
         if name == "commitInfo":
-            info = _OBJECT.decode(body)
-            info["inCommitTimestamp"] = _raw(place.ict)
-            body = _raw(info)
+            body = _raw(_OBJECT.decode(body) | {"inCommitTimestamp": _raw(place.ict)})
         elif name == "add" and next_row is not None:
-            add = _OBJECT.decode(body)
-            add["baseRowId"] = _raw(next_row)
-            add["defaultRowCommitVersion"] = _raw(place.version)
-            next_row += msgspec.json.decode(msgspec.json.decode(body, type=_Add).stats, type=_Stats).numRecords
-            body = _raw(add)
+            rows = msgspec.json.decode(msgspec.json.decode(body, type=_Add).stats, type=_Stats).numRecords
+            placed = {"baseRowId": _raw(next_row), "defaultRowCommitVersion": _raw(place.version)}
+            body, next_row = _raw(_OBJECT.decode(body) | placed), next_row + rows
         elif name == "domainMetadata":
             continue  # only row tracking's own is allowed in a blind append; it is written anew below
         lines.append(msgspec.json.encode({name: body}))

@@ -14,12 +14,8 @@ from turnstile.store.core.limits import response_size
 class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the catalog keeps beside the log: values that engines send and no file holds. The log wins.
 
-    Attributes:
-        properties: table properties; one that the log has too counts as the log says.
-        comment: used where the log has no description.
-        uniform: conversion state of the newest commit that carried one.
-        etag: the etag of the metadata that has the same visible metadata as this one, if there is one.
-        updated: when it was changed without a commit, in ms; 0 if it never was.
+    ``uniform`` conversion state of the newest commit that carried one; ``etag`` that of the metadata with the same visible
+    metadata as this one, if there is one; ``updated`` when it was changed without a commit (ms; 0: never).
     """
 
     properties: dict[str, str] = {}
@@ -107,14 +103,7 @@ def shown(table: DeltaMetadata) -> int:
 
 
 def check_shown(table: DeltaMetadata, *, room: int = 0) -> None:
-    """Checks that ``table`` fits a response, before it is stored.
-
-    Args:
-        room: bytes that are to be left for what will be added to it.
-
-    Raises:
-        TooLarge: it does not fit.
-    """
+    """Raises TooLarge unless ``table`` fits a response, with ``room`` bytes left for what will be added to it."""
     size = shown(table)
     if size > MAX_SHOWN - room:
         raise TooLarge(

@@ -33,11 +33,8 @@ def is_managed(protocol: Protocol) -> bool:
 
 
 def as_features(protocol: Protocol) -> tuple[list[str], list[str]]:
-    """Returns ``(readerFeatures, writerFeatures)`` of the protocol, listed in full also for a legacy one.
-
-    Raises:
-        UnsupportedTable: versions that no released protocol has.
-    """
+    """Returns ``(readerFeatures, writerFeatures)``, listed in full also for a legacy protocol. Raises UnsupportedTable for
+    versions that no released protocol has."""
     reader, writer = protocol.get("minReaderVersion"), protocol.get("minWriterVersion")
     if not isinstance(reader, int) or not isinstance(writer, int) or not 1 <= reader <= 3 or not 1 <= writer <= 7:
         raise UnsupportedTable(

@@ -61,12 +61,7 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
 
 
 def named_change(key: str, proposal: Proposal, now: int) -> Change:
-    """Ratify ``proposal.version``.
-
-    Args:
-        key: refs key of the HEAD.
-        now: server clock (ms), kept for operators; no clause depends on it.
-    """
+    """Ratify ``proposal.version``. ``now`` (ms) is kept for operators; no clause depends on it."""
     version, entry = proposal.version, proposal.entry
     if version is None:
         raise ValueError("a ticket has no version")
@@ -91,14 +86,8 @@ def named_change(key: str, proposal: Proposal, now: int) -> Change:
     if entry.hwm == ROWS_OFF:
         actions.append(Drop(("row_hwm",)))
     elif entry.hwm != ROWS_KEPT:
-        clauses.append(
-            Clause(
-                "fresh rows",
-                "I2",
-                "no row id is assigned twice",
-                Either((Absent(("row_hwm",)), AtMost(("row_hwm",), entry.hwm), AtLeast(("row_hwm",), ROWS_UNREAD))),
-            )
-        )
+        fresh = Either((Absent(("row_hwm",)), AtMost(("row_hwm",), entry.hwm), AtLeast(("row_hwm",), ROWS_UNREAD)))
+        clauses.append(Clause("fresh rows", "I2", "no row id is assigned twice", fresh))
         actions.append(Set(("row_hwm",), entry.hwm))
     actions.extend(Set(("apps", app), version) for app in proposal.apps)
     return Change(key, tuple(clauses), tuple(actions))
@@ -170,9 +159,6 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
     ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
     without, it leaves ``pending`` for the commits that came in between. When it is refused, make it anew from the
     returned row.
-
-    Raises:
-        ValueError: ``published`` is not between the head's floor and latest.
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
@@ -180,9 +166,7 @@ def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
     places = positioned(head)
     clauses = [
         Clause("same floor", "I5", "nobody moved the floor since it was read", Equals(("floor",), head.floor)),
-        Clause(
-            "same tail", "I4", "list positions mean the versions they meant", Equals(("tail_from",), head.tail_from)
-        ),
+        Clause("same tail", "I4", "list positions mean the same versions", Equals(("tail_from",), head.tail_from)),
     ]
     actions: list[Action] = [Set(("floor",), published)]
     freed = 0

@@ -48,52 +48,37 @@ def reason_of(version: int, why: str) -> str:
 
 
 def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
-    """Active to stuck: ``version``, the first above the floor, cannot be published.
-
-    Args:
-        why: the cause, one sentence; becomes the HEAD's ``reason``.
-        now: server clock (ms).
-    """
-    return Change(
-        head.key,
-        (
-            Clause(
-                "taking commits",
-                "I11",
-                "nobody dropped the table or lets it leave",
-                Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK))),
-            ),
-            Clause("same floor", "I11", "nobody published the version meanwhile", Equals(("floor",), head.floor)),
-        ),
-        (Set(("state",), STUCK), Set(("reason",), reason_of(version, why)), Set(("changed_at",), now)),
+    """Active to stuck: ``version``, the first above the floor, cannot be published; ``why`` in one sentence."""
+    usable = Either((Equals(("state",), ACTIVE), Equals(("state",), STUCK)))
+    clauses = (
+        Clause("taking commits", "I11", "nobody dropped the table or lets it leave", usable),
+        Clause("same floor", "I11", "nobody published the version meanwhile", Equals(("floor",), head.floor)),
     )
+    return Change(head.key, clauses, _to(STUCK, now, reason_of(version, why)))
 
 
 def mark_unstuck(head: TableHead, now: int) -> Change:
-    """Stuck to active: the version that was in the way is published.
-
-    Raises:
-        ValueError: ``head`` is not stuck, or still behind the version it is stuck at.
-    """
+    """Stuck to active: the version that was in the way is published. Raises ValueError if it is not."""
     version = stuck_at(head)
     if version is None or head.floor < version:
         raise ValueError(f"{head.key} is {head.state} at floor {head.floor}: {head.reason}")
-    return Change(
-        head.key,
-        (
-            Clause("stuck", "I10", "nobody dropped the table", Equals(("state",), STUCK)),
-            Clause("same reason", "I11", "it is not stuck at a later version", Equals(("reason",), head.reason)),
-            Clause("past it", "I5", "the version is published", AtLeast(("floor",), version)),
-        ),
-        (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)),
+    clauses = (
+        Clause("stuck", "I10", "nobody dropped the table", Equals(("state",), STUCK)),
+        Clause("same reason", "I11", "it is not stuck at a later version", Equals(("reason",), head.reason)),
+        Clause("past it", "I5", "the version is published", AtLeast(("floor",), version)),
     )
+    return Change(head.key, clauses, _to(ACTIVE, now, ""))
+
+
+def _to(state: State, now: int, reason: str | None = None) -> tuple[Action, ...]:
+    """The HEAD's new state since ``now`` (ms). ``reason``: None keeps the old one, an empty one removes it."""
+    because = () if reason is None else (Set(("reason",), reason) if reason else Drop(("reason",)),)
+    return (Set(("state",), state), *because, Set(("changed_at",), now))
 
 
 # -- recovery ---------------------------------------------------------------------------------------------------------
 
-_RECOVERING: Final = Clause(
-    "recovering", "I10", "nobody may extend the table but recovery", Equals(("state",), RECOVERING)
-)
+_RECOVERING: Final = Clause("recovering", "I10", "only recovery extends the table", Equals(("state",), RECOVERING))
 
 
 def may_recover(head: TableHead) -> bool:
@@ -102,72 +87,49 @@ def may_recover(head: TableHead) -> bool:
 
 
 def begin_recovery(head: TableHead, now: int) -> Change:
-    """Active or stuck to recovering, until the published versions after ``latest`` are adopted.
-
-    Raises:
-        ValueError: the HEAD may not recover.
-    """
+    """Active or stuck to recovering, until the published versions after ``latest`` are adopted. Raises ValueError if the
+    HEAD may not recover."""
     if not may_recover(head):
         raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
-    return Change(
-        head.key,
-        (
-            Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
-            Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
-            Clause("published", "I4", "the log holds what was ratified, up to here", Equals(("floor",), head.latest)),
-        ),
-        (
-            Set(("state",), RECOVERING),
-            Set(("reason",), f"the log goes beyond version {head.latest}: published versions are being adopted"),
-            Set(("changed_at",), now),
-        ),
+    clauses = (
+        Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
+        Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
+        Clause("published", "I4", "the log holds what was ratified, up to here", _published(head)),
     )
+    reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
+    return Change(head.key, clauses, _to(RECOVERING, now, reason))
 
 
 def adopt(key: str, proposal: Proposal, now: int) -> Change:
-    """Makes ``proposal``, read from ``_delta_log``, the next version: with every clause of ``named_change`` but the state's,
-    and published in the same write.
-
-    Args:
-        proposal: of the version after the latest one, with the bytes that were published.
-    """
-    ratify = named_change(key, proposal, now)
-    version = proposal.version or 0
-    return Change(
-        key,
-        (
-            *(clause for clause in ratify.clauses if clause.name != "active"),
-            _RECOVERING,
-            Clause("published", "I5", "every version before it is in _delta_log", Equals(("floor",), version - 1)),
-        ),
-        (*ratify.actions, Set(("floor",), version)),
+    """Makes ``proposal``, read from ``_delta_log``, the version after the latest: with every clause of ``named_change`` but
+    the state's, and published in the same write."""
+    ratify, version = named_change(key, proposal, now), proposal.version or 0
+    clauses = (
+        *(clause for clause in ratify.clauses if clause.name != "active"),
+        _RECOVERING,
+        Clause("published", "I5", "every version before it is in _delta_log", Equals(("floor",), version - 1)),
     )
+    return Change(key, clauses, (*ratify.actions, Set(("floor",), version)))
 
 
 def end_recovery(head: TableHead, now: int) -> Change:
     """Recovering to active: the log holds nothing after ``latest``."""
-    return Change(
-        head.key,
-        (_RECOVERING, Clause("same latest", "I1", "nobody adopted another version since", _at(head))),
-        (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)),
-    )
+    same = Clause("same latest", "I1", "nobody adopted another version since", _at(head))
+    return Change(head.key, (_RECOVERING, same), _to(ACTIVE, now, ""))
 
 
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
-    """Recovering to stuck: the version after ``latest`` is published and cannot be adopted.
-
-    Args:
-        why: the cause, one sentence; becomes the HEAD's ``reason``.
-    """
-    return Change(
-        head.key,
-        (_RECOVERING, Clause("same latest", "I11", "nobody adopted that version meanwhile", _at(head))),
-        (Set(("state",), STUCK), Set(("reason",), reason_of(head.latest + 1, why)), Set(("changed_at",), now)),
-    )
+    """Recovering to stuck: the version after ``latest`` is published and cannot be adopted; ``why`` in one sentence."""
+    same = Clause("same latest", "I11", "nobody adopted that version meanwhile", _at(head))
+    return Change(head.key, (_RECOVERING, same), _to(STUCK, now, reason_of(head.latest + 1, why)))
 
 
 def _at(head: TableHead) -> Equals:
     return Equals(("latest",), head.latest)
+
+
+def _published(head: TableHead) -> Equals:
+    return Equals(("floor",), head.latest)
 
 
 # -- the catalog's operations -------------------------------------------------------------------------------------------
@@ -180,29 +142,23 @@ _SHOWN: Final = Either((Equals(("state",), ACTIVE), Equals(("state",), PINNED)))
 def drop_head(key: str, now: int) -> Change:
     """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
     usable = Either((_SHOWN, Equals(("state",), STUCK)))
-    return Change(
-        key,
-        (Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable),),
-        (Set(("state",), DROPPED), Set(("changed_at",), now)),
-    )
+    droppable = Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable)
+    return Change(key, (droppable,), _to(DROPPED, now))
 
 
 def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
     """Dropped to ``state`` again, under the full name ``name``: as long as gc has not begun to purge the table (I10).
 
-    Args:
-        reason: the HEAD's, if the table was stuck when it was dropped: it is stuck again, since nothing has been published
-            meanwhile. Empty where the HEAD has none.
+    ``reason`` is the HEAD's, if the table was stuck when it was dropped: it is stuck again, since nothing has been published
+    meanwhile. Empty where the HEAD has none.
     """
     same = Equals(("reason",), reason) if reason else Absent(("reason",))
-    return Change(
-        key,
-        (
-            Clause("dropped", "I10", "the table was dropped, and is not in use", Equals(("state",), DROPPED)),
-            Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", same),
-        ),
-        (Set(("state",), STUCK if reason else state), Set(("name",), name), Set(("changed_at",), now)),
+    clauses = (
+        Clause("dropped", "I10", "the table was dropped, and is not in use", Equals(("state",), DROPPED)),
+        Clause("unpurged", "I10", "nothing of it is being removed, and it was not exported", same),
     )
+    actions = (Set(("state",), STUCK if reason else state), Set(("name",), name), Set(("changed_at",), now))
+    return Change(key, clauses, actions)
 
 
 def drop_published_head(head: TableHead, now: int) -> Change:
@@ -211,8 +167,8 @@ def drop_published_head(head: TableHead, now: int) -> Change:
     change = drop_head(head.key, now)
     clauses = (
         *change.clauses,
-        Clause("same latest", "I11", "nothing was ratified since it was published", Equals(("latest",), head.latest)),
-        Clause("published", "I11", "everything ratified is in _delta_log", Equals(("floor",), head.latest)),
+        Clause("same latest", "I11", "nothing was ratified since it was published", _at(head)),
+        Clause("published", "I11", "everything ratified is in _delta_log", _published(head)),
     )
     return Change(head.key, clauses, change.actions)
 
@@ -225,8 +181,7 @@ def rename_head(key: str, name: str, now: int) -> Change:
 
 def leave_head(head: TableHead, reason: str, now: int) -> Change:
     """Active to leaving: no commit is ratified any more, publishing goes on."""
-    actions = (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now))
-    return Change(head.key, (_ACTIVE,), actions)
+    return Change(head.key, (_ACTIVE,), _to(LEAVING, now, reason))
 
 
 def stay_head(head: TableHead, reason: str, now: int) -> Change:
@@ -234,42 +189,30 @@ def stay_head(head: TableHead, reason: str, now: int) -> Change:
 
     Not once everything is published: then another run of the export may have written the release commit (I2).
     """
-    return Change(
-        head.key,
-        (
-            Clause("leaving", "I10", "the table is on its way out", Equals(("state",), LEAVING)),
-            Clause("same export", "I10", "for that reason", Equals(("reason",), reason)),
-            Clause("same latest", "I2", "the HEAD was read when it was leaving", Equals(("latest",), head.latest)),
-            Clause("unpublished", "I2", "no release commit can be there yet", Below(("floor",), head.latest)),
-        ),
-        (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)),
+    clauses = (
+        Clause("leaving", "I10", "the table is on its way out", Equals(("state",), LEAVING)),
+        Clause("same export", "I10", "for that reason", Equals(("reason",), reason)),
+        Clause("same latest", "I2", "the HEAD was read when it was leaving", _at(head)),
+        Clause("unpublished", "I2", "no release commit can be there yet", Below(("floor",), head.latest)),
     )
+    return Change(head.key, clauses, _to(ACTIVE, now, ""))
 
 
 def left_head(head: TableHead, reason: str, now: int) -> Change:
     """Leaving to dropped, as a tombstone that owns no files: ``managed`` False, so nothing is ever purged (I10)."""
     clauses = (
         Clause("leaving", "I10", "the table takes no commits", Equals(("state",), LEAVING)),
-        Clause(
-            "same latest", "I4", "the release commit follows the last ratified one", Equals(("latest",), head.latest)
-        ),
-        Clause("published", "I4", "everything ratified is in _delta_log", Equals(("floor",), head.latest)),
+        Clause("same latest", "I4", "the release commit follows the last ratified one", _at(head)),
+        Clause("published", "I4", "everything ratified is in _delta_log", _published(head)),
     )
-    actions: tuple[Action, ...] = (
-        Set(("state",), DROPPED),
-        Set(("managed",), False),
-        Set(("reason",), reason),
-        Set(("changed_at",), now),
-    )
-    return Change(head.key, clauses, actions)
+    return Change(head.key, clauses, (*_to(DROPPED, now, reason), Set(("managed",), False)))
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:
     """Other table metadata for the same version: what the catalog keeps beside the log changed, the log did not."""
-    read = Clause(
-        "same metadata", "I2", "metadata is what the change was computed from", Equals(("metadata",), head.metadata)
-    )
-    return Change(head.key, (_ACTIVE, read), (Set(("metadata",), metadata), Set(("changed_at",), now)))
+    read = Equals(("metadata",), head.metadata)
+    same = Clause("same metadata", "I2", "metadata is what the change was computed from", read)
+    return Change(head.key, (_ACTIVE, same), (Set(("metadata",), metadata), Set(("changed_at",), now)))
 
 
 # -- gc ---------------------------------------------------------------------------------------------------------------
