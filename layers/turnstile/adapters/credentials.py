@@ -35,20 +35,14 @@ _SESSIONS: Final = 1000
 
 
 def open_credential_vendor(
-    clock: Clock,
-    ids: Ids,
-    *,
-    role: str = "",
-    key: str = "",
-    static: StaticCredentials | None = None,
-    endpoint_url: str | None = None,
+    clock: Clock, ids: Ids, *, role: str = "", key: str = "", static: StaticCredentials | None = None
 ) -> VendorByLocation:
     """Returns the vendor that a deployment's settings ask for: a ``role``, whose sessions may use the KMS ``key``, or
     ``static`` credentials, or none."""
     if role:
         from turnstile.adapters.opening import sts
 
-        return VendorByLocation(StsCredentialVendor(sts(endpoint_url).assume_role, role, clock, ids, key=key))
+        return VendorByLocation(StsCredentialVendor(sts().assume_role, role, clock, ids, key=key))
     return VendorByLocation(StaticCredentialVendor(static, clock) if static is not None else None)
 
 
@@ -100,13 +94,8 @@ class StaticCredentialVendor:
 
 
 class StsCredentialVendor:
-    """One role session for each location and operation, kept for three quarters of its life.
-
-    Args:
-        assume: STS's AssumeRole.
-        role: ARN of the role whose rights are narrowed.
-        key: ARN of the KMS key that the lake is encrypted with; empty: none of the customer's.
-    """
+    """One session of ``role`` (an ARN) for each location and operation, kept for three quarters of its life. ``key`` is the
+    ARN of the KMS key that the lake is encrypted with; empty: none of the customer's."""
 
     def __init__(
         self, assume: Callable[..., Any], role: str, clock: Clock, ids: Ids, *, key: str = "", life_s: int = 3600

@@ -9,7 +9,7 @@ import secrets
 import stat as modes
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import BinaryIO, Final
 
 from turnstile.store.core.errors import InvalidRequest, StorageFault
@@ -59,29 +59,22 @@ class FileStorage:
         self._root = root
 
     def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
-        try:
-            with open(self._full(path), "rb") as file:
-                info = os.fstat(file.fileno())
-                return file.read(-1 if limit is None else limit), _stat(path, info)
-        except _GONE:
-            return None
-        except OSError as error:
-            raise _fault("read", path, error) from error
+        with _faults("read", path), suppress(*_GONE), open(self._full(path), "rb") as file:
+            info = os.fstat(file.fileno())
+            return file.read(-1 if limit is None else limit), _stat(path, info)
+        return None
 
     def stat(self, path: str) -> Stat | None:
-        try:
+        with _faults("look at", path), suppress(*_GONE):
             info = os.stat(self._full(path))
-        except _GONE:
-            return None
-        except OSError as error:
-            raise _fault("look at", path, error) from error
-        return _stat(path, info) if modes.S_ISREG(info.st_mode) else None
+            return _stat(path, info) if modes.S_ISREG(info.st_mode) else None
+        return None
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
         target = self._full(path)
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
-        try:
+        with _faults("write", path):
             _write_durably(folder, temporary, content)
             try:
                 os.link(temporary, target)
@@ -91,8 +84,6 @@ class FileStorage:
                 os.unlink(temporary)
             with suppress(FileNotFoundError):  # published, collected and gone already
                 _sync(folder)
-        except OSError as error:
-            raise _fault("write", path, error) from error
         return True
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
@@ -117,12 +108,10 @@ class FileStorage:
     def delete(self, path: str) -> None:
         target = self._full(path)
         folder, name = os.path.split(target)
-        try:
+        with _faults("delete", path):
             for file in (target, os.path.join(folder, f".{name}.crc")):
                 with suppress(*_GONE):
                     os.unlink(file)
-        except OSError as error:
-            raise _fault("delete", path, error) from error
         if not _holds_files(self._root):
             _remove_tree(self._root)
             _remove_parents(self._root)
@@ -204,14 +193,10 @@ def _sync(folder: str) -> None:
 def _entries(root: str, folder: str) -> list[tuple[str, os.DirEntry[str]]]:
     """Paths below ``root`` and entries of a folder, without hidden ones."""
     full = os.path.join(root, folder)
-    try:
-        with os.scandir(full) as entries:
-            shown = [entry for entry in entries if not entry.name.startswith(".")]
-    except _GONE:
-        return []
-    except OSError as error:
-        raise _fault("list", full, error) from error
-    return [(f"{folder}/{entry.name}" if folder else entry.name, entry) for entry in shown]
+    with _faults("list", full), suppress(*_GONE), os.scandir(full) as entries:
+        shown = [entry for entry in entries if not entry.name.startswith(".")]
+        return [(f"{folder}/{entry.name}" if folder else entry.name, entry) for entry in shown]
+    return []
 
 
 def _stats(files: list[tuple[str, os.DirEntry[str]]]) -> Iterator[Stat]:
@@ -225,7 +210,10 @@ def _stat(path: str, info: os.stat_result) -> Stat:
     return Stat(path=path, size=info.st_size, modified_ms=info.st_mtime_ns // 1_000_000)
 
 
-def _fault(verb: str, path: str, error: OSError) -> StorageFault:
-    return StorageFault(
-        f"could not {verb} {path}: {error.strerror}", remedy="check the disk and its permissions, then try again"
-    )
+@contextmanager
+def _faults(verb: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        remedy = "check the disk and its permissions, then try again"
+        raise StorageFault(f"could not {verb} {path}: {error.strerror}", remedy=remedy) from error

@@ -113,9 +113,9 @@ def s3(endpoint_url: str | None) -> S3Client:
 
 
 @cache
-def sts(endpoint_url: str | None) -> Any:
+def sts() -> Any:
     """The STS client, which calls the region's own endpoint."""
-    return _client("sts", endpoint_url, attempts=2)
+    return _client("sts", None, attempts=2)
 
 
 class FileStorages:

@@ -45,16 +45,10 @@ def _transient(error: Exception) -> bool:
     return isinstance(error, _LOST)
 
 
-def patiently(
-    what: str,
-    attempt: Callable[[], T],
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
-) -> T:
+def patiently(what: str, attempt: Callable[[], T]) -> T:
     """Returns what ``attempt()`` returns, trying again within ``PATIENCE``. Raises StorageFault when time is up, or for an
     error that does not go away."""
-    retries = Retries(PATIENCE, now=now, sleep=sleep, jitter=random.random)
+    retries = Retries(PATIENCE, now=time.monotonic, sleep=time.sleep, jitter=random.random)
     while True:
         try:
             return attempt()

@@ -27,11 +27,8 @@ Monotonic = Callable[[], int]  # a clock in ms that never steps back
 
 class SnowflakeIds:
     """Ids of one process. Safe for threads. Copies of a process (forked, or restored from a snapshot) must not share one.
-
-    Args:
-        monotonic: measures the lease's age beside the wall clock. The lease is over when either says so.
-        term_ms: how long a node is leased, more than ``margin_ms``; renewed in passing once half of that is over.
-    """
+    A node is leased for ``term_ms``, and renewed in passing once half of that is over. ``monotonic`` measures the lease's
+    age beside the wall clock: it is over when either says so."""
 
     def __init__(
         self, world: World, monotonic: Monotonic, *, term_ms: int = TERM_MS, margin_ms: int = MARGIN_MS
@@ -45,12 +42,8 @@ class SnowflakeIds:
 
     def next(self) -> int:
         """Returns a new id. It is greater than every earlier one of the same lease, and than every earlier one from here
-        unless the clock stepped back far and the node changed with it. One request every half term.
-
-        Raises:
-            StateConflict: ``NoFreeNode``: every node that was tried is leased.
-            Throttled, OutcomeUnknown: a node could not be leased.
-        """
+        unless the clock stepped back far and the node changed with it. One request every half term. Raises StateConflict
+        (``NoFreeNode``), Throttled or OutcomeUnknown when no node could be leased."""
         with self._lock:
             for _ in range(_ROUNDS):
                 lease, now, age = self._lease, self._clock.now_ms(), self._monotonic() - self._since

@@ -47,8 +47,7 @@ class NamedRefs:
 
         Raises:
             AlreadyExists: the name is taken; ``details`` has the present value if the principal may read it.
-            InvalidRequest, TooLarge: name, value or request id.
-            OutcomeUnknown: as ``swap``.
+            InvalidRequest, TooLarge, OutcomeUnknown: as ``swap``.
         """
         id, key, now = self._request(request_id), self._key(name), self._world.clock.now_ms()
         owner = owner_for(self._principal)
@@ -86,8 +85,7 @@ class NamedRefs:
         Raises:
             StateConflict: ``RefMoved``, for good: another value came after that one; ``details`` has the present one.
                 ``ReloadRequired``: so many values came since that it is unknown whether this request was applied before.
-            NotFound: there is no such reference, or not any more.
-            PermissionDenied: the principal may not swap it.
+            NotFound, PermissionDenied: as ``read``.
             OutcomeUnknown: the answer was lost; ``details`` has the request id under which to send it again.
         """
         return self._replace(name, token, value, request_id, SWAP)
@@ -111,13 +109,8 @@ class NamedRefs:
 
     def grant(self, name: str, changes: Sequence[GrantChange] = (), *, owner: str | None = None) -> Access:
         """Change the rights, and set another ``owner`` if one is given (empty: admins only). For its owner; one read and
-        one write. Returns the rights afterwards.
-
-        Raises:
-            PermissionDenied, NotFound: as ``read``.
-            TooLarge: too many principals.
-            StateConflict: ``ConcurrentChange``: they were changed during every attempt.
-        """
+        one write. Returns the rights afterwards. Raises as ``read``; TooLarge; StateConflict, ``ConcurrentChange``, if they
+        were changed during every attempt."""
         for _ in range(_ROUNDS):
             ref = self._live(name, OWN)
             after = ref_rights.rights_after(ref.rights, changes, owner)

@@ -89,8 +89,7 @@ class Collector:
 
         Args:
             cursor: where an earlier run was cut off; ignored if its kind is not among ``kinds``.
-            until_ms: nothing more is begun after that time.
-            most: maximum number of items.
+            until_ms: nothing more is begun after that time, or after ``most`` items.
             imported: ids of imported tables whose files are to be purged like those of managed ones.
         """
         clock = self._world.clock

@@ -114,14 +114,9 @@ _PROBES: Final = 7
 
 
 class BloomFilter:
-    """A set of texts in bounded memory that never denies a member, and rarely claims a text that is none (Bloom, 1970).
-
-    gc marks reachable objs with it: what is wrongly taken for reachable stays until the next run, whose seed differs.
-
-    Args:
-        bits: size; at ten bits a member one in a hundred other texts is claimed, at twenty one in ten thousand.
-        seed: decides which other texts are claimed.
-    """
+    """A set of texts in bounded memory that never denies a member, and rarely claims a text that is none (Bloom, 1970): at
+    ten ``bits`` a member one in a hundred, at twenty one in ten thousand; which, the ``seed`` decides. gc marks reachable
+    objs with it: what is wrongly taken for reachable stays until the next run, whose seed differs."""
 
     __slots__ = ("_array", "_bits", "_seed")
 

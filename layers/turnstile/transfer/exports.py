@@ -67,8 +67,7 @@ class Exporter:
         """Export the table.
 
         Raises:
-            NotFound: no such catalog, namespace or table.
-            UnsupportedTable: the table is external.
+            NotFound, UnsupportedTable: as ``dry_run``.
             StateConflict: ``TableNotActive``: it is stuck or recovering, it cannot be published, or another export could
                 not publish it and made it active again; ``TableHasClones``.
             StorageFault, OutcomeUnknown: run it again.

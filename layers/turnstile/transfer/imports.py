@@ -64,11 +64,8 @@ class Importer:
         """Import the table at ``location`` as ``name``, for ``owner``.
 
         Raises:
-            InvalidRequest: not a name, not a location.
-            NotFound: no such catalog or namespace.
-            AlreadyExists: the name is taken.
-            TooLarge: metadata that does not fit into a response.
-            UnsupportedTable: no Delta table, its log cannot be read, or another catalog decides its commits.
+            InvalidRequest, NotFound, AlreadyExists: name, location, catalog or namespace.
+            UnsupportedTable, TooLarge: as ``check_importable``; no Delta table, or its log cannot be read.
             StateConflict: ``LocationOwned``, ``ConcurrentChange``.
             StorageFault, OutcomeUnknown: run it again.
         """

@@ -37,8 +37,7 @@ class Survey(msgspec.Struct):
 
     Attributes:
         rows: location rows of the location and its ancestors, by key.
-        owner: uuid in the location's owner row.
-        head: HEAD of the owner.
+        owner: uuid in the location's owner row; ``head`` is its HEAD.
         run: id of the import run that claimed the location and has not finished.
         state: the table's log, None if it could not be read.
         done: the owner is the table of that name: an earlier import finished.
@@ -148,12 +147,7 @@ def _noting(survey: Survey) -> Iterator[None]:
 def check_importable(world: World, state: LogState, owner: str, location: str) -> None:
     """Check a log before the upgrade commit is written to it. A table that is catalog-managed already may be imported if
     this catalog made it so: by an import that did not finish, or as a table that was imported, dropped and published to
-    its last version.
-
-    Raises:
-        UnsupportedTable: a protocol that is not supported, an invalid schema or row-id mark, or a table of another catalog.
-        TooLarge: metadata that does not fit into a response.
-    """
+    its last version. Raises UnsupportedTable, or TooLarge for metadata that does not fit into a response."""
     as_features(state.protocol)
     row_hwm(state)
     if not is_struct(_decoded(state.metadata.get("schemaString"))):

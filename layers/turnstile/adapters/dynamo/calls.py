@@ -155,14 +155,8 @@ class Caller:
                     raise Throttled(f"some items of {table} were not read until the deadline")
 
     def write(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response to a write.
-
-        Raises:
-            Refusal: a condition did not hold.
-            Throttled: nothing was applied and the deadline passed.
-            OutcomeUnknown: at least one answer was lost and none came until the deadline.
-            TooLarge: an item over the limit; nothing was applied.
-        """
+        """Returns the response to a write. Raises Refusal when a condition did not hold, TooLarge, or at the deadline
+        Throttled when nothing was applied, OutcomeUnknown when an answer was lost."""
         return self._call(operation, request, writes=True)
 
     def retries(self) -> Retries:

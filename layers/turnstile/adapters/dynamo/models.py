@@ -125,11 +125,7 @@ _TEXT: Final = UnicodeAttribute()
 
 
 def model_of(key: str) -> type[RefRow]:
-    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``, ``store/core/rows.py``).
-
-    Raises:
-        ValueError: no row of that kind is declared.
-    """
+    """The model of the row under ``key`` (``<realm>/<kind>/<rest>``); raises ValueError if there is none."""
     parts = key.split("/", 2)
     model = KINDS.get(parts[1]) if len(parts) == 3 else None
     if model is None:

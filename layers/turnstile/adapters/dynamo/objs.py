@@ -18,15 +18,9 @@ _CACHE_BYTES: Final = 32 * 1024 * 1024
 
 
 class DynamoObjs(StoredObjs):
-    """``turnstile.store.ports.Objs`` on DynamoDB.
-
-    Reads are strongly consistent: an obj is referred to as soon as it is written. An obj past its ``expires`` counts
-    as absent, however long the service takes to remove it.
-
-    Args:
-        client: a botocore DynamoDB client without retries of its own.
-        table: name of the table; hash key ``space``, range key ``id``, time to live on ``expires``.
-    """
+    """``turnstile.store.ports.Objs`` on DynamoDB, by a botocore client without retries of its own; the ``table`` has the hash
+    key ``space``, the range key ``id``, and a time to live on ``expires``. Reads are strongly consistent: an obj is
+    referred to as soon as it is written. An obj past its ``expires`` counts as absent, however long its removal takes."""
 
     def __init__(
         self,

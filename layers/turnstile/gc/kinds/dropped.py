@@ -140,7 +140,7 @@ class DeletedRefScanner(Scanner):
         ref = NamedRef.from_row(row)
         if ref.state != DELETED:
             return
-        size = sum(len(entry) for entry in row["recent"])
+        size = sum(map(len, row["recent"]))
         item = due("refs", ref.name, size, since=ref.current.at, now=now, grace=self._context.grace.refs_ms)
         if item is not None:
             yield Batch((item,), partial(self._remove, row["key"], ref))

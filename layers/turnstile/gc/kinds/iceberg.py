@@ -44,13 +44,9 @@ _DECODER: Final = msgspec.json.Decoder(_Metadata)
 class IcebergFileScanner(Scanner):
     """Kind ``iceberg``.
 
-        1  tables    those in the present tree that lie where Turnstile put them
-        2  list      files under ``metadata/`` with names as Turnstile gives them, older than the kept history
-        3  keep      the current file, those in its metadata log, those that a kept HEAD names (``KeptTrees``)
-        4  remove    the others, after the location's owner was read again
-
     - Collects: files of writers that died between the file and the swap of the HEAD, and of versions that every metadata
-      log has dropped.
+      log has dropped: of managed tables in the present tree, those that are named as Turnstile names them, are older than
+      the kept history, and are neither current nor in the metadata log nor named by a kept HEAD (``KeptTrees``).
     - Unreachable since: they were replaced, at the latest at the edge of the kept history; or since they were written.
     - Announced by: the ``Fence`` in the catalog's row.
     - A crash leaves: fewer files.

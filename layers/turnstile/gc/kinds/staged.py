@@ -54,13 +54,9 @@ class StagedFileScanner(Scanner):
         self, head: TableHead, candidates: list[StagedFile], published: dict[int, int], now: int
     ) -> tuple[list[Item | None], list[str]]:
         grace = self._context.grace.staged_ms
-        old, undecided = [], []
-        for file in candidates:
-            since = staged_since(file, published, None)
-            if since is None:
-                undecided.append(file.name)
-            elif now - since >= grace:
-                old.append(file)
+        decided = [(file, staged_since(file, published, None)) for file in candidates]
+        undecided = [file.name for file, since in decided if since is None]
+        old = [file for file, since in decided if since is not None and now - since >= grace]
         left = left_tail(self._world, head.catalog, head.table_id, [file.name for file in old])
         items = []
         for file in old:
@@ -89,8 +85,7 @@ def _published(storage: LogStorage, first: int) -> dict[int, int]:
 class StagingTableScanner(Scanner):
     """Kind ``staging``.
 
-    - Collects: staging tables that were never registered: their files, the metadata objs of a registration that failed
-      half-way, the row.
+    - Collects: files, metadata objs and row of a staging table that was never registered.
     - Unreachable since: the row was created.
     - Announced by: the row's state. A registration needs the row to be open and consumes it in its own transaction, so
       whichever comes first wins: a registration before the announcement leaves no row, one after it is refused.
