@@ -1,10 +1,7 @@
 """Storage credentials for clients: sessions of a role narrowed by a policy (STS), static credentials for S3-compatible
-stores without STS, none for local files.
-
-A session policy only narrows what the role may do. READ cannot write. READ_WRITE may create files below the prefix,
-``_delta_log`` included, because Delta publishes there too; that it never replaces a version is ensured by the bucket
-policy (conditional writes). It may not delete anything of the log.
-"""
+stores without STS, none for local files. A session policy only narrows what the role may do. READ cannot write.
+READ_WRITE may create files below the prefix, ``_delta_log`` included, because Delta publishes there too; that it never
+replaces a version is ensured by the bucket policy (conditional writes). It may not delete anything of the log."""
 
 from __future__ import annotations
 
@@ -164,10 +161,9 @@ def session_policy(location: str, operation: Operation, partition: str = "aws", 
     """The rights of one session, as an IAM policy. ``location`` is normalised: ``s3://bucket/prefix``.
 
     The folder's own key may be read, besides what is below it: Hadoop's S3A asks for it before it lists, and S3 answers
-    that nothing is there only to a caller that may read it. The listed prefix ends with a slash: ``a/t`` without one would
-    list ``a/t2`` as well. Deleting from a log is denied anywhere in the bucket; naming less than the whole location keeps
-    the policy short. The KMS ``key`` (an ARN, if there is one) may only be used by way of S3.
-    """
+    that nothing is there only to a caller that may read it. The listed prefix ends with a slash: ``a/t`` without one
+    would list ``a/t2`` as well. Deleting from a log is denied anywhere in the bucket; naming less than the whole
+    location keeps the policy short. The KMS ``key`` (an ARN, if there is one) may only be used by way of S3."""
     bucket, _, prefix = location.removeprefix("s3://").partition("/")
     bucket, prefix = _literal(bucket), _literal(prefix)
     arn = f"arn:{partition}:s3:::{bucket}"

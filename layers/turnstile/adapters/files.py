@@ -52,8 +52,7 @@ class FileStorage:
     Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
     under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
     listed. A checksum is deleted with its file, and the folders with the table's last file; of a managed table
-    (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them.
-    """
+    (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them."""
 
     def __init__(self, root: str) -> None:
         self._root = root

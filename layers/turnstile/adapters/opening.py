@@ -1,9 +1,7 @@
-"""Opens a world: every port of one realm, built once per process.
-
-Refs and objs are on DynamoDB (``adapters/dynamo``); storage is chosen by the scheme of a location. Another store is
-another folder here that implements ``Refs`` and ``ObjRows`` (``store/ports.py``, ``store/stored_objs.py``), passes
-``tests/contract``, and gets a function beside ``open_world``. Nothing of AWS is imported before it is needed.
-"""
+"""Opens a world: every port of one realm, built once per process. Refs and objs are on DynamoDB (``adapters/dynamo``);
+storage is chosen by the scheme of a location. Another store is another folder here that implements ``Refs`` and
+``ObjRows`` (``store/ports.py``, ``store/stored_objs.py``), passes ``tests/contract``, and gets a function beside
+``open_world``. Nothing of AWS is imported before it is needed."""
 
 from __future__ import annotations
 

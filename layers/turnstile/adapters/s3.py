@@ -1,7 +1,5 @@
-"""Log storage on S3 and on stores that enforce ``If-None-Match: *`` for PutObject.
-
-Every call is idempotent, so it is simply repeated after a lost answer.
-"""
+"""Log storage on S3 and on stores that enforce ``If-None-Match: *`` for PutObject. Every call is idempotent, so it is
+simply repeated after a lost answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Ids without a central counter: snowflakes from a leased node, and random ones that are claimed.
-
-Use snowflakes where processes live long and are fewer than 1,024, claimed random ids where thousands of sandboxes come,
-freeze and go (docs/ids.md; tests/unit/coordination/test_snowflake_simulation.py shows that neither repeats).
-"""
+"""Ids without a central counter: snowflakes from a leased node, and random ones that are claimed. Use snowflakes where
+processes live long and are fewer than 1,024, claimed random ids where thousands of sandboxes come, freeze and go
+(docs/ids.md; tests/unit/coordination/test_snowflake_simulation.py shows that neither repeats)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
-"""Named references for other systems: create, read, compare-and-swap, delete.
-
-Every operation is one request to the store; a refusal is answered from the row that it returned. Only the creation of a
-reference that was deleted takes two, since its tombstone says with which version to go on.
-
-Rights are in the same row, and a condition of the same write (I12). A principal without any is not told whether there is
-such a reference, unless it may create it.
-"""
+"""Named references for other systems: create, read, compare-and-swap, delete. Every operation is one request to the
+store; a refusal is answered from the row that it returned. Only the creation of a reference that was deleted takes two,
+since its tombstone says with which version to go on. Rights are in the same row, and a condition of the same write
+(I12). A principal without any is not told whether there is such a reference, unless it may create it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at a time.
-
-Every operation is one request unless it says otherwise. A refusal is answered from the row that it returned. Every write
-may raise Throttled (nothing was applied) and OutcomeUnknown (it may have been applied).
-"""
+"""Leases of names, updateable objects, and coordinated tasks: of which at most one attempt runs at a time. Every
+operation is one request unless it says otherwise. A refusal is answered from the row that it returned. Every write may
+raise Throttled (nothing was applied) and OutcomeUnknown (it may have been applied)."""
 
 from __future__ import annotations
 
@@ -129,11 +127,9 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class Tasks:
-    """Coordinated tasks of one realm. For rare work: every step is a write on one row.
-
-    At most one attempt runs *by the clock of the process that begins*: choose terms longer than clocks are apart, end
-    before the lease does, and fence with ``task.attempt`` what must never be written twice.
-    """
+    """Coordinated tasks of one realm. For rare work: every step is a write on one row. At most one attempt runs *by the
+    clock of the process that begins*: choose terms longer than clocks are apart, end before the lease does, and fence
+    with ``task.attempt`` what must never be written twice."""
 
     def __init__(self, world: World) -> None:
         self._objects, self._clock = Updateables(world), world.clock

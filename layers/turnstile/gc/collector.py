@@ -167,12 +167,10 @@ class _Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CollectTask:
-    """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the same work twice.
-
-    A run holds the task for as long as its process may live. If that time is over and it left no result, it has died,
-    and the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
-    beginning.
-    """
+    """Runs a collector as a coordinated task, one run of the realm at a time: two would only do the same work twice. A
+    run holds the task for as long as its process may live. If that time is over and it left no result, it has died, and
+    the next one takes over, where the last result says that time cut a run off. Dry runs do not wait, and begin at the
+    beginning."""
 
     def __init__(self, world: World, collector: Collector) -> None:
         self._tasks, self._collector = Tasks(world), collector

@@ -1,8 +1,6 @@
-"""What gc may remove, and since when it has been unreachable (design 2.6, I10). Pure.
-
-An item is removed when it has been unreachable for longer than the grace period of its kind, never because it is old.
-Where the time at which it became unreachable is not known exactly, a later one is taken.
-"""
+"""What gc may remove, and since when it has been unreachable (design 2.6, I10). Pure. An item is removed when it has
+been unreachable for longer than the grace period of its kind, never because it is old. Where the time at which it
+became unreachable is not known exactly, a later one is taken."""
 
 from __future__ import annotations
 
@@ -25,12 +23,10 @@ its kept history begins, and what was written by then, do not change any more.""
 
 
 class Grace(msgspec.Struct, frozen=True):
-    """How long garbage of each kind stays after it became unreachable.
-
-    ``objs_ms``: an inline obj is written again only on another day (``keys.inline_obj``). ``history_ms``: a catalog's past
-    HEADs stay complete, for listings that began there, changes that were computed from there, and resets; metadata files
-    of Iceberg tables stay as long. ``refs_ms``: a deleted reference answers late repetitions of requests.
-    """
+    """How long garbage of each kind stays after it became unreachable. ``objs_ms``: an inline obj is written again only
+    on another day (``keys.inline_obj``). ``history_ms``: a catalog's past HEADs stay complete, for listings that began
+    there, changes that were computed from there, and resets; metadata files of Iceberg tables stay as long.
+    ``refs_ms``: a deleted reference answers late repetitions of requests."""
 
     staged_ms: int = 24 * HOUR_MS
     staging_ms: int = 24 * HOUR_MS
@@ -98,11 +94,9 @@ def decided_at(version: int, published: Mapping[int, int]) -> int | None:
 
 
 def staged_since(file: StagedFile, published: Mapping[int, int], left_tail: int | None) -> int | None:
-    """Since when (ms) a candidate is unreachable; None when that is not known.
-
-    A loser is unreachable once its version is decided, or since it was written if that was later. The winner is
-    reachable for readers until the floor has passed it and it has left the tail (``left_tail``, ms).
-    """
+    """Since when (ms) a candidate is unreachable; None when that is not known. A loser is unreachable once its version
+    is decided, or since it was written if that was later. The winner is reachable for readers until the floor has
+    passed it and it has left the tail (``left_tail``, ms)."""
     version = version_of(file)
     decided = decided_at(version, published) if version is not None else None
     if decided is None:

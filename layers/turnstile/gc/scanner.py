@@ -123,9 +123,8 @@ def bytes_of(storage: LogStorage) -> int:
 
 def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) -> dict[str, int]:
     """When each of ``identities`` was about to leave its table's tail (ms); those that are not remembered are left out.
-
-    The publisher writes the index just before it evicts, so readers were given an entry at that time for the last time.
-    """
+    The publisher writes the index just before it evicts, so readers were given an entry at that time for the last
+    time."""
     space = world.space.objs(catalog)
     times: dict[str, int] = {}
     for some in batched(identities, BATCH_GET_MAX):
@@ -137,11 +136,9 @@ def left_tail(world: World, catalog: str, table_id: str, identities: list[str]) 
 
 def lost_parts(context: GcContext, kind: Kind, catalog: str, now: int) -> Iterator[Item | None]:
     """Parts of large objs of ``catalog`` that no obj names, as items of ``kind``: of a write that died before the obj's
-    own row, of a removal that died after it, of a writer that was refused (``store/stored_objs.py``).
-
-    They count as unreachable since they were written, as nothing more exact is stored, and are kept for as long as a HEAD
-    of the past. Parts of an obj that exists are never among them, however old it is (I10).
-    """
+    own row, of a removal that died after it, of a writer that was refused (``store/stored_objs.py``). They count as
+    unreachable since they were written, as nothing more exact is stored, and are kept for as long as a HEAD of the
+    past. Parts of an obj that exists are never among them, however old it is (I10)."""
     world, grace = context.world, context.grace.history_ms + SETTLED_MS
     for part in world.objs.lost_parts(world.space.objs(catalog), (now - grace) * 1000):
         since = part.created_us // 1000

@@ -1,8 +1,6 @@
-"""The two commits of a transfer: the upgrade that brings a table under the catalog, and the release. Pure.
-
-Each carries a txn id that depends on the table's uuid alone. So a process that finds the version taken can tell from the
-file whether this transfer took it, in an earlier run or in another process.
-"""
+"""The two commits of a transfer: the upgrade that brings a table under the catalog, and the release. Pure. Each carries
+a txn id that depends on the table's uuid alone. So a process that finds the version taken can tell from the file
+whether this transfer took it, in an earlier run or in another process."""
 
 from __future__ import annotations
 

@@ -184,11 +184,9 @@ class Claims:
         return table_id if isinstance(world.refs.transact(writes, table_id), AllAccepted) else None
 
     def stands(self, location: str, table_id: str) -> bool:
-        """Whether the import still is to be finished, by any run. One read.
-
-        Called between reading the log at version v and writing v + 1, it makes the write safe however late it arrives:
-        the table did not exist when v was read, so a run that finishes the import after that takes v + 1 first (I2).
-        """
+        """Whether the import still is to be finished, by any run. One read. Called between reading the log at version v
+        and writing v + 1, it makes the write safe however late it arrives: the table did not exist when v was read, so
+        a run that finishes the import after that takes v + 1 first (I2)."""
         row = self._world.refs.read(self._world.space.location(location))
         owner = Location.from_row(row) if row is not None else None
         return owner is not None and owner.table_id == table_id and bool(owner.importing)

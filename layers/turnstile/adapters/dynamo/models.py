@@ -1,9 +1,6 @@
-"""The rows of the two tables as PynamoDB models, and rows as DynamoDB items.
-
-Every attribute of a row of ``refs`` is declared by a struct (``store.core.rows``) that the model is made from; writing
-another attribute fails. The models only serialise: PynamoDB's own writes cannot return the old item when a condition
-fails, so ``refs.py`` sends them.
-"""
+"""The rows of the two tables as PynamoDB models, and rows as DynamoDB items. Every attribute of a row of ``refs`` is
+declared by a struct (``store.core.rows``) that the model is made from; writing another attribute fails. The models only
+serialise: PynamoDB's own writes cannot return the old item when a condition fails, so ``refs.py`` sends them."""
 
 from __future__ import annotations
 

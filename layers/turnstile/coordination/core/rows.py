@@ -11,20 +11,17 @@ from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.rows import TYPES, StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Erase, Insert, Set, SetSum, new_row
 
-# -- leases: who holds a name until when ------------------------------------------------------------------------------
-
 RELEASED: Final = "released"
 
 
 class LeaseRow(StoredRow, frozen=True):
     """A lease as it is stored.
 
-    ``holder`` is a random token that every renewal replaces: a copy of a process that renews with an old one is refused.
-    ``until`` only ever rises. A lease is taken over when the taker's clock is past it; a wrong clock may take it early.
-    So where a lease must exclude others for certain, use what the row orders: ``Lease.start`` (the new holder's times
-    begin where those of the one before end) or ``fence`` (which rises with every holder). Rows are never deleted: a new
-    one would give times and fences out a second time.
-    """
+    ``holder`` is a random token that every renewal replaces: a copy of a process that renews with an old one is
+    refused. ``until`` only ever rises. A lease is taken over when the taker's clock is past it; a wrong clock may take
+    it early. So where a lease must exclude others for certain, use what the row orders: ``Lease.start`` (the new
+    holder's times begin where those of the one before end) or ``fence`` (which rises with every holder). Rows are never
+    deleted: a new one would give times and fences out a second time."""
 
     kind: ClassVar[str] = "lease"
 
@@ -72,8 +69,6 @@ def release_lease(lease: Lease, free: int) -> Change:
 def _held(lease: Lease) -> Clause:
     return Clause("held", "I2", "the lease is still this holder's", Equals(("holder",), lease.holder))
 
-
-# -- updateable objects: small values that change in place ------------------------------------------------------------
 
 MAX_PAYLOAD: Final = 32_000  # bytes: every write is charged by the whole row
 _TYPE: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -139,9 +134,6 @@ def check_payload(payload: bytes) -> bytes:
             size=len(payload),
         )
     return payload
-
-
-# -- tasks: work of which at most one attempt runs at a time ----------------------------------------------------------
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):

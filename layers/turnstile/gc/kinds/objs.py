@@ -21,7 +21,8 @@ class InlineObjScanner(Scanner):
 
     - Collects: inline content in objs: of published commits, and of proposals that were refused.
     - Unreachable since: the commit left the tail, or the obj was written if that was later. Objs are listed before the
-      HEAD is read, because an obj is written before the row refers to it (``keys.inline_obj``).
+      HEAD is read, because an obj is written before the row refers to it; one that is written and not yet referred to
+      is younger than the grace period (``keys.inline_obj``).
     - Announced by: nothing; the HEAD is read again.
     - A crash leaves: fewer objs.
     """
