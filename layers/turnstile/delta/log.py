@@ -45,11 +45,8 @@ class Start(msgspec.Struct, frozen=True):
 
 
 class LogState(msgspec.Struct, frozen=True):
-    """The state at the latest version.
-
-    ``info`` the latest commit's commitInfo (empty if it has none); ``modified_ms`` its file's modification time;
-    ``commits`` how many commit files the log holds; ``source`` what it was read from.
-    """
+    """The state at the latest version: ``info`` its commitInfo (empty if it has none); ``modified_ms`` its file's modification
+    time; ``commits`` how many commit files the log holds; ``source`` what it was read from."""
 
     version: int
     protocol: dict[str, Any]
@@ -93,16 +90,12 @@ class LogFiles(msgspec.Struct):
 
 
 def read_state(storage: LogStorage, location: str, upto: int | None = None) -> LogState:
-    """The state of the table at ``location``: the latest, or that of version ``upto``.
-
-    Raises:
-        UnsupportedTable: no Delta table, a gap in its log, or only Parquet checkpoints that cannot be read here.
-    """
+    """The state of the table at ``location``: the latest, or that of version ``upto``. Raises UnsupportedTable for no Delta
+    table, a gap in its log, or only Parquet checkpoints that cannot be read here."""
     files = listed(storage) if upto is None else listed(storage).upto(upto)
     if not files.commits:
-        raise UnsupportedTable(
-            f"there is no Delta table at {location}", field="location", remedy="give the folder that holds _delta_log"
-        )
+        problem = f"there is no Delta table at {location}"
+        raise UnsupportedTable(problem, field="location", remedy="give the folder that holds _delta_log")
     latest = max(files.commits)
     commits: dict[int, Commit] = {latest: read_commit(storage, latest)}
     for start in _starts(storage, files, commits[latest], latest):
@@ -111,16 +104,9 @@ def read_state(storage: LogStorage, location: str, upto: int | None = None) -> L
             continue
         state = _replayed(storage, start, after, commits)
         if state is not None:
-            return LogState(
-                version=latest,
-                protocol=state.protocol,
-                metadata=state.metadata,
-                domains=state.domains,
-                info=commits[latest].info,
-                modified_ms=files.commits[latest].modified_ms,
-                commits=len(files.commits),
-                source=state.source,
-            )
+            info, modified_ms, count = commits[latest].info, files.commits[latest].modified_ms, len(files.commits)
+            protocol, metadata, domains = state.protocol, state.metadata, state.domains
+            return LogState(latest, protocol, metadata, domains, info, modified_ms, count, state.source)
     raise _no_start(files, latest)
 
 
@@ -204,11 +190,7 @@ def listed(storage: LogStorage) -> LogFiles:
 
 
 def read_commit(storage: LogStorage, version: int) -> Commit:
-    """One commit of the log, however it was written.
-
-    Raises:
-        UnsupportedTable: the file is missing or no Delta commit.
-    """
+    """One commit of the log, however it was written. Raises UnsupportedTable if its file is missing or no Delta commit."""
     file = storage.read(published_path(version))
     if file is None:
         raise broken(f"version {version} is missing")
@@ -254,11 +236,8 @@ def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> 
 
 def broken(what: str) -> UnsupportedTable:
     """The refusal of a log that cannot be read."""
-    return UnsupportedTable(
-        f"the table's log cannot be read: {what}",
-        field="location",
-        remedy="check with a Delta reader that the table can be read there",
-    )
+    remedy = "check with a Delta reader that the table can be read there"
+    return UnsupportedTable(f"the table's log cannot be read: {what}", field="location", remedy=remedy)
 
 
 def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Start | None:

@@ -37,21 +37,12 @@ class LogDiffers(StorageFault):
 
 def publish_version(world: World, head: TableHead, place: Positioned, faults: Faults = no_faults) -> None:
     """Puts version ``place.version`` into ``_delta_log``, unless it is there with the same bytes: an engine may have
-    published it. Every version before it must be there.
-
-    Raises:
-        ContentMissing, ContentChanged: the ratified bytes are lost.
-        LogDiffers: the file holds something else.
-        StorageFault: storage did not answer; try again.
-    """
+    published it. Every version before it must be there. Raises ContentMissing, ContentChanged, LogDiffers or StorageFault."""
     for tries_left in reversed(range(_TRIES)):
         try:
             _publish(world, head, place, faults)
-        except LogDiffers as differs:
-            if not (differs.details["growing"] and tries_left):
-                raise
-        except (ContentMissing, StorageFault):
-            if not tries_left:
+        except StorageFault as fault:
+            if not tries_left or (isinstance(fault, LogDiffers) and not fault.details["growing"]):
                 raise
         else:
             return
@@ -107,12 +98,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Published(msgspec.Struct, frozen=True):
-    """What one call did.
-
-    ``count`` versions it copied or found published; ``lag_ms`` how long the oldest of them had been ratified;
-    ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known; ``adopted`` published versions that a
-    recovering HEAD did not know.
-    """
+    """What one call did: ``count`` versions it copied or found published; ``lag_ms`` how long the oldest of them had been
+    ratified; ``floor``, ``latest``, ``state`` the HEAD afterwards, as far as is known; ``adopted`` published versions that a
+    recovering HEAD did not know."""
 
     table_id: str
     count: int
@@ -134,12 +122,7 @@ class TableUnread(StorageFault):
 
 
 class Publisher:
-    """Publishes tables. No state between calls.
-
-    Args:
-        step: versions between floor writes.
-        patience_ms: how long missing content counts as late.
-    """
+    """Publishes tables. No state between calls."""
 
     def __init__(
         self,
@@ -160,11 +143,7 @@ class Publisher:
         """Publishes everything ratified, also what is ratified meanwhile, but begins no version after ``until_ms``.
 
         A failure of the table's own (storage, lost content, a throttled row) is in the result. A dropped table is left
-        alone: its location may belong to another table soon.
-
-        Raises:
-            NotFound: no such table.
-            TableUnread: the HEAD could not be read.
+        alone: its location may belong to another table soon. Raises NotFound and TableUnread.
         """
         run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
@@ -264,9 +243,8 @@ class Publisher:
         """Adopts the next published versions, or ends the recovery."""
         advanced = self._recoverer.advance(head, until_ms=run.until_ms)
         run.adopted += advanced.adopted
-        if advanced.problem is None:
-            return advanced.head, None
-        return advanced.head, _problem(advanced.problem, advanced.head.latest + 1, stuck=True)
+        fault, version = advanced.problem, advanced.head.latest + 1
+        return advanced.head, None if fault is None else _problem(fault, version, stuck=True)
 
     def _resume(self, head: TableHead) -> TableHead:
         """Active again, once the version the table was stuck at is published."""
@@ -284,10 +262,7 @@ class _Run:
 
     def __init__(self, read_ms: int, until_ms: int | None) -> None:
         self.read_ms, self.until_ms = read_ms, until_ms
-        self.seen = -1
-        self.count = 0
-        self.lag_ms = 0
-        self.adopted = 0
+        self.seen, self.count, self.lag_ms, self.adopted = -1, 0, 0, 0
 
     def over(self, now_ms: int) -> bool:
         """Whether the caller's time is up."""

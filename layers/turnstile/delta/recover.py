@@ -75,26 +75,15 @@ class Unknowns:
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
 
     def after(self, head: TableHead) -> list[int]:
-        """The published versions after ``latest``, ascending. One listing.
-
-        Raises:
-            StorageFault: storage could not be read.
-        """
+        """The published versions after ``latest``, ascending. One listing. Raises StorageFault."""
         storage = self._world.storages.open(head.location)
         names = (stat.path.removeprefix(LOG) for stat in storage.list(LOG, after=published_path(head.latest)))
         matches = (_PUBLISHED.fullmatch(name) for name in names)
         return [int(match[1]) for match in matches if match]
 
     def adoptable(self, head: TableHead, first: int) -> Adoptable:
-        """Returns the version after ``latest`` if it can be adopted.
-
-        Args:
-            first: the first published version after ``latest``.
-
-        Raises:
-            NotAdoptable: it is missing, no commit, or not the next one of this table.
-            StorageFault: storage could not be read.
-        """
+        """Returns the version after ``latest`` if it can be adopted. Raises NotAdoptable when it is missing (``first`` is the
+        first published version), no commit, or not the next one of this table; and StorageFault."""
         version = head.latest + 1
         storage, path = self._world.storages.open(head.location), published_path(version)
         file = storage.read(path, limit=self._limits.staged_bytes) if first == version else None
@@ -131,6 +120,7 @@ class Unknowns:
         gone, it left the tail long before, and gc made sure that the identity index has it.
         """
         version = head.latest + 1
+        inline = CommitRequest(head.table_id, version, base=head.latest, size=stat.size)
         derived = staged_file(version, inline_unique(content.txn))
         for staged in storage.list(f"{STAGED}{version:020d}."):
             name = staged.path.removeprefix(STAGED)
@@ -138,16 +128,8 @@ class Unknowns:
                 continue
             file = storage.read(staged.path, limit=len(raw))
             if file is not None and file[0] == raw:
-                request = CommitRequest(
-                    head.table_id,
-                    version,
-                    base=head.latest,
-                    staged=name,
-                    size=stat.size,
-                    modified_ms=staged.modified_ms,
-                )
-                return request, False
-        return CommitRequest(head.table_id, version, base=head.latest, size=stat.size), True
+                return msgspec.structs.replace(inline, staged=name, modified_ms=staged.modified_ms), False
+        return inline, True
 
     def _check(self, head: TableHead, proposal: Proposal) -> None:
         """Raises NotAdoptable unless ratification would accept the proposal (I1, I2, I3, I7), the state apart."""
@@ -192,28 +174,15 @@ class Recoverer:
 
     def begin(self, table_id: str) -> bool:
         """Step 2. Returns whether the table is recovering now. A table that got stuck in an earlier recovery tries again.
-
-        Raises:
-            NotFound: no such table.
-            StorageFault: the log could not be listed.
-            Throttled, OutcomeUnknown: the store; call again.
-        """
+        Raises NotFound, StorageFault, and what the store raises: then call again."""
         head = read_head(self._world, table_id)
         if may_recover(head) and (stuck_at(head) is not None or self._unknowns.after(head)):
             head = self._write(head, begin_recovery(head, self._world.clock.now_ms()), "recover.begun")
         return head.state == RECOVERING
 
     def advance(self, head: TableHead, *, until_ms: int | None = None) -> Advanced:
-        """Steps 3 and 4 of a recovering table, as far as one listing and ``ADOPTED_MAX`` versions lead.
-
-        Args:
-            until_ms: begin no version after it.
-
-        Raises:
-            NotFound: no such table any more.
-            StorageFault: storage could not be read; what was adopted stays adopted.
-            Throttled, OutcomeUnknown: the store; call again.
-        """
+        """Steps 3 and 4 of a recovering table, as far as one listing and ``ADOPTED_MAX`` versions lead; begins no version
+        after ``until_ms``. Raises as ``begin``; what was adopted stays adopted."""
         unknown = self._unknowns.after(head)
         if not unknown:
             return Advanced(self._write(head, end_recovery(head, self._world.clock.now_ms()), "recover.ended"), 0)

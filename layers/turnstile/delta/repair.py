@@ -41,17 +41,13 @@ _REMEDIES: dict[Finding, str] = {
     "not in use": "a dropped table is not published",
 }
 
-
 _LOOKS: Final = 5
 """How often a table that commits meanwhile is looked at again."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
-    """What stands between a table and its next version, published or adopted.
-
-    ``version`` the version in question (None when there is none); ``facts`` sizes in bytes, times in ms, paths and
-    transaction ids as found.
-    """
+    """What stands between a table and ``version``, the next to be published or adopted (None when there is none); ``facts``
+    sizes in bytes, times in ms, paths and transaction ids as found."""
 
     table_id: str
     state: str
@@ -74,13 +70,7 @@ class Repairer:
 
     def repair(self, table_id: str, *, until_ms: int | None = None) -> tuple[Published, Diagnosis]:
         """Publishes what can be published, which also ends a stuck state whose cause is gone; adopts what is published and
-        the HEAD does not know (``delta.recover``); then diagnoses.
-
-        Raises:
-            NotFound: no such table.
-            TableUnread: the HEAD could not be read.
-            StorageFault: the log could not be listed.
-        """
+        the HEAD does not know (``delta.recover``); then diagnoses. Raises NotFound, TableUnread and StorageFault."""
         first = self._publisher.publish(table_id, until_ms=until_ms)
         if first.problem is not None or not self._recoverer.begin(table_id):
             return first, self.diagnose(table_id)
@@ -91,11 +81,7 @@ class Repairer:
         return both, self.diagnose(table_id)
 
     def diagnose(self, table_id: str) -> Diagnosis:
-        """Returns how the table stands; changes nothing.
-
-        Raises:
-            NotFound: no such table.
-        """
+        """Returns how the table stands; changes nothing. Raises NotFound."""
         head = read_head(self._world, table_id)
         diagnosis = self._look(head)
         for _ in range(_LOOKS):
@@ -127,9 +113,8 @@ class Repairer:
             return _diagnosis(head, "unreadable", place, fault.message, facts)
         if file is not None and file[0] != content:
             facts["published_txn_id"] = transaction_of(file[0])
-            return _diagnosis(
-                head, "differs", place, f"{published_path(place.version)} is not the ratified commit", facts
-            )
+            message = f"{published_path(place.version)} is not the ratified commit"
+            return _diagnosis(head, "differs", place, message, facts)
         return _diagnosis(head, "behind", place, f"{head.latest - head.floor} versions wait for publication", facts)
 
     def _all_published(self, head: TableHead) -> Diagnosis:

@@ -36,7 +36,6 @@ class Round(msgspec.Struct, frozen=True):
 
     @property
     def count(self) -> int:
-        """Versions published."""
         return sum(table.count for table in self.published)
 
     @property
@@ -56,7 +55,6 @@ class Round(msgspec.Struct, frozen=True):
 
     @property
     def nothing_readable(self) -> bool:
-        """Not one HEAD could be read."""
         return bool(self.failed) and not self.published and all(table.unread for table in self.failed)
 
     def totals(self) -> dict[str, int]:
@@ -87,11 +85,7 @@ class StoreUnreachable(TurnstileError):
 def publish_hinted(
     world: World, publisher: Publisher, table_ids: Iterable[str], *, until_ms: int, each_ms: int, workers: int = 8
 ) -> Round:
-    """As ``publish_tables``, for hints that can be sent again when the store is at fault.
-
-    Raises:
-        StoreUnreachable: no HEAD could be read; nothing was done.
-    """
+    """As ``publish_tables``, for hints that can be sent again: raises StoreUnreachable when no HEAD could be read."""
     round = publish_tables(world, publisher, table_ids, until_ms=until_ms, each_ms=each_ms, workers=workers)
     if round.nothing_readable:
         try:
@@ -102,13 +96,7 @@ def publish_hinted(
 
 
 def publish_tables(
-    world: World,
-    publisher: Publisher,
-    table_ids: Iterable[str],
-    *,
-    until_ms: int,
-    each_ms: int,
-    workers: int = 8,
+    world: World, publisher: Publisher, table_ids: Iterable[str], *, until_ms: int, each_ms: int, workers: int = 8
 ) -> Round:
     """Publishes each table once, in the given order, ``workers`` at a time.
 
@@ -163,15 +151,12 @@ class Sweeper:
 
         The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
         it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
-
-        Args:
-            until_ms, each_ms, workers: as for ``publish_tables``.
         """
         now = self._world.clock.now_ms()
         scan_until = now + (until_ms - now) // 2
         tables, last, complete = 0, "", True
         due: list[tuple[bool, int, str]] = []
-        unreadable = []
+        unreadable: list[Failed] = []
         for row in self._rows():
             if tables and self._world.clock.now_ms() >= scan_until:
                 complete = False

@@ -16,11 +16,8 @@ V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """Keeps the values used last, and always the newest one.
-
-    Args:
-        limit: what the sizes of all values together may reach: bytes, or values where each has the size 1.
-    """
+    """Keeps the values used last, and always the newest one, while their sizes together reach at most ``limit``: bytes, or
+    values where each has the size 1."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -28,7 +25,7 @@ class Lru(Generic[K, V]):
         self._lock = threading.Lock()
 
     def get(self, key: K) -> V | None:
-        """Returns the value, which counts as used now, or None."""
+        """Returns the value, which counts as used now."""
         with self._lock:
             entry = self._values.get(key)
             return None if entry is None else entry[0]
@@ -39,7 +36,6 @@ class Lru(Generic[K, V]):
             self._values[key] = value, min(size, self.limit)
 
     def drop(self, key: K) -> None:
-        """Forgets the value, if it is there."""
         with self._lock:
             self._values.pop(key, None)
 
@@ -52,14 +48,8 @@ _APART: Final = 8
 
 
 class ObjCache:
-    """Objs in memory, by the rules of their types (``core.rows``). They never change, so nothing is invalidated.
-
-    Types that are cached apart push out their own kind only.
-
-    Args:
-        limit: bytes of payloads and overhead it may hold.
-        clock: tells when to stop believing that something is missing.
-    """
+    """Objs in memory, by the rules of their types (``core.rows``): up to ``limit`` bytes of payloads and overhead. They never
+    change, so nothing is invalidated. Types that are cached apart push out their own kind only."""
 
     def __init__(self, limit: int, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +57,6 @@ class ObjCache:
         self._apart = Lru[tuple[str, str], Obj | int](limit // _APART)
 
     def get(self, space: str, id: str) -> Obj | None:
-        """Returns the obj if it is here."""
         entry = self._memory(id).get((space, id))
         return entry if isinstance(entry, Obj) else None
 
@@ -88,7 +77,6 @@ class ObjCache:
             self._put(space, id, self._clock.now_ms() + rules.absence_ms, 0)
 
     def forget(self, space: str, id: str) -> None:
-        """Drops an obj that was deleted."""
         self._memory(id).drop((space, id))
 
     def _put(self, space: str, id: str, entry: Obj | int, payload_bytes: int) -> None:

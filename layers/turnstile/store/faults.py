@@ -44,11 +44,8 @@ def no_faults(point: str) -> None:
 
 
 def faults_from(environment: Mapping[str, str]) -> Faults:
-    """Returns the faults that ``TURNSTILE_FAULT_POINT`` names; none when it is not set.
-
-    Raises:
-        ValueError: the variable names no known point.
-    """
+    """Returns the faults that ``TURNSTILE_FAULT_POINT`` names; none when it is not set. Raises ValueError for an unknown
+    point."""
     value = environment.get(VARIABLE, "")
     if not value:
         return no_faults
@@ -62,13 +59,11 @@ class _DieAt:
     """Ends the process at the n-th visit to a point."""
 
     def __init__(self, point: str, visit: int) -> None:
-        self._point, self._left = point, visit
-        self._lock = threading.Lock()
+        self._point, self._left, self._lock = point, visit, threading.Lock()
 
     def __call__(self, point: str) -> None:
-        if point != self._point:
-            return
-        with self._lock:
-            self._left -= 1
-            if self._left == 0:
-                os._exit(137)
+        if point == self._point:
+            with self._lock:
+                self._left -= 1
+                if self._left == 0:
+                    os._exit(137)

@@ -40,10 +40,8 @@ TYPE: Final = "part"
 
 
 class LargeObj(Obj, frozen=True, kw_only=True):
-    """The row of an obj whose payload is in ``count`` parts; its own ``payload`` is empty.
-
-    ``digest`` SHA-256 of the payload, ``size`` its bytes, ``stamp`` what the parts' ids have in common.
-    """
+    """The row of an obj whose payload is in ``count`` parts; its own ``payload`` is empty. ``digest`` SHA-256 of the payload,
+    ``size`` its bytes, ``stamp`` what the parts' ids have in common."""
 
     digest: bytes
     size: int
@@ -52,33 +50,18 @@ class LargeObj(Obj, frozen=True, kw_only=True):
 
 
 def split(obj: Obj) -> tuple[list[Obj], Obj]:
-    """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is its row.
-
-    Raises:
-        ValueError: not an obj of a registered type.
-        TooLarge: more than ``MAX_OBJ`` bytes.
-    """
+    """Returns the parts of an obj, and its row; an obj that fits into one row has no parts and is its row. Raises ValueError
+    unless its type is registered, TooLarge above ``MAX_OBJ``."""
     rules, size = registered(obj.type, obj.id), len(obj.payload)
     if size <= OBJ_BUDGET:
         return [], obj
     if size > MAX_OBJ:
-        raise TooLarge(
-            f"a {obj.type} obj of {size} bytes is over the limit", remedy=rules.remedy, limit=MAX_OBJ, size=size
-        )
+        problem = f"a {obj.type} obj of {size} bytes is over the limit"
+        raise TooLarge(problem, remedy=rules.remedy, limit=MAX_OBJ, size=size)
     digest = hashlib.sha256(obj.payload).digest()
     stamp = hashlib.sha256(b"%d/%d/%b" % (obj.created_us, obj.expires_s or 0, digest)).hexdigest()[:24]
-    row = LargeObj(
-        obj.space,
-        obj.id,
-        obj.type,
-        b"",
-        obj.created_us,
-        obj.expires_s,
-        digest=digest,
-        size=size,
-        stamp=stamp,
-        count=-(-size // OBJ_BUDGET),
-    )
+    emptied = (obj.space, obj.id, obj.type, b"", obj.created_us, obj.expires_s)
+    row = LargeObj(*emptied, digest=digest, size=size, stamp=stamp, count=-(-size // OBJ_BUDGET))
     slices = (obj.payload[start : start + OBJ_BUDGET] for start in range(0, size, OBJ_BUDGET))
     parts = [
         Obj(obj.space, id, TYPE, payload, obj.created_us, obj.expires_s)
@@ -95,11 +78,8 @@ def part_ids(row: Obj) -> list[str]:
 
 
 def joined(row: LargeObj, parts: Mapping[str, Obj]) -> Obj | None:
-    """The obj of a row; None when not all of its parts are among ``parts``.
-
-    Raises:
-        ValueError: the parts are not those that were written.
-    """
+    """The obj of a row; None when not all of its parts are among ``parts``. Raises ValueError when they are not those that
+    were written."""
     payloads = [parts[id].payload for id in part_ids(row) if id in parts]
     if len(payloads) < row.count:
         return None
@@ -141,8 +121,7 @@ class ObjRows(Protocol):
     def put_many(self, rows: Sequence[Obj]) -> None:
         """Write rows with different ids, in no order, whatever was there."""
 
-    def get(self, space: str, id: str) -> Obj | None:
-        """The row."""
+    def get(self, space: str, id: str) -> Obj | None: ...
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
         """The rows that there are, by id; one request per hundred."""
@@ -151,16 +130,11 @@ class ObjRows(Protocol):
         """Rows whose id starts with ``prefix``, by id; backwards they are read one by one, as they are asked for."""
 
     def delete(self, space: str, id: str) -> Obj | None:
-        """Remove the row; what it was, if there was one."""
+        """Removes the row and returns it, if there was one."""
 
 
 class StoredObjs:
-    """``turnstile.store.ports.Objs``.
-
-    Args:
-        seconds: the time; None: nothing expires.
-        cache: objs that were read or written; None: nothing is kept.
-    """
+    """``turnstile.store.ports.Objs``. ``cache`` has objs that were read or written; None: nothing is kept."""
 
     def __init__(self, rows: ObjRows, seconds: Seconds, cache: ObjCache | None = None) -> None:
         self._rows, self._seconds, self._cache = rows, seconds, cache
@@ -175,9 +149,8 @@ class StoredObjs:
         if stored is not None:
             if not holds(stored, obj):
                 raise ValueError(f"obj {obj.id} exists with another payload")
-            obj = msgspec.structs.replace(
-                obj, type=stored.type, created_us=stored.created_us, expires_s=stored.expires_s
-            )
+            times = {"created_us": stored.created_us, "expires_s": stored.expires_s}
+            obj = msgspec.structs.replace(obj, type=stored.type, **times)
         self._keep(obj)
 
     def put_many(self, objs: Iterable[Obj]) -> None:

@@ -1,25 +1,11 @@
-"""Every way Turnstile refuses, in one tree.
-
-TurnstileError
-├── InvalidRequest          shape, type, range or name of a request's member
-├── InvalidCommit           the commit's content breaks the Delta protocol or the catalog's contract
-├── UnsupportedTable        the table cannot be served (features, format)
-├── NotFound                what: catalog, namespace, table, staging table, staged file, commit
-├── AlreadyExists           a name that is taken
-├── StateConflict           true of the present state only; ``kind`` is the error type
-├── TooLarge                over a service limit
-├── Throttled               definitely not applied; try again after ``retry_after_ms``
-├── OutcomeUnknown          the write may or may not have happened
-├── PermissionDenied / NotAuthenticated
-└── StorageFault            log storage could not be read or written
-
-Each carries ``field`` (what is wrong, if one member is), ``remedy`` (what to do) and ``details`` (data for programs).
+"""Every way Turnstile refuses. Each error carries ``field`` (what is wrong, if one member is), ``remedy`` (what to do) and
+``details`` (data for programs).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 
 class ErrorType(StrEnum):
@@ -85,25 +71,9 @@ class ErrorType(StrEnum):
     STORAGE_FAULT = "StorageFault"
 
 
-_NO_SUCH: Final = {
-    "catalog": ErrorType.NO_SUCH_CATALOG,
-    "catalog commit": ErrorType.NO_SUCH_CATALOG_COMMIT,
-    "client": ErrorType.NO_SUCH_CLIENT,
-    "commit": ErrorType.NO_SUCH_COMMIT,
-    "metadata file": ErrorType.NO_SUCH_METADATA_FILE,
-    "namespace": ErrorType.NO_SUCH_NAMESPACE,
-    "ref": ErrorType.NO_SUCH_REF,
-    "snapshot": ErrorType.NO_SUCH_SNAPSHOT,
-    "staged file": ErrorType.NO_SUCH_STAGED_FILE,
-    "staging table": ErrorType.NO_SUCH_STAGING_TABLE,
-    "table": ErrorType.NO_SUCH_TABLE,
-    "view": ErrorType.NO_SUCH_VIEW,
-}
-
-
 def is_missing(type: str) -> bool:
     """Whether an error of this type says that something named in the request does not exist."""
-    return type == ErrorType.NO_SUCH_ROUTE or type in _NO_SUCH.values()
+    return type.startswith("NoSuch")
 
 
 class TurnstileError(Exception):
@@ -148,13 +118,14 @@ class UnsupportedTable(TurnstileError):
 
 
 class NotFound(TurnstileError):
-    """Something named in the request does not exist; ``what`` says in words what: a key of ``_NO_SUCH``."""
+    """Something named in the request does not exist; ``what`` says what, in the words of a type: "staged file" of
+    ``NO_SUCH_STAGED_FILE``."""
 
     usual_remedy = "check the name, and that it was not dropped or renamed"
 
     def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
-        self.type = _NO_SUCH[what]
+        self.type = ErrorType["NO_SUCH_" + what.upper().replace(" ", "_")]
 
 
 class AlreadyExists(TurnstileError):

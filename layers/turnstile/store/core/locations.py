@@ -43,10 +43,8 @@ def _refused(location: str, why: str, remedy: str) -> InvalidRequest:
 def normalise(location: str) -> str:
     """Returns ``location`` in its one spelling: ``s3://bucket/prefix`` or ``file:///path``, no slash at the end.
 
-    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go.
-
-    Raises:
-        InvalidRequest: no scheme, or a path that may mean another one.
+    ``s3a`` and ``s3n`` are ``s3``; ``file:/x`` is ``file:///x``; empty components and trailing slashes go. Raises
+    InvalidRequest for no scheme, or a path that may mean another one.
     """
     match = _FORM.fullmatch(location)
     if match is None:
@@ -61,9 +59,8 @@ def normalise(location: str) -> str:
     path = match[3] or ""
     form, description = _AUTHORITIES.get(scheme, _HOST)
     if scheme != "file" and not form.fullmatch(authority):
-        raise _refused(
-            location, f"names no place that is clear: {authority[:100]!r}", f"write {scheme}://, then {description}"
-        )
+        why = f"names no place that is clear: {authority[:100]!r}"
+        raise _refused(location, why, f"write {scheme}://, then {description}")
     if _UNCLEAR.search(location):
         raise _refused(location, "holds a character with a special meaning", "avoid % ? # * \\ and control characters")
     components = [component for component in path.split("/") if component]
@@ -71,9 +68,7 @@ def normalise(location: str) -> str:
         raise _refused(location, "holds '.' or '..'", "write the path without them")
     if len(components) > MAX_DEPTH:
         raise _refused(location, f"is more than {MAX_DEPTH} folders deep", "use a shorter path")
-    normal = f"{scheme}://{'' if scheme == 'file' else authority}" + "".join(
-        f"/{component}" for component in components
-    )
+    normal = "/".join((f"{scheme}://{'' if scheme == 'file' else authority}", *components))
     if len(normal.encode()) > MAX_LENGTH:
         raise _refused(location, f"is longer than {MAX_LENGTH} bytes", "use a shorter path")
     return normal

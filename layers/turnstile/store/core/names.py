@@ -43,19 +43,15 @@ def inline_unique(txn: str) -> str:
 
 
 def is_commit_id(value: str) -> bool:
-    """Whether ``value`` has the form of a catalog commit's id. Anything else is refused before a request is sent: the store
-    would refuse some of it, since a key is neither empty nor long."""
+    """Whether ``value`` has the form of a catalog commit's id: the store would refuse a key that is empty or too long."""
     return _COMMIT.fullmatch(value) is not None
 
 
 def check_identifier(value: str, field: str) -> str:
     """Returns ``value`` if it can name a catalog, a namespace level or a table; raises InvalidRequest otherwise."""
     if not _IDENTIFIER.fullmatch(value):
-        raise InvalidRequest(
-            f"{field} {value!r} is not a valid name",
-            field=field,
-            remedy="use 1 to 255 letters, digits, '_', '-' or '@'",
-        )
+        remedy = "use 1 to 255 letters, digits, '_', '-' or '@'"
+        raise InvalidRequest(f"{field} {value!r} is not a valid name", field=field, remedy=remedy)
     return value
 
 
