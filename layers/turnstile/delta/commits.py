@@ -92,11 +92,9 @@ def check_readable(head: TableHead) -> None:
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Commits of one HEAD, ascending and contiguous: one consistent view (I1, I6).
-
-    ``sizes`` bytes of the file under a commit's name, where it is known; ``contents`` inline content that was asked
-    for. A commit without content here has its file, or is published.
-    """
+    """Commits of one HEAD, ascending and contiguous: one consistent view (I1, I6). ``sizes`` bytes of the file under a
+    commit's name, where it is known; ``contents`` inline content that was asked for. A commit without content here has its
+    file, or is published."""
 
     head: TableHead
     places: Sequence[Positioned]
@@ -149,11 +147,8 @@ class Commits:
         return Listing(head, places, sizes | {version: len(raw) for version, raw in contents.items()}, contents)
 
     def earlier(self, table_id: str, version: int) -> Earlier:
-        """A version that was ratified before, for the response to a replay (I2, I3). Off the hot path.
-
-        Raises:
-            StorageFault: storage could not be read; try again.
-        """
+        """A version that was ratified before, for the response to a replay (I2, I3). Off the hot path. Raises
+        StorageFault."""
         head = self.head(table_id)
         for place in positioned(head):
             if place.version == version:
@@ -214,12 +209,7 @@ def unpack(packed: bytes) -> bytes:
 
 def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     """Returns the exact bytes that version ``place.version`` was ratified with. At most two requests; usually one or none.
-
-    Raises:
-        ContentMissing: they are nowhere.
-        ContentChanged: the staged file was changed after it was ratified.
-        StorageFault: storage could not be read; try again.
-    """
+    Raises ContentMissing, ContentChanged or StorageFault."""
     entry = place.entry
     if entry.data:
         return final_bytes(place, unpack(entry.data))
@@ -301,17 +291,13 @@ def materialise(
 ) -> dict[int, int]:
     """Makes sure that every inline, unpublished commit of ``places`` has its file.
 
+    Returns the size in bytes of the file under its name by version, for every place but published tickets, whose final size
+    the row no longer knows. Raises ContentMissing if an inline commit's bytes are gone, StorageFault if a file could not be
+    written, or holds other bytes.
+
     Args:
         known: files that need no second look; keep one for the life of a sandbox.
         workers: how many files are written at once (1: strictly one after the other).
-
-    Returns:
-        version -> size in bytes of the file under its name, for every place but published tickets, whose
-        final size the row no longer knows.
-
-    Raises:
-        ContentMissing: an inline commit's bytes are gone.
-        StorageFault: a file could not be written, or holds other bytes; try again.
     """
     storage = world.storages.open(head.location)
     sizes: dict[int, int] = {}

@@ -134,10 +134,10 @@ class Publisher:
         patience_ms: int = PATIENCE_MS,
     ) -> None:
         self._world, self._clock, self._faults = world, world.clock, faults
+        self._step, self._patience = step, patience_ms
+        self._recoverer = Recoverer(world, limits, faults=faults)
         days = (limits or Limits()).identity_days
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
-        self._recoverer = Recoverer(world, limits, faults=faults)
-        self._step, self._patience = step, patience_ms
 
     def publish(self, table_id: str, *, until_ms: int | None = None) -> Published:
         """Publishes everything ratified, also what is ratified meanwhile, but begins no version after ``until_ms``.

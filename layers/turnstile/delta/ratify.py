@@ -92,14 +92,8 @@ class Ratifier:
         self._facts = Lru[str, TableFacts](_FACTS)
 
     def commit(self, request: CommitRequest) -> Ratified | Conflict | Refused:
-        """Decides one proposal.
-
-        Raises:
-            InvalidRequest, InvalidCommit, TooLarge: the request is refused and nothing was written.
-            NotFound: no such table or staged file.
-            Throttled: nothing was applied.
-            OutcomeUnknown: the write's outcome could not be learned.
-        """
+        """Decides one proposal. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound (table or staged file) if it is
+        refused, Throttled if nothing was applied, OutcomeUnknown if the write's outcome could not be learned."""
         check_request(request)
         read = self._content(request)
         if isinstance(read, Ratified):

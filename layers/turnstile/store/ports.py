@@ -62,9 +62,8 @@ class Refs(Protocol):
         """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
 
     def write(self, write: Write) -> Accepted | Rejected:
-        """Applies one conditional write in one request.
-
-        Throttles and transactions in progress on the row are retried inside with full jitter until the deadline.
+        """Applies one conditional write in one request. Throttles and transactions in progress on the row are retried inside
+        with full jitter until the deadline.
 
         Raises:
             Throttled: nothing was applied and the deadline passed.
@@ -73,17 +72,11 @@ class Refs(Protocol):
 
     def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
         """Applies up to ``TRANSACT_MAX`` writes, all or none. ``token`` makes a repetition within ten minutes harmless.
-
-        Raises: as ``write``.
-        """
+        Raises as ``write``."""
 
     def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
-        """Every row of a kind, in an order of the store's own; rows written during the scan may be missed.
-
-        Args:
-            after: only the rows behind this key. The order is the same in every scan, and the key's row may be gone.
-            stale: rows may be some seconds old, at half the price.
-        """
+        """Every row of a kind behind the key ``after``, whose row may be gone; rows written during the scan may be missed.
+        The order is the store's own, the same in every scan. ``stale``: rows may be some seconds old, at half the price."""
 
 
 class Obj(msgspec.Struct, frozen=True):
@@ -107,12 +100,8 @@ class Objs(Protocol):
     """
 
     def put(self, obj: Obj) -> None:
-        """Writes once. Writing the same id again with the same payload is a no-op; with another payload a ValueError.
-
-        Raises:
-            TooLarge: more than 4 MiB; nothing was written.
-            ValueError: also for a type that is not registered.
-        """
+        """Writes once. Writing the same id again with the same payload is a no-op. Raises ValueError for another payload and
+        for a type that is not registered, TooLarge above 4 MiB; nothing was written then."""
 
     def put_many(self, objs: Iterable[Obj]) -> None:
         """Writes many, in no order, idempotently; the caller guarantees that equal ids mean equal payloads. Raises as
@@ -156,11 +145,8 @@ class LogStorage(Protocol):
         """Size and time without the content."""
 
     def put_if_absent(self, path: str, content: bytes) -> bool:
-        """Create the file with exactly ``content``, atomically; False when it exists already (whatever it holds).
-
-        Raises:
-            StorageFault: whether the file was created is unknown; call again to find out.
-        """
+        """Creates the file with exactly ``content``, atomically; False when it exists already (whatever it holds). After a
+        StorageFault it is unknown whether the file was created; call again to find out."""
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending, after ``after``."""
@@ -176,11 +162,8 @@ class Storages(Protocol):
     """Opens the log storage of a table."""
 
     def open(self, location: str) -> LogStorage:
-        """Storage below ``location`` (``s3://bucket/prefix`` or ``file:///path``).
-
-        Raises:
-            InvalidRequest: a scheme that is not served.
-        """
+        """Storage below ``location`` (``s3://bucket/prefix`` or ``file:///path``). Raises InvalidRequest for a scheme that
+        is not served."""
 
 
 class VendedCredentials(msgspec.Struct, frozen=True):
@@ -200,19 +183,14 @@ class CredentialVendor(Protocol):
     """Vends storage credentials to clients, for one location at a time (``adapters/credentials.py``)."""
 
     def vend(self, location: str, operation: Literal["READ", "READ_WRITE"]) -> tuple[VendedCredentials, ...]:
-        """Credentials for a normalised location; none where none are needed.
-
-        Raises:
-            StorageFault: the issuer did not give any; try again.
-            PermissionDenied: this deployment vends no credentials for such locations.
-        """
+        """Credentials for a normalised location; none where none are needed. Raises StorageFault if the issuer did not give
+        any, PermissionDenied if this deployment vends none for such locations."""
 
 
 class Clock(Protocol):
     """Wall clock."""
 
-    def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
+    def now_ms(self) -> int: ...
 
 
 class Ids(Protocol):
@@ -227,8 +205,7 @@ class Ids(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The ports and the tenant's key space: all that services need of the outside. Built once per sandbox by
-    ``adapters.open_world``, or from fakes by tests."""
+    """The ports and the tenant's key space: all that services need of the outside. Built once per sandbox."""
 
     refs: Refs
     objs: Objs

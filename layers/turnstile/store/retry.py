@@ -1,7 +1,4 @@
-"""Trying again within a deadline, with full jitter: whether an error is worth it is for the caller to say.
-
-Source: "Exponential Backoff and Jitter" (AWS Architecture Blog), full jitter.
-"""
+"""Trying again within a deadline, with full jitter ("Exponential Backoff and Jitter", AWS Architecture Blog)."""
 
 from __future__ import annotations
 
@@ -20,13 +17,8 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class Retries:
-    """The attempts of one operation; the deadline counts from here.
-
-    Args:
-        now: a monotonic clock, in seconds.
-        sleep: waits for so many seconds.
-        jitter: a random number in [0, 1).
-    """
+    """The attempts of one operation; the deadline counts from here. ``now`` a monotonic clock and ``sleep`` in seconds;
+    ``jitter`` a random number in [0, 1)."""
 
     def __init__(
         self,

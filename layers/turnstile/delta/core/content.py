@@ -72,17 +72,6 @@ class Content(msgspec.Struct, frozen=True):
         return "append" if self.blind else "data"
 
 
-def _number(action: dict[str, Any], member: str, line: int) -> int:
-    value = action.get(member)
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_VERSION:
-        raise InvalidCommit(
-            f"line {line}: commitInfo.{member} must be a positive integer, not {value!r}",
-            field=f"commitInfo.{member}",
-            remedy="write the in-commit timestamp in milliseconds; in-commit timestamps are compulsory here",
-        )
-    return value
-
-
 def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
     try:
         parsed = msgspec.json.decode(raw)
@@ -112,12 +101,14 @@ def _depth(value: Any) -> int:
 def _check_commit_info(info: dict[str, Any]) -> None:
     txn = info.get("txnId")
     if not isinstance(txn, str) or not txn or len(txn) > 128:
-        raise InvalidCommit(
-            "line 1: commitInfo.txnId must be a text of 1 to 128 characters",
-            field="commitInfo.txnId",
-            remedy="give every transaction a unique id; catalogManaged requires it",
-        )
-    _number(info, "inCommitTimestamp", 1)
+        problem = "line 1: commitInfo.txnId must be a text of 1 to 128 characters"
+        remedy = "give every transaction a unique id; catalogManaged requires it"
+        raise InvalidCommit(problem, field="commitInfo.txnId", remedy=remedy)
+    ict = info.get("inCommitTimestamp")
+    if type(ict) is not int or not 0 < ict <= MAX_VERSION:
+        problem = f"line 1: commitInfo.inCommitTimestamp must be a positive integer, not {ict!r}"
+        remedy = "write the in-commit timestamp in milliseconds; in-commit timestamps are compulsory here"
+        raise InvalidCommit(problem, field="commitInfo.inCommitTimestamp", remedy=remedy)
 
 
 def _features(protocol: dict[str, Any], member: str) -> list[str]:
@@ -129,17 +120,14 @@ def check_protocol(protocol: dict[str, Any]) -> None:
     """The catalog-managed contract on a protocol action; raises InvalidCommit naming the member."""
     for member, least in (("minReaderVersion", 3), ("minWriterVersion", 7)):
         if protocol.get(member) != least:
-            raise InvalidCommit(
-                f"protocol.{member} must be {least}, not {protocol.get(member)!r}",
-                field=f"protocol.{member}",
-                remedy="catalog-managed tables use table features (reader 3, writer 7)",
-            )
+            problem = f"protocol.{member} must be {least}, not {protocol.get(member)!r}"
+            remedy = "catalog-managed tables use table features (reader 3, writer 7)"
+            raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
     for member, feature in _NEEDED:
         if feature not in _features(protocol, member):
+            remedy = f"keep {feature}; to take the table out of the catalog use export"
             raise InvalidCommit(
-                f"protocol.{member} must contain {feature!r}",
-                field=f"protocol.{member}",
-                remedy=f"keep {feature}; to take the table out of the catalog use export",
+                f"protocol.{member} must contain {feature!r}", field=f"protocol.{member}", remedy=remedy
             )
 
 
@@ -147,11 +135,9 @@ def check_metadata(metadata: dict[str, Any]) -> None:
     """The catalog-managed contract on a metaData action; raises InvalidCommit naming the member."""
     configuration = metadata.get("configuration")
     if not isinstance(configuration, dict) or configuration.get("delta.enableInCommitTimestamps") != "true":
-        raise InvalidCommit(
-            "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'",
-            field="metaData.configuration",
-            remedy="do not switch in-commit timestamps off; catalogManaged requires them",
-        )
+        problem = "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'"
+        remedy = "do not switch in-commit timestamps off; catalogManaged requires them"
+        raise InvalidCommit(problem, field="metaData.configuration", remedy=remedy)
     if not all(isinstance(value, str) for value in configuration.values()):
         raise InvalidCommit("metaData.configuration must map texts to texts", field="metaData.configuration")
     columns = metadata.get("partitionColumns")
@@ -192,11 +178,9 @@ def _hwm(domain: dict[str, Any]) -> int | None:
         parsed = None
     mark = parsed.get("rowIdHighWaterMark") if isinstance(parsed, dict) else None
     if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
-        raise InvalidCommit(
-            f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1, not {mark!r}",
-            field="domainMetadata.configuration",
-            remedy="write the highest row id assigned so far",
-        )
+        problem = f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1, not {mark!r}"
+        remedy = "write the highest row id assigned so far"
+        raise InvalidCommit(problem, field="domainMetadata.configuration", remedy=remedy)
     return mark
 
 
@@ -223,11 +207,9 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
     for number, line in enumerate(lines, start=1):
         name, body = _action(line, number)
         if (name == "commitInfo") != (number == 1):
-            raise InvalidCommit(
-                f"line {number}: commitInfo must be the first action and only that",
-                field="commitInfo",
-                remedy="in-commit timestamps require commitInfo on line 1",
-            )
+            problem = f"line {number}: commitInfo must be the first action and only that"
+            remedy = "in-commit timestamps require commitInfo on line 1"
+            raise InvalidCommit(problem, field="commitInfo", remedy=remedy)
         match name:
             case "commitInfo":
                 _check_commit_info(body)
@@ -261,9 +243,8 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
         if name not in _KNOWN:
             blind = False
     if first_version and (protocol is None or metadata is None):
-        raise InvalidCommit(
-            "version 0 must hold a protocol and a metaData action", field="protocol" if protocol is None else "metaData"
-        )
+        absent = "protocol" if protocol is None else "metaData"
+        raise InvalidCommit("version 0 must hold a protocol and a metaData action", field=absent)
     blind = blind and protocol is None and metadata is None
     marks = [_hwm(domain) for domain in domains if domain["domain"] == ROW_TRACKING_DOMAIN]
     read_version, operation = info.get("readVersion"), info.get("operation")

@@ -153,21 +153,14 @@ def _named(head: TableHead, proposal: Proposal, tail: tuple[Positioned, ...]) ->
     if proposal.asserts is not None and proposal.asserts != head.metadata:
         return _stale(head)
     if entry.ict <= head.last_ict:
-        return Refused(
-            kind=ErrorType.TIMESTAMP_NOT_INCREASING,
-            message=f"in-commit timestamp {entry.ict} is not later than {head.last_ict} of version {head.latest}",
-            remedy=f"use {head.last_ict + 1} or later",
-            field="commitInfo.inCommitTimestamp",
-            details={"last": head.last_ict, "latest": head.latest},
-        )
+        why = f"in-commit timestamp {entry.ict} is not later than {head.last_ict} of version {head.latest}"
+        remedy, details = f"use {head.last_ict + 1} or later", {"last": head.last_ict, "latest": head.latest}
+        return Refused(ErrorType.TIMESTAMP_NOT_INCREASING, why, remedy, "commitInfo.inCommitTimestamp", details)
     if entry.hwm >= -1 and head.row_hwm is not None and entry.hwm < head.row_hwm < ROWS_UNREAD:
-        return Refused(
-            kind=ErrorType.INVALID_COMMIT,
-            message=f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}",
-            remedy="load the table again and assign row ids after its high-water mark",
-            field="domainMetadata.configuration",
-            details={"row_id_high_water_mark": head.row_hwm, "latest": head.latest},
-        )
+        why = f"row ids up to {head.row_hwm} are assigned already; the commit says up to {entry.hwm}"
+        remedy = "load the table again and assign row ids after its high-water mark"
+        details = {"row_id_high_water_mark": head.row_hwm, "latest": head.latest}
+        return Refused(ErrorType.INVALID_COMMIT, why, remedy, "domainMetadata.configuration", details)
     return _room(head, proposal) or Ratified(None, version, version, proposal.metadata or head.metadata)
 
 
@@ -198,12 +191,10 @@ def _room(head: TableHead, proposal: Proposal) -> Decision | None:
         return None
     if proposal.entry.data:
         return Spill()
-    return Refused(
-        kind=ErrorType.BACKLOG_FULL,
-        message=f"{head.latest - head.floor} ratified commits wait for publication",
-        remedy="send the same proposal again when the publisher has caught up",
-        details={"latest": head.latest, "floor": head.floor, "retry_after_ms": 500},
-    )
+    why = f"{head.latest - head.floor} ratified commits wait for publication"
+    remedy = "send the same proposal again when the publisher has caught up"
+    details = {"latest": head.latest, "floor": head.floor, "retry_after_ms": 500}
+    return Refused(ErrorType.BACKLOG_FULL, why, remedy, details=details)
 
 
 def _stale(head: TableHead) -> Refused:

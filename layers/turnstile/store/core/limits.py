@@ -91,12 +91,9 @@ deployment may ask for less; with more, a hundred HEADs would not fit one transa
 
 
 class SpillLimits(msgspec.Struct, frozen=True):
-    """When a catalog's index spills, in bytes as packed.
-
-    ``embedded`` size of the embedded layer from which it spills (more, where the directory itself is larger);
-    ``segment`` size of one segment. Every change writes the one; rewrites of the other are shared by the changes that
-    wait for them.
-    """
+    """When a catalog's index spills, in bytes as packed: ``embedded`` from which size the embedded layer does (more, where the
+    directory itself is larger); ``segment`` size of one segment. Every change writes the one; rewrites of the other are
+    shared by the changes that wait for them."""
 
     embedded: int = 8 * 1024
     segment: int = 128 * 1024
