@@ -111,9 +111,12 @@ def test_other_changes_of_a_securable_keep_its_rights(realm: Realm) -> None:
     assert {(kind, name): rights(realm, kind, name) for kind, name in before} == before
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "name", "path"), [("schema", "main.sales", SALES), ("catalog", "main", f"{B}/catalogs/main")]
+    ("kind", "name", "path"),
+    [
+        pytest.param("schema", "main.sales", SALES, marks=pytest.mark.slow),
+        ("catalog", "main", f"{B}/catalogs/main"),
+    ],
 )
 def test_i12_a_change_is_judged_by_the_very_rights_that_it_replaces(
     realm: Realm, kind: str, name: str, path: str
