@@ -31,7 +31,7 @@ from turnstile.delta.core.head import (
     TableHead,
 )
 from turnstile.delta.core.ratify_writes import named_change
-from turnstile.store.core.writes import Absent, Action, AtLeast, Below, Change, Clause, Drop, Either, Equals, Set
+from turnstile.store.core.writes import Absent, AtLeast, Below, Change, Clause, Drop, Either, Equals, Set
 
 _REASON: Final = re.compile(r"version (\d+): ")
 
@@ -54,7 +54,8 @@ def mark_stuck(head: TableHead, version: int, why: str, now: int) -> Change:
         Clause("taking commits", "I11", "nobody dropped the table or lets it leave", usable),
         Clause("same floor", "I11", "nobody published the version meanwhile", Equals(("floor",), head.floor)),
     )
-    return Change(head.key, clauses, _to(STUCK, now, reason_of(version, why)))
+    actions = (Set(("state",), STUCK), Set(("reason",), reason_of(version, why)), Set(("changed_at",), now))
+    return Change(head.key, clauses, actions)
 
 
 def mark_unstuck(head: TableHead, now: int) -> Change:
@@ -67,13 +68,7 @@ def mark_unstuck(head: TableHead, now: int) -> Change:
         Clause("same reason", "I11", "it is not stuck at a later version", Equals(("reason",), head.reason)),
         Clause("past it", "I5", "the version is published", AtLeast(("floor",), version)),
     )
-    return Change(head.key, clauses, _to(ACTIVE, now, ""))
-
-
-def _to(state: State, now: int, reason: str | None = None) -> tuple[Action, ...]:
-    """The HEAD's new state since ``now`` (ms). ``reason``: None keeps the old one, an empty one removes it."""
-    because = () if reason is None else (Set(("reason",), reason) if reason else Drop(("reason",)),)
-    return (Set(("state",), state), *because, Set(("changed_at",), now))
+    return Change(head.key, clauses, (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)))
 
 
 # -- recovery ---------------------------------------------------------------------------------------------------------
@@ -97,7 +92,7 @@ def begin_recovery(head: TableHead, now: int) -> Change:
         Clause("published", "I4", "the log holds what was ratified, up to here", _published(head)),
     )
     reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
-    return Change(head.key, clauses, _to(RECOVERING, now, reason))
+    return Change(head.key, clauses, (Set(("state",), RECOVERING), Set(("reason",), reason), Set(("changed_at",), now)))
 
 
 def adopt(key: str, proposal: Proposal, now: int) -> Change:
@@ -115,13 +110,15 @@ def adopt(key: str, proposal: Proposal, now: int) -> Change:
 def end_recovery(head: TableHead, now: int) -> Change:
     """Recovering to active: the log holds nothing after ``latest``."""
     same = Clause("same latest", "I1", "nobody adopted another version since", _at(head))
-    return Change(head.key, (_RECOVERING, same), _to(ACTIVE, now, ""))
+    actions = (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now))
+    return Change(head.key, (_RECOVERING, same), actions)
 
 
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
     """Recovering to stuck: the version after ``latest`` is published and cannot be adopted; ``why`` in one sentence."""
     same = Clause("same latest", "I11", "nobody adopted that version meanwhile", _at(head))
-    return Change(head.key, (_RECOVERING, same), _to(STUCK, now, reason_of(head.latest + 1, why)))
+    actions = (Set(("state",), STUCK), Set(("reason",), reason_of(head.latest + 1, why)), Set(("changed_at",), now))
+    return Change(head.key, (_RECOVERING, same), actions)
 
 
 def _at(head: TableHead) -> Equals:
@@ -143,7 +140,7 @@ def drop_head(key: str, now: int) -> Change:
     """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
     usable = Either((_SHOWN, Equals(("state",), STUCK)))
     droppable = Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable)
-    return Change(key, (droppable,), _to(DROPPED, now))
+    return Change(key, (droppable,), (Set(("state",), DROPPED), Set(("changed_at",), now)))
 
 
 def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
@@ -181,7 +178,7 @@ def rename_head(key: str, name: str, now: int) -> Change:
 
 def leave_head(head: TableHead, reason: str, now: int) -> Change:
     """Active to leaving: no commit is ratified any more, publishing goes on."""
-    return Change(head.key, (_ACTIVE,), _to(LEAVING, now, reason))
+    return Change(head.key, (_ACTIVE,), (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now)))
 
 
 def stay_head(head: TableHead, reason: str, now: int) -> Change:
@@ -195,7 +192,7 @@ def stay_head(head: TableHead, reason: str, now: int) -> Change:
         Clause("same latest", "I2", "the HEAD was read when it was leaving", _at(head)),
         Clause("unpublished", "I2", "no release commit can be there yet", Below(("floor",), head.latest)),
     )
-    return Change(head.key, clauses, _to(ACTIVE, now, ""))
+    return Change(head.key, clauses, (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now)))
 
 
 def left_head(head: TableHead, reason: str, now: int) -> Change:
@@ -205,7 +202,13 @@ def left_head(head: TableHead, reason: str, now: int) -> Change:
         Clause("same latest", "I4", "the release commit follows the last ratified one", _at(head)),
         Clause("published", "I4", "everything ratified is in _delta_log", _published(head)),
     )
-    return Change(head.key, clauses, (*_to(DROPPED, now, reason), Set(("managed",), False)))
+    actions = (
+        Set(("state",), DROPPED),
+        Set(("managed",), False),
+        Set(("reason",), reason),
+        Set(("changed_at",), now),
+    )
+    return Change(head.key, clauses, actions)
 
 
 def describe_head(head: TableHead, metadata: str, now: int) -> Change:
