@@ -52,25 +52,6 @@ def s3_server(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The one Spark session."""
-    work = tmp_path_factory.mktemp("spark")
-    options = {
-        "spark.sql.warehouse.dir": str(work / "warehouse"),
-        # The first compiler only: the session lives for minutes, and its queries are small.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1",
-        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-        # Endpoints are per bucket: the stacks of this run come and go on ports of their own.
-        "spark.hadoop.fs.s3a.attempts.maximum": "3",
-    }
-    s3 = {"access_key": "test", "secret_key": "test", "region": "us-east-1"}
-    session = turnstile_spark.session("turnstile tests", s3=s3, small=True, master="local[2]", options=options)
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
-
-
-@pytest.fixture(scope="session")
 def lake(spark: Any, file_server: Any) -> Any:
     """The lake on ``file:``."""
     return turnstile_spark.attach(spark, "lake", file_server.url, token=file_server.token)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.fakes import delta
 from turnstile.access.tables import STALE_MS
-from turnstile.api.auth.bearer import fingerprint
+from turnstile.api.auth.verifier import fingerprint
 from turnstile_local import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]

@@ -13,7 +13,7 @@ from tests.support.store.backends import Counter
 from tests.support.store.realm import StoredRealm
 from tests.support.threads import at_once
 from turnstile.catalog.core.entities import External
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.state_writes import mark_stuck
 from turnstile.delta.log import broken

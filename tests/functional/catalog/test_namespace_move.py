@@ -80,7 +80,7 @@ def test_i9_what_is_refused_changes_nothing(
 def test_a_namespace_with_more_tables_than_one_transaction_holds_says_what_to_do(
     api: CatalogApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnstile.catalog.rename.AT_ONCE", 1)
+    monkeypatch.setattr("turnstile.catalog.rename.MAX_TABLES", 1)
     for name in ("t", "u"):
         api.create(name)
     error = refused(api.http.post(f"{DEFAULT}/rename", {"name": "d"}), 413, "TooLarge", "namespace")

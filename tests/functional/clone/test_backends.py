@@ -9,7 +9,7 @@ from tests.support.clones import clone, drop_iceberg, iceberg_table
 from tests.support.store.backends import Counter
 from tests.support.store.realm import StoredRealm
 from turnstile.catalog.core.location_rows import Location
-from turnstile.catalog.history.log import AsOf
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.store.core.errors import StateConflict
 from turnstile.transfer.exports import Exporter

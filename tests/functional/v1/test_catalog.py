@@ -9,7 +9,7 @@ import pytest
 from tests.support.catalog import complete
 from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
-from tests.support.functions import Http, function, Function
+from tests.support.functions import Function, Http, function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.catalog import services as bootstrap
 from turnstile.store.core.locations import published_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fakes.world import fake_world
-from tests.support.functions import Http, Function
+from tests.support.functions import Function, Http
 from tests.support.lake import ORDERS, make_lake
 
 
