@@ -210,13 +210,14 @@ class Database:
 
     # -- the change feed ------------------------------------------------------------------------------------------
 
-    def changes(self, consumer: str, most: int = 1000) -> tuple[list[str], int]:
-        """Keys of refs that changed since the cursor of ``consumer``, in order, without repetitions, and the cursor
-        behind them. The consumer keeps the cursor by ``advance`` when it has dealt with them."""
+    def changes(self, consumer: str, after: int = 0, most: int = 1000) -> tuple[list[str], int]:
+        """Keys of refs that changed after the cursor of ``consumer`` and after ``after``, in order, without repetitions,
+        and the number of the last change (0: there is none). The consumer keeps that by ``advance`` when it has dealt
+        with them."""
         rows: list[Any] = self.reader.execute(
-            "SELECT seq, key FROM feed WHERE seq > coalesce((SELECT seq FROM cursors WHERE consumer = ?), 0) "
+            "SELECT seq, key FROM feed WHERE seq > max(?, coalesce((SELECT seq FROM cursors WHERE consumer = ?), 0)) "
             "ORDER BY seq LIMIT ?",
-            (consumer, most),
+            (after, consumer, most),
         ).fetchall()
         return list(dict.fromkeys(key for _, key in rows)), rows[-1][0] if rows else 0
 
