@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from turnstile.coordination.core.rows import Lease
-from turnstile.coordination.core.snowflake import NODE_BITS, NODES, RANDOM_BITS, IdRange, random_id
+from turnstile.coordination.core.snowflake import NODES, RANDOM_BITS, IdRange, random_id
 from turnstile.coordination.tasks import Leases
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, Throttled
 from turnstile.store.ports import Clock, Ids, World
@@ -80,7 +80,7 @@ class SnowflakeIds:
         if old is not None and self._renewed(old):
             return
         for _ in range(TRIES):
-            node, since = _random(self._ids, NODE_BITS), self._monotonic()
+            node, since = _random(self._ids, digits=8) % NODES, self._monotonic()
             taken = self._leases.take(f"node/{node}", self._term_ms)
             if isinstance(taken, Lease):
                 self._lease, self._since, self._renew_at = taken, since, self._term_ms // 2
@@ -113,12 +113,12 @@ class ClaimedIds:
         """Returns the first id for which ``put_if_absent`` says that nothing was there. Raises StateConflict,
         ``NoFreeId``, when so many ids in a row were taken that the random numbers must be broken."""
         for _ in range(CLAIMS):
-            random = _random(self._ids, RANDOM_BITS)
-            id = random_id(self._clock.now_ms(), random)
+            bits = _random(self._ids, digits=12) & ((1 << RANDOM_BITS) - 1)
+            id = random_id(self._clock.now_ms(), bits)
             if put_if_absent(id):
                 return id
         raise StateConflict("NoFreeId", f"{CLAIMS} random ids in a row were taken", remedy="check the random numbers")
 
 
-def _random(ids: Ids, bits: int) -> int:
-    return int(ids.uuid().replace("-", "")[-12:], 16) & ((1 << bits) - 1)
+def _random(ids: Ids, digits: int) -> int:
+    return int(ids.uuid().replace("-", "")[-digits:], 16)

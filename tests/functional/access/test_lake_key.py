@@ -50,7 +50,7 @@ def test_the_keys_variable_reaches_the_session(monkeypatch: pytest.MonkeyPatch) 
                 "Credentials": {"AccessKeyId": "a", "SecretAccessKey": "s", "SessionToken": "t", "Expiration": ends}
             }
 
-    monkeypatch.setattr(clients, "sts", lambda _: Sts())
+    monkeypatch.setattr(clients, "sts", Sts)
     monkeypatch.setenv("TURNSTILE_VENDING_ROLE", ROLE)
     for key in ("", KEY):
         monkeypatch.setenv("TURNSTILE_LAKE_KEY", key)

@@ -247,7 +247,7 @@ def _turn_stays(swap: Callable[..., Any]) -> Callable[..., Any]:
 
 
 HARMLESS: dict[str, Plant] = {
-    "turns: nobody holds back": lambda: patch.object(PriorityClaim, "others", lambda *_: False),
+    "turns: nobody holds back": lambda: patch.object(PriorityClaim, "held_by_other", lambda *_: False),
     "turns: everybody takes the turn that there is": without("turnstile.catalog.retry.claim_priority", "free turn"),
     "turns: no turn ends with its swap": lambda: swapped(SWAP, _turn_stays),
     "gc: runs side by side": lambda: patch.object(CollectTask, "run", _no_task),
