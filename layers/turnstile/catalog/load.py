@@ -74,11 +74,11 @@ class Loader:
         the request may read the table. Raises PermissionDenied, whether or not there is such a table (I12); NotFound
         for what is missing first; UnsupportedTable if it is external; StateConflict if it is being recovered;
         StorageFault if an inline commit's file could not be written."""
-        found = self.find(catalog, namespace, table)
-        if isinstance(found, RegisteredTable):
+        head = self.find(catalog, namespace, table)
+        if isinstance(head, RegisteredTable):
             remedy = "read it by its location; to commit to it here, drop it first (its files stay), then import it"
             raise external_table(table, remedy)
-        return self.loaded(found, content=content and (self._guard is None or self._guard.may(read_table)))
+        return self.loaded(head, content=content and (self._guard is None or self._guard.may(read_table)))
 
     def loaded(self, head: TableHead, *, content: bool = False) -> TableState:
         """Returns the table as of a HEAD that was just read or written. Raises as ``load``."""

@@ -205,8 +205,8 @@ def find() -> Finding:
     finder = Finder(catalog.world, catalog.reader, catalog.as_of_reader, catalog.metadata)
     as_of, token, most = query.as_of(), query.text("page_token"), query.integer("max_results")
     page = finder.find(text, as_of=as_of, page_token=token, max_results=most)
-    found = [_entry(page.catalog, row.path, row.entity, version_in(page.versions, row.entity)) for row in page.items]
-    return Finding(found, page.head, page.next_token or UNSET)
+    entries = [_entry(page.catalog, row.path, row.entity, version_in(page.versions, row.entity)) for row in page.items]
+    return Finding(entries, page.head, page.next_token or UNSET)
 
 
 def _path_query() -> tuple[Query, str]:
