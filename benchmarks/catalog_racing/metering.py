@@ -112,6 +112,10 @@ class MeteredRefs:
         self._before("batch_get_item", Network.READ)
         return self._refs.read_many(keys)
 
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        self._before("transact_get_items", Network.TRANSACTION)
+        return self._refs.read_cut(keys)
+
     def write(self, write: Write) -> Accepted | Rejected:
         self._before("update_item", Network.WRITE)
         answer = self._refs.write(write)

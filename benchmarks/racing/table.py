@@ -1,4 +1,4 @@
-"""A catalog-managed table on the embedded stack, and commits to it: commitInfo and one added file of ten rows."""
+"""A catalog-managed table on a running server, and commits to it: commitInfo and one added file of ten rows."""
 
 from __future__ import annotations
 
@@ -19,12 +19,17 @@ def _lines(*actions: dict[str, Any]) -> str:
     return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
 
 
-def version_zero(ict: int, features: list[str], properties: dict[str, str], *, row_tracking: bool) -> str:
+def version_zero(
+    ict: int, features: list[str], properties: dict[str, str], *, row_tracking: bool, schema: dict[str, Any] = SCHEMA
+) -> str:
     """The commit that creates the table."""
     wanted = {"catalogManaged", "inCommitTimestamp", *features}
     if row_tracking:
         wanted |= {"rowTracking", "domainMetadata"}
-        properties = {**properties, "delta.enableRowTracking": "true"}
+        names = {
+            f"delta.rowTracking.materialized{what}ColumnName": f"_{what}" for what in ("RowId", "RowCommitVersion")
+        }
+        properties = {**properties, "delta.enableRowTracking": "true", **names}
     readers = {"catalogManaged", "v2Checkpoint", "deletionVectors", "columnMapping", "vacuumProtocolCheck"}
     return _lines(
         {"commitInfo": {"inCommitTimestamp": ict, "timestamp": ict, "operation": "CREATE TABLE", "txnId": "create"}},
@@ -40,7 +45,7 @@ def version_zero(ict: int, features: list[str], properties: dict[str, str], *, r
             "metaData": {
                 "id": "5f0c6d5e-7d2b-4b0a-9f43-2f1f6f1b8a10",
                 "format": {"provider": "parquet", "options": {}},
-                "schemaString": json.dumps(SCHEMA),
+                "schemaString": json.dumps(schema),
                 "partitionColumns": [],
                 "configuration": {**properties, "delta.enableInCommitTimestamps": "true"},
                 "createdTime": ict,
@@ -86,7 +91,9 @@ class RaceTable:
         return httpx.Client(base_url=self.url, headers=headers, timeout=httpx.Timeout(35, connect=5))
 
 
-def create(url: str, token: str, name: str, *, row_tracking: bool = False) -> RaceTable:
+def create(
+    url: str, token: str, name: str, *, row_tracking: bool = False, schema: dict[str, Any] = SCHEMA
+) -> RaceTable:
     """Staging table, version 0, registration."""
     tables = RaceTable(url, token, "", "")
     with tables.http() as http:
@@ -99,6 +106,7 @@ def create(url: str, token: str, name: str, *, row_tracking: bool = False) -> Ra
             staged["required_features"],
             staged["required_properties"],
             row_tracking=row_tracking,
+            schema=schema,
         )
         (log / f"{0:020d}.json").write_text(first)
         _ok(http.post(f"{route}/tables", json={"name": name, "table_id": staged["table_id"]}))

@@ -19,8 +19,14 @@ TIMEOUT: Final = httpx.Timeout(35.0, connect=5.0)
 PAUSES: Final = (0.5, 2.0)
 """Seconds to wait before a change is sent again."""
 
+REMEMBERED: Final = (400, 404, 406, 409, 413, 422)
+"""Statuses of refusals that the service remembers by the idempotency key: no attempt is, or was, answered otherwise."""
+
 AGAIN: Final = "run the same command again, it finds out"
 """What to do when a change got no answer and making it twice is harmless."""
+
+_GATEWAY_ERROR: Final = "HttpError"
+"""Type of an error that has none: a gateway in front of the service made it."""
 
 _EXITS: Final = {404: Exit.NOT_FOUND}
 
@@ -57,17 +63,23 @@ class Api:
         """The response to a change of a catalog; raises CliError.
 
         It is sent with an ``Idempotency-Key``, so the service makes it once, and sent again when its answer is lost or the
-        service cannot say what became of it.
+        service cannot say what became of it. From then on only a success, or a refusal that the service remembers by the key, is
+        an outcome: after anything else, such as a token that has expired meanwhile, the first unknown answer is raised.
         """
-        headers = {"idempotency-key": str(uuid.uuid4())}
-        for pause in PAUSES:
+        headers, unknown = {"idempotency-key": str(uuid.uuid4())}, None
+        for pause in (*PAUSES, None):
             try:
                 return self._request(method, path, body=body, headers=headers)
             except CliError as error:
-                if error.exit is not Exit.UNKNOWN:
+                if error.exit is Exit.UNKNOWN:
+                    unknown = unknown or error
+                elif unknown is None or (error.status in REMEMBERED and error.type != _GATEWAY_ERROR):
                     raise
-                time.sleep(pause)
-        return self._request(method, path, body=body, headers=headers)
+            if pause is None:
+                break
+            time.sleep(pause)
+        assert unknown is not None, "nothing else is sent again"
+        raise unknown
 
     def patch(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer's JSON object; raises CliError."""
@@ -132,7 +144,7 @@ class Api:
             return body
         error = (body or {}).get("error")
         error = error if isinstance(error, dict) else _gateway_error(response)
-        kind = str(error.get("type", "HttpError"))
+        kind = str(error.get("type", _GATEWAY_ERROR))
         refused = Exit.REFUSED if response.status_code < 500 else Exit.FAILURE
         exit_code = Exit.UNKNOWN if kind == "CommitStateUnknown" else _EXITS.get(response.status_code, refused)
         request = response.request
@@ -141,6 +153,7 @@ class Api:
             f"{kind}: {error.get('message', '')} ({request.method} {request.url.path}, status {response.status_code})",
             remedy=str(error.get("remedy", "")),
             type=kind,
+            status=response.status_code,
             details={name: value for name, value in error.items() if name not in ("type", "message", "remedy")},
         )
 

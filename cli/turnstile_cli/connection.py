@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Protocol, get_type_hints
 
 import typer
 
@@ -15,15 +15,12 @@ from turnstile_cli.api import Api
 from turnstile_cli.errors import EPILOG, CliError, Exit, usage
 from turnstile_cli.output import Format, report_errors
 
-if TYPE_CHECKING:
-    from turnstile_local import Stack
-
 Output = Annotated[
     Format,
     typer.Option("--output", "-o", help="text for people; json prints one object, errors as JSON on standard error."),
 ]
 Home = Annotated[
-    Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="Folder of the stack: its tables, state and log.")
+    Path, typer.Option("--home", envvar="TURNSTILE_HOME", help="Folder of the server: its store, tables and log.")
 ]
 Port = Annotated[
     int | None,
@@ -31,11 +28,11 @@ Port = Annotated[
 ]
 Token = Annotated[
     str | None,
-    typer.Option("--token", envvar="TURNSTILE_TOKEN", help="Bearer token. By default the one of the stack in --home."),
+    typer.Option("--token", envvar="TURNSTILE_TOKEN", help="Bearer token. By default the one of the server in --home."),
 ]
 Url = Annotated[
     str | None,
-    typer.Option("--url", envvar="TURNSTILE_URL", help="Base URL of a deployed Turnstile instead of a local stack."),
+    typer.Option("--url", envvar="TURNSTILE_URL", help="Base URL of a deployed Turnstile instead of a local server."),
 ]
 
 DEFAULT_HOME: Final = Path(".turnstile")
@@ -79,9 +76,9 @@ def with_api(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connect(url: str | None, home: Path, port: int | None, token: str | None) -> Api:
-    """Returns the service at ``--url``, else the stack that runs in ``--home``, else what listens on ``--port``.
+    """Returns the service at ``--url``, else the server that runs in ``--home``, else what listens on ``--port``.
 
-    ``token`` None takes the stack's own. Raises CliError when none of them is there, or when the token cannot be sent
+    ``token`` None takes the server's own. Raises CliError when none of them is there, or when the token cannot be sent
     in a header.
     """
     if token and not _HEADER_TEXT.fullmatch(token):
@@ -93,25 +90,62 @@ def connect(url: str | None, home: Path, port: int | None, token: str | None) ->
         if not url.startswith(("http://", "https://")):
             raise usage(f"--url {url} is not an address", remedy="write http:// or https://")
         return Api(url, token or "", local=False)
-    stack = running_stack(home)
-    if stack is not None and port in (None, 0, stack.port):
-        return Api(stack.url, stack.token if token is None else token, home=stack.home)
+    service = running_service(home)
+    if service is not None and port in (None, 0, service.port):
+        return Api(service.url, service.token if token is None else token, home=home)
     if port:
         return Api(f"http://127.0.0.1:{port}", token or "")
     raise CliError(
         Exit.UNREACHABLE,
-        f"no stack is running in {home.absolute()}",
+        f"no server is running in {home.absolute()}",
         remedy="start it with 'turnstile up', or name its folder with --home or its address with --url",
         type="NotRunning",
     )
 
 
-def running_stack(home: Path) -> Stack | None:
-    """The stack that runs in ``home``, None if none does."""
-    from turnstile_local import Stack
-    from turnstile_local.errors import NotRunning
+class Running(Protocol):
+    """A service that runs on this machine: a server, or an emulated deployment."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def token(self) -> str: ...
+    @property
+    def home(self) -> Path: ...
+    @property
+    def log(self) -> Path: ...
+    @property
+    def lake_root(self) -> str: ...
+    @property
+    def pids(self) -> tuple[int, ...]: ...
+    @property
+    def started_ms(self) -> int: ...
+    @property
+    def fresh(self) -> bool: ...
+    @property
+    def emulated(self) -> bool: ...
+    @property
+    def notices(self) -> tuple[str, ...]: ...
+    def stop(self) -> None: ...
+
+
+def running_service(home: Path) -> Running | None:
+    """Returns the server that runs in ``home``, else the emulated deployment there or in ``aws`` below; None if none does."""
+    from turnstile_server import NotRunning, Server
 
     try:
-        return Stack.attach(home)
+        return Server.attach(home)
     except NotRunning:
-        return None
+        pass
+    for folder in (home / "aws", home):
+        if (folder / "stack.json").exists():
+            from turnstile_local import Stack
+            from turnstile_local.errors import NotRunning as NoStack
+
+            try:
+                return Stack.attach(folder)
+            except NoStack:
+                continue
+    return None

@@ -40,6 +40,7 @@ class CliError(Exception):
         remedy: what to do about it.
         type: name of the error for programs, the API's own where it has one.
         details: further members for programs, such as ``field`` or ``latest``.
+        status: HTTP status of the answer that said so; 0 without one.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class CliError(Exception):
         remedy: str = "",
         type: str = "Failure",
         details: dict[str, Any] | None = None,
+        status: int = 0,
     ) -> None:
         super().__init__(message)
         self.exit = exit
@@ -57,6 +59,7 @@ class CliError(Exception):
         self.remedy = remedy
         self.type = type
         self.details = details or {}
+        self.status = status
 
     def document(self) -> dict[str, Any]:
         """The error as ``--output json`` prints it, on standard error."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from turnstile_cli.commands import access, catalog, operations, refs, stack, tables
+from turnstile_cli.commands import access, catalog, events, operations, refs, server, tables, transactions
 from turnstile_cli.errors import EPILOG
 
 app = typer.Typer(
     name="turnstile",
     help=(
-        "Turnstile, a commit coordinator for Delta Lake: run the embedded stack, look at tables, operate them.\n\n"
+        "Turnstile, a commit coordinator for Delta Lake: run a server, look at tables, operate them.\n\n"
         "TABLE is catalog.namespace.table, or namespace.table in catalog 'main'."
     ),
     epilog=EPILOG,
@@ -21,12 +21,13 @@ app = typer.Typer(
 )
 
 _COMMANDS = (
-    ("Stack", (stack.up, stack.down, stack.status, stack.demo)),
+    ("Server", (server.up, server.down, server.status, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, catalog.namespaces, catalog.describe, catalog.find, catalog.import_,
                 catalog.export)),
-    ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome)),
+    ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome, events.events)),
 )  # fmt: skip
-_GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs))
+_GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),
+           ("transactions", transactions.transactions))  # fmt: skip
 
 for panel, members in _COMMANDS:
     for command in members:

@@ -1,7 +1,8 @@
 """The embedded stack: template.yaml on one machine, in one process, for development and tests.
 
-It runs an emulator of AWS (MiniStack) behind one short URL. It is a **development stack**: state is written when it
-stops in order, no permission is checked, and everybody who reaches the port may do everything.
+It runs an emulator of AWS (MiniStack) behind one short URL. It is a **development stack**: it is not durable, for state is
+written when it stops in order, and by default no permission is checked. It takes nothing that a web page sends, and the
+emulated AWS only what is signed by the stack's own key (``guards``).
 
 >>> from turnstile_local import Stack
 >>> with Stack.start(home=".turnstile", port=0) as stack:

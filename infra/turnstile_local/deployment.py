@@ -9,15 +9,16 @@ import json
 import os
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 import yaml
 
 from turnstile_local.errors import StackError
-from turnstile_local.settings import CODE_BUCKET, REGION, STACK_NAME
+from turnstile_local.settings import CODE_BUCKET, REGION, STACK_NAME, Keys
 
 Template = dict[str, Any]
 
@@ -51,17 +52,7 @@ class Deployment:
             functions: folder of functions that replace the project's own.
             overrides: further parameters of the template.
         """
-        is_open = not (token or overrides.get("StaticTokens") or overrides.get("OidcIssuer"))
-        parameters = {
-            "LakeRoot": lake_root,
-            "CreateLakeBucket": "true" if lake_root.startswith("s3://") else "false",
-            "Authentication": "none" if is_open else "required",
-            "StaticToken": token,
-            "TokenKeys": "" if is_open else keys,
-            "LayerMode": "none",
-            "DeletionProtection": "false",
-            **overrides,
-        }
+        parameters = parameters_for(lake_root, token, keys, overrides)
         package = Package.of(project_root(), functions)
         return cls(package, parameters, package.digest(parameters))
 
@@ -70,7 +61,9 @@ class Deployment:
         """Whether everybody who reaches the stack may do everything."""
         return self.parameters["Authentication"] == "none"
 
-    def carry_out(self, url: str, outputs: dict[str, str] | None, ready: Callable[[], None]) -> dict[str, str]:
+    def carry_out(
+        self, url: str, keys: Keys, outputs: dict[str, str] | None, ready: Callable[[], None]
+    ) -> dict[str, str]:
         """Deploy at ``url`` once ``ready`` returns; returns the stack's outputs.
 
         ``outputs`` are those of the last deployment, if it was exactly this and the emulator still has it: nothing is done then.
@@ -78,9 +71,26 @@ class Deployment:
         if outputs is not None:
             ready()
             return outputs
-        aws_client("cloudformation", url)  # imports take as long as the emulator's start: do both at once
+        aws_client("cloudformation", url, keys)  # imports take as long as the emulator's start: do both at once
         ready()
-        return _deploy(url, self.package, self.parameters)
+        return deploy(url, keys, self.package, self.parameters)
+
+
+def parameters_for(
+    lake_root: str, token: str, keys: str = "", overrides: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Parameters of template.yaml for a throw-away stack; as ``Deployment.of``."""
+    is_open = not (token or overrides.get("StaticTokens") or overrides.get("OidcIssuer"))
+    return {
+        "LakeRoot": lake_root,
+        "CreateLakeBucket": "true" if lake_root.startswith("s3://") else "false",
+        "Authentication": "none" if is_open else "required",
+        "StaticToken": token,
+        "TokenKeys": "" if is_open else keys,
+        "LayerMode": "none",
+        "DeletionProtection": "false",
+        **overrides,
+    }
 
 
 @dataclass(frozen=True)
@@ -91,13 +101,23 @@ class Package:
     archives: dict[str, bytes]
 
     @classmethod
-    def of(cls, root: Path, functions: Path | None = None) -> Self:
+    def of(
+        cls,
+        root: Path,
+        functions: Path | None = None,
+        *,
+        packages: Path | None = None,
+        architecture: str | None = None,
+    ) -> Self:
         """Packs the template and the functions of the project at ``root``.
 
         What is in ``functions`` replaces the project's functions of the same names, for tests that bring their own. The layer
-        is left out: locally the functions import from the environment that the stack runs in.
+        is left out: locally the functions import from the environment that the stack runs in. Where they run elsewhere,
+        ``packages`` goes into every archive, and they are for ``architecture``.
         """
         template = read_template(root / "template.yaml")
+        if architecture is not None:
+            template["Globals"]["Function"]["Architectures"] = [architecture]
         archives: dict[str, bytes] = {}
         for resource in template["Resources"].values():
             member = _CODE.get(resource["Type"])
@@ -107,7 +127,7 @@ class Package:
             if member == "CodeUri":
                 folder = root / resource["Properties"][member]
                 own = functions / folder.name if functions else folder
-                content = _archive(own if own.is_dir() else folder)
+                content = _archive(own if own.is_dir() else folder, packages)
                 key = f"{folder.name}-{hashlib.sha256(content).hexdigest()[:16]}.zip"
                 archives[key] = content
             resource["Properties"][member] = f"s3://{CODE_BUCKET}/{key}"
@@ -132,21 +152,22 @@ def project_root() -> Path:
     return root
 
 
-def _archive(folder: Path) -> bytes:
-    """The files of a folder as a zip: the same bytes for the same files."""
+def _archive(folder: Path, packages: Path | None) -> bytes:
+    """The files of a folder, and of ``packages``, as a zip: the same bytes for the same files."""
     if not folder.is_dir():
         raise StackError(f"the function's folder {folder} does not exist", kind="NoCode")
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder)
-            if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
-                archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes())
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED if packages is None else zipfile.ZIP_DEFLATED) as archive:
+        for source in (folder, packages):
+            for path in sorted(source.rglob("*")) if source else ():
+                name = path.relative_to(source or folder)
+                if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
+                    archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes(), archive.compression)
     return out.getvalue()
 
 
-def aws_client(service: str, url: str) -> Any:
-    """A boto3 client of the emulated AWS at ``url``, whatever AWS settings the user has."""
+def aws_client(service: str, url: str, keys: Keys) -> Any:
+    """A boto3 client of the emulated AWS at ``url`` that signs by ``keys``, whatever AWS settings the user has."""
     import boto3
     from botocore.config import Config
 
@@ -154,21 +175,22 @@ def aws_client(service: str, url: str) -> Any:
         proxies={}, retries={"mode": "standard", "max_attempts": 2}, read_timeout=DEPLOY_SECONDS,
         s3={"addressing_style": "path"},
     )  # fmt: skip
-    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION).client(  # noqa: S106
-        service, endpoint_url=url, config=config
+    session = boto3.Session(
+        aws_access_key_id=keys.access_key, aws_secret_access_key=keys.secret_key, region_name=REGION
     )
+    return session.client(service, endpoint_url=url, config=config)
 
 
-def _deploy(url: str, package: Package, parameters: dict[str, str]) -> dict[str, str]:
+def deploy(url: str, keys: Keys, package: Package, parameters: dict[str, str]) -> dict[str, str]:
     """Creates or updates the stack; returns its outputs. Raises StackError with the reason."""
-    s3 = aws_client("s3", url)
+    s3 = aws_client("s3", url, keys)
     with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou, s3.exceptions.BucketAlreadyExists):
         s3.create_bucket(Bucket=CODE_BUCKET)
     for key, content in package.archives.items():
         s3.put_object(Bucket=CODE_BUCKET, Key=key, Body=content)
     s3.put_object(Bucket=CODE_BUCKET, Key=TEMPLATE_KEY, Body=package.template.encode())
 
-    formation = aws_client("cloudformation", url)
+    formation = aws_client("cloudformation", url, keys)
     arguments: dict[str, Any] = {
         "StackName": STACK_NAME,
         "TemplateURL": f"{url}/{CODE_BUCKET}/{TEMPLATE_KEY}",
@@ -229,12 +251,12 @@ def _wait(formation: Any) -> dict[str, str]:
 
 def read_template(path: Path) -> Template:
     """The template at ``path`` with every short tag written out."""
-    template = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506  (a SafeLoader)
+    template = yaml.load(path.read_text(), Loader=_Loader)  # noqa: S506  (a SafeLoader, libyaml's where there is one)
     assert isinstance(template, dict)
     return template
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML in which ``!Name value`` stands for ``{"Fn::Name": value}``."""
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from turnstile_server.errors import ServerError
 
-class StackError(Exception):
+
+class StackError(ServerError):
     """The stack could not be started, stopped or reached. ``remedy`` says what to do about it; ``kind`` is for programs."""
 
     def __init__(self, message: str, *, remedy: str = "", kind: str = "StackFailed") -> None:
-        super().__init__(message)
-        self.message = message
-        self.remedy = remedy
-        self.kind = kind
+        super().__init__(message, remedy=remedy, kind=kind)
 
 
 class PortTaken(StackError):

@@ -1,12 +1,14 @@
 """The one process of a running stack: ``python -m turnstile_local.gateway``, started by :mod:`turnstile_local.launch`.
 
-It serves one URL: the API's own paths go to the deployed HTTP API, the rest to the emulated AWS. It takes from its
+It serves one URL: the API's own paths go to the deployed HTTP API, the rest to the emulated AWS, which listens nowhere
+itself. Every request passes :mod:`turnstile_local.guards` first. It takes from its
 parent an already listening socket, so that the port is known to be free before anything starts, and the stack's lock,
 which it holds until it dies. SIGTERM stops it in order: requests in flight end, then the emulator writes its state.
 
 The emulator alone writes its state only when it is told to stop. :class:`Checkpoint` writes the tables soon after they
 change, so that a killed stack loses only what came after the last pause of two seconds, or the last half minute under
-steady load.
+steady load. What came then was acknowledged, and may be in ``_delta_log``: after a kill (``Layout.running`` is left over) the
+API stays closed until every table has been marked ``recovering``.
 """
 
 from __future__ import annotations
@@ -21,21 +23,13 @@ import resource
 import shutil
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from turnstile_local.guards import App, Guard, Receive, Scope, Send, is_api, without_cors
 from turnstile_local.home import Layout
-from turnstile_local.settings import API_ID, HEALTH, SAVE
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg")
-"""Paths below which everything belongs to the API. A bucket of one of these names could not be reached by its path."""
+from turnstile_local.settings import ACCESS_KEY, API_ID, HEALTH, OPEN, SAVE
 
 _PREFIX: Final = f"/_aws/execute-api/{API_ID}/$default"
 
@@ -43,6 +37,9 @@ PAUSE_SECONDS: Final = 2.0
 LONGEST_SECONDS: Final = 30.0
 SHARE: Final = 50
 """Under load, a checkpoint that takes a second is followed by fifty without one."""
+
+FILE_CLOCK_SECONDS: Final = 0.05
+"""How far a file's time may be behind the clock: file systems keep the time of their last tick."""
 
 _WRITES: Final = tuple(
     b"DynamoDB_20120810." + action
@@ -68,19 +65,21 @@ def main() -> None:
         threading.Thread(target=_load_transform, daemon=True).start()
     layout = Layout.at(options.home)
     layout.deployed.unlink(missing_ok=True)
+    layout.note_start()
     checkpoint = Checkpoint(layout)
-    asyncio.run(_serve(options, checkpoint))
+    asyncio.run(_serve(options, layout, checkpoint))
     checkpoint.note_deployment()
+    layout.note_end(saved=checkpoint.is_saved())
 
 
-async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
+async def _serve(options: argparse.Namespace, layout: Layout, checkpoint: Checkpoint) -> None:
     from hypercorn.asyncio import serve
     from hypercorn.config import Config
     from ministack.app import app
 
     from turnstile_local import patches
 
-    patches.apply(Layout.at(options.home), deploys=options.deploys)
+    patches.apply(layout, deploys=options.deploys)
     config = Config()
     config.bind = [f"fd://{options.socket}"]
     config.keep_alive_timeout = 75
@@ -95,16 +94,23 @@ async def _serve(options: argparse.Namespace, checkpoint: Checkpoint) -> None:
         "home": options.home,
         "started": int(time.time() * 1000),
     }
-    await serve(Gateway(app, identity, checkpoint), config)  # type: ignore[arg-type]
+    guard = Guard(os.environ[ACCESS_KEY], patches.is_session)
+    gateway = Gateway(app, guard, identity, checkpoint, is_open=not layout.lost.exists())
+    await serve(gateway, config)  # type: ignore[arg-type]
 
 
 class Gateway:
-    """ASGI app around the emulator's. ``identity`` is what the health check answers."""
+    """ASGI app around the emulator's. ``identity`` is what the health check answers; while the API is not open, only what is
+    signed gets in."""
 
-    def __init__(self, emulator: App, identity: dict[str, Any], checkpoint: Checkpoint) -> None:
+    def __init__(
+        self, emulator: App, guard: Guard, identity: dict[str, Any], checkpoint: Checkpoint, *, is_open: bool = True
+    ) -> None:
         self._emulator = emulator
-        self._identity = json.dumps(identity).encode()
+        self._guard = guard
+        self._identity = identity
         self._checkpoint = checkpoint
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -112,34 +118,51 @@ class Gateway:
             await self._emulator(scope, receive, send)
             saving.cancel()
             return
-        if scope["type"] == "http":
-            if scope["path"] in (HEALTH, SAVE):
-                if scope["path"] == SAVE and scope["method"] == "POST":
-                    self._checkpoint.save_all()
-                await self._send_identity(send)
-                return
-            if is_api(scope):
-                # The raw path goes along: it alone tells an encoded slash from a plain one.
-                raw = scope.get("raw_path") or scope["path"].encode()
-                scope = {**scope, "path": _PREFIX + scope["path"], "raw_path": _PREFIX.encode() + raw}
-            else:
-                self._checkpoint.note(scope["headers"])
-        await self._emulator(scope, receive, send)
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": "nothing here speaks WebSocket"})
+            return
+        send = without_cors(send)
+        refusal = self._guard.refusal(scope)
+        if refusal is not None:
+            await _answer(send, 403, {"error": refusal._asdict()})
+        elif scope["path"] in (HEALTH, SAVE, OPEN):
+            await self._serve_own(scope, send)
+        elif not is_api(scope):
+            self._checkpoint.note(scope["headers"])
+            await self._emulator(scope, receive, send)
+        elif self._is_open:
+            # The raw path goes along: it alone tells an encoded slash from a plain one.
+            raw = scope.get("raw_path") or scope["path"].encode()
+            api = {**scope, "path": _PREFIX + scope["path"], "raw_path": _PREFIX.encode() + raw}
+            await self._emulator(api, receive, send)
+        else:
+            await _answer(send, 503, _CLOSED)
 
-    async def _send_identity(self, send: Send) -> None:
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(self._identity)).encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": self._identity})
+    async def _serve_own(self, scope: Scope, send: Send) -> None:
+        """The gateway's own paths; ``POST`` changes something."""
+        if scope["method"] == "POST" and scope["path"] == SAVE:
+            self._checkpoint.save_all()
+        if scope["method"] == "POST" and scope["path"] == OPEN:
+            self._is_open = True
+        await _answer(send, 200, self._identity)
 
 
-def is_api(scope: Scope) -> bool:
-    """Whether a request is for the HTTP API: by its path, unless it is signed for an AWS service."""
-    path: str = scope["path"]
-    if not any(path == root or path.startswith(root + "/") for root in API_ROOTS):
-        return False
-    return not any(
-        name == b"authorization" and value.startswith(b"AWS4-HMAC-SHA256") for name, value in scope["headers"]
-    )
+_CLOSED: Final = {
+    "error": {
+        "type": "Unavailable",
+        "message": "the stack was killed and looks which commits its tables have lost sight of",
+        "remedy": "try again in a few seconds",
+    }
+}
+
+
+async def _answer(send: Send, status: int, document: dict[str, Any]) -> None:
+    body = json.dumps(document).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 503:
+        headers.append((b"retry-after", b"1"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 class Checkpoint:
@@ -150,11 +173,13 @@ class Checkpoint:
         self._changed_first = 0.0
         self._changed_last = 0.0
         self._not_before = 0.0
+        self._written_before = 0.0
 
     def note(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Notes a request to the emulated AWS."""
         if any(name == b"x-amz-target" and value in _WRITES for name, value in headers):
             self._changed_last = time.monotonic()
+            self._written_before = time.time()
             self._changed_first = self._changed_first or self._changed_last
 
     def due(self, now: float) -> bool:
@@ -194,6 +219,13 @@ class Checkpoint:
         save_all(app._build_persistence_save_dict())  # noqa: SLF001
         self.note_deployment()
 
+    def is_saved(self) -> bool:
+        """Whether the tables on disk are younger than their last change: the emulator reports no error of writing them."""
+        try:
+            return self._layout.tables.stat().st_mtime >= self._written_before - FILE_CLOCK_SECONDS
+        except FileNotFoundError:
+            return not self._written_before
+
     def note_deployment(self) -> None:
         """Records that the state on disk is that of the running deployment."""
         if self._layout.deployed.exists():
@@ -209,7 +241,7 @@ def _load_transform() -> None:
 def _empty(folder: Path) -> None:
     """Removes functions that a stack which was killed left unpacked."""
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _raise_open_files() -> None:

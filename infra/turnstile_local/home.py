@@ -5,13 +5,12 @@ Nothing is kept outside the home.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+
+from turnstile_local.settings import Keys
 
 
 @dataclass(frozen=True)
@@ -79,25 +78,69 @@ class Layout:
         """Digest of what the emulator's state on disk has deployed: a stack that was killed leaves an older one."""
         return self.state / "saved.digest"
 
+    @property
+    def tables(self) -> Path:
+        """The emulated DynamoDB as it was last written."""
+        return self.state / "dynamodb.json"
+
+    @property
+    def running(self) -> Path:
+        """There while a stack runs, and left over by one that was killed, or could not write its tables."""
+        return self.state / "running"
+
+    @property
+    def lost(self) -> Path:
+        """There from a start after a kill until every table has been marked ``recovering``; its time is that of the tables."""
+        return self.state / "lost"
+
+    def note_start(self) -> None:
+        """Notes that a stack runs, and whether the one before was killed."""
+        if self.running.exists() and not self.lost.exists():
+            self.lost.touch()
+            if self.tables.exists():
+                written = self.tables.stat().st_mtime
+                os.utime(self.lost, (written, written))
+        self.running.touch()
+
+    def note_end(self, *, saved: bool) -> None:
+        """Notes an orderly stop; ``saved`` whether the tables are written as they are."""
+        if saved:
+            self.running.unlink(missing_ok=True)
+
     def create(self) -> None:
-        """Creates the folders."""
-        for folder in (self.home, self.lake, self.log.parent, self.state, self.s3, self.tmp):
+        """Creates the folders; those that may hold secrets are for their owner only."""
+        for folder in (self.home, self.lake):
             folder.mkdir(parents=True, exist_ok=True)
+        for folder in (self.log.parent, self.state, self.s3, self.tmp):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @dataclass(frozen=True)
 class StackState:
     """The contents of ``stack.json``. ``started`` is in milliseconds since the epoch; ``token`` is empty when the API
-    is open; ``outputs`` are those of template.yaml; ``keys`` sign the access tokens that the stack issues."""
+    is open; ``outputs`` are those of template.yaml; ``keys`` sign the access tokens that the stack issues; ``access_key`` and
+    ``secret_key`` sign requests to the emulated AWS. ``was_killed`` says that the stack before this one was: then
+    ``lost_since`` is when its tables were written for the last time (0: never), and ``recovering`` how many tables had to be
+    stopped."""
 
     pid: int
     port: int
     url: str
-    token: str
+    token: str = field(repr=False)
     lake_root: str
     started: int = 0
     outputs: dict[str, str] = field(default_factory=dict)
     keys: str = field(default="", repr=False)
+    access_key: str = field(default="", repr=False)
+    secret_key: str = field(default="", repr=False)
+    was_killed: bool = False
+    lost_since: int = 0
+    recovering: int = 0
+
+    @property
+    def aws_keys(self) -> Keys:
+        """What signs requests to the emulated AWS."""
+        return Keys(self.access_key, self.secret_key)
 
     @property
     def refs_table(self) -> str:
@@ -125,39 +168,3 @@ class StackState:
             json.dump(asdict(self), out, indent=2)
             out.write("\n")
         partial.replace(layout.state_file)
-
-
-# Advisory file locks: the kernel releases them when their holder dies, however it dies. A pid file would stay behind.
-
-
-def take_lock(path: Path, *, wait: bool = False) -> int | None:
-    """Returns an open descriptor that holds the lock, None if another holds it. Closing it releases the lock."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
-
-
-def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock."""
-    if not path.exists():
-        return False
-    handle = take_lock(path)
-    if handle is None:
-        return True
-    os.close(handle)
-    return False
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Waits for the lock and holds it for the duration of the block."""
-    handle = take_lock(path, wait=True)
-    try:
-        yield
-    finally:
-        if handle is not None:
-            os.close(handle)

@@ -14,19 +14,21 @@ from typing import Final
 import httpx
 
 from turnstile_local.errors import AlreadyRunning, PortTaken, StackError
-from turnstile_local.home import Layout, is_locked, take_lock
-from turnstile_local.settings import HEALTH, HOST, SAVE, child_environment
+from turnstile_local.home import Layout
+from turnstile_local.settings import HEALTH, HOST, OPEN, REGION, SAVE, Keys, child_environment
+from turnstile_server.home import is_locked, take_lock
 
-READY_SECONDS: Final = 30.0
-STOP_SECONDS: Final = 20.0
+READY_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 60.0
 
 
 def launch(
-    layout: Layout, port: int, *, deploys: bool = True, roles: bool = False
+    layout: Layout, port: int, keys: Keys, *, deploys: bool = True, roles: bool = False
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start the gateway on ``port`` (0: any free one). It listens when this returns; :func:`wait_ready` comes next.
 
-    ``deploys`` says that a template follows at once, ``roles`` that functions are held to their roles. Returns the process
+    ``keys`` sign what is for the emulated AWS; ``deploys`` says that a template follows at once, ``roles`` that functions are
+    held to their roles. Returns the process
     and the port. Raises PortTaken or AlreadyRunning.
     """
     layout.create()
@@ -46,7 +48,7 @@ def launch(
             start_new_session=True,
             pass_fds=(listener.fileno(), lock),
             env=child_environment(
-                port=port, state=str(layout.state), s3=str(layout.s3), tmp=str(layout.tmp), roles=roles
+                port=port, state=str(layout.state), s3=str(layout.s3), tmp=str(layout.tmp), roles=roles, keys=keys
             ),
         )  # fmt: skip
     listener.close()
@@ -64,9 +66,24 @@ def healthy(port: int, *, timeout: float = 2.0) -> dict[str, object] | None:
     return identity if isinstance(identity, dict) and identity.get("service") == "turnstile-stack" else None
 
 
-def save(url: str) -> None:
+def save(url: str, keys: Keys) -> None:
     """Write the emulator's state now, so that a stack that is killed keeps what was deployed."""
-    httpx.post(url + SAVE, timeout=READY_SECONDS, trust_env=False).raise_for_status()
+    _post_signed(url + SAVE, keys)
+
+
+def open_api(url: str, keys: Keys) -> None:
+    """Serve the API, which is closed after a kill."""
+    _post_signed(url + OPEN, keys)
+
+
+def _post_signed(url: str, keys: Keys) -> None:
+    from botocore.auth import SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
+
+    request = AWSRequest("POST", url)
+    SigV4Auth(Credentials(*keys), "turnstile", REGION).add_auth(request)
+    httpx.post(url, headers=dict(request.headers), timeout=READY_SECONDS, trust_env=False).raise_for_status()
 
 
 def stop(layout: Layout, pid: int, process: subprocess.Popen[bytes] | None = None) -> None:

@@ -6,12 +6,14 @@ that a new version that no longer needs or no longer fits a patch is noticed.
 
 from __future__ import annotations
 
+import hmac
 import logging
+import os
 import threading
 from logging.handlers import RotatingFileHandler
 from typing import TYPE_CHECKING, Any, Final
 
-from turnstile_local.settings import CONCURRENCY, STACK_NAME
+from turnstile_local.settings import ACCESS_KEY, CONCURRENCY, SECRET_KEY, STACK_NAME
 
 if TYPE_CHECKING:
     from turnstile_local.home import Layout
@@ -30,6 +32,7 @@ def apply(layout: Layout, *, deploys: bool) -> None:
     keep_function_log(layout)
     queue_for_a_worker()
     ignore_h2c_upgrade()
+    sign_by_random_keys()
     restart_stream_at_its_start()
     keep_only_what_is_used(deploys=deploys)
 
@@ -112,6 +115,43 @@ def ignore_h2c_upgrade() -> None:
             await check(protocol, event)
 
     h11.H11Protocol._check_protocol = without_upgrade  # type: ignore[assignment]  # noqa: SLF001
+
+
+def sign_by_random_keys() -> None:
+    """Give functions keys that nobody can guess: the home's, or under roles those of a session that follow from the home's
+    secret. Those of the emulator are the account's number, or follow from the function's name."""
+    from ministack import app
+    from ministack.core import lambda_runtime
+    from ministack.services import lambda_svc, sts
+
+    access_key, secret_key = os.environ[ACCESS_KEY], os.environ[SECRET_KEY]
+
+    def credentials(config: dict[str, Any]) -> dict[str, str]:
+        if not app.AUTH:
+            return {ACCESS_KEY: access_key, SECRET_KEY: secret_key, "AWS_SESSION_TOKEN": ""}
+        function, role = str(config["FunctionArn"]), str(config.get("Role", ""))
+        id, secret, token = (
+            hmac.new(secret_key.encode(), f"{part} {function} {role}".encode(), "sha256").hexdigest()
+            for part in ("id", "secret", "token")
+        )
+        account, name = function.split(":")[4], role.rsplit("/", 1)[-1]
+        session = str(config.get("FunctionName", STACK_NAME))[:64]
+        sts.register_session(f"ASIA{id[:32].upper()}", {
+            "Arn": f"arn:aws:sts::{account}:assumed-role/{name}/{session}", "UserId": f"{name}:{session}",
+            "SecretAccessKey": secret, "SessionToken": token,
+        })  # fmt: skip
+        return {ACCESS_KEY: f"ASIA{id[:32].upper()}", SECRET_KEY: secret, "AWS_SESSION_TOKEN": token}
+
+    lambda_runtime.execution_credentials = credentials
+    lambda_svc.execution_credentials = credentials
+
+
+def is_session(access_key: str) -> bool:
+    """Whether this is the id of a key that the emulated STS issued and that has not ended. Not a patch: asked by the guard."""
+    from ministack.services import sts
+
+    session = sts._sessions.get(access_key)  # noqa: SLF001
+    return session is not None and not sts._session_expired(session)  # noqa: SLF001
 
 
 def restart_stream_at_its_start() -> None:

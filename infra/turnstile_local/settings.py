@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+import secrets
+from typing import Final, NamedTuple
 
 HOST: Final = "127.0.0.1"
-"""The only interface it listens on: everybody who reaches the port may do everything."""
+"""The only interface it listens on."""
 
 REGION: Final = "us-east-1"
 API_ID: Final = "turnstile"
@@ -18,7 +19,16 @@ CODE_BUCKET: Final = "turnstile-code"
 
 HEALTH: Final = "/_turnstile/health"
 SAVE: Final = "/_turnstile/save"
-"""POST: write everything to disk now."""
+"""POST, signed: write everything to disk now."""
+OPEN: Final = "/_turnstile/open"
+"""POST, signed: serve the API, which a stack that was killed does not do before its tables were marked."""
+
+API_ROOTS: Final = ("/v1", "/api/2.1/unity-catalog", "/api/1.0/unity-control", "/oauth", "/iceberg")
+"""Paths below which everything belongs to the API. A bucket of one of these names could not be reached by its path."""
+
+ACCESS_KEY: Final = "AWS_ACCESS_KEY_ID"
+SECRET_KEY: Final = "AWS_SECRET_ACCESS_KEY"  # noqa: S105 (a name)
+"""Where clients of AWS, and the emulator itself, look for their key."""
 
 CONCURRENCY: Final = min(16, max(4, os.cpu_count() or 4))
 """Processes a function may have at a time. AWS has a thousand, a laptop has not; further requests wait their turn."""
@@ -32,12 +42,23 @@ _FOREIGN: Final = (
 """Variables of the caller's that the gateway and the functions do not see."""
 
 
-def client_environment(url: str) -> dict[str, str]:
-    """Environment variables that point AWS clients (boto3, S3A, deltalake) at the stack."""
+class Keys(NamedTuple):
+    """The key by which clients of the emulated AWS sign: its id, which is a secret here as well, and its secret."""
+
+    access_key: str
+    secret_key: str
+
+    @classmethod
+    def random(cls) -> Keys:
+        return cls(f"TURNSTILE{secrets.token_hex(16).upper()}", secrets.token_hex(20))
+
+
+def client_environment(url: str, keys: Keys) -> dict[str, str]:
+    """Environment variables that point AWS clients (boto3, S3A, deltalake) at the stack. Secret, as ``keys`` are."""
     return {
         "AWS_ENDPOINT_URL": url,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        ACCESS_KEY: keys.access_key,
+        SECRET_KEY: keys.secret_key,
         "AWS_REGION": REGION,
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -45,15 +66,17 @@ def client_environment(url: str) -> dict[str, str]:
     }
 
 
-def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool) -> dict[str, str]:
+def child_environment(*, port: int, state: str, s3: str, tmp: str, roles: bool, keys: Keys) -> dict[str, str]:
     """Environment of the gateway: the caller's, less everything that could lead a function to the real AWS.
 
-    ``roles`` makes the emulator hold every function to its role.
+    ``roles`` makes the emulator hold every function to its role; ``keys`` are those of its home.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
     return environment | {
         "GATEWAY_PORT": str(port),
         "BIND_HOST": HOST,
+        ACCESS_KEY: keys.access_key,
+        SECRET_KEY: keys.secret_key,
         "AUTH": "true" if roles else "false",
         "PERSIST_STATE": "1",
         "S3_PERSIST": "1",

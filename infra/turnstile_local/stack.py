@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import httpx
+from botocore.exceptions import BotoCoreError, ClientError
 
 from turnstile_local import launch
 from turnstile_local.deployment import Deployment, aws_client
 from turnstile_local.errors import AlreadyRunning, NotRunning, StackError
-from turnstile_local.home import Layout, StackState, is_locked, locked
-from turnstile_local.settings import HOST, client_environment
+from turnstile_local.home import Layout, StackState
+from turnstile_local.settings import HOST, Keys, client_environment
+from turnstile_server.home import is_locked, locked
 
 DEFAULT_HOME: Final = ".turnstile"
 DEFAULT_PORT: Final = 8750
@@ -127,8 +131,39 @@ class Stack:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment variables that point AWS clients at the stack."""
-        return client_environment(self._state.url)
+        """Environment variables that point AWS clients at the stack, with the key that it asks for."""
+        return client_environment(self._state.url, self._state.aws_keys)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What users must know before they rely on this stack, and what its start found."""
+        not_durable = (
+            "NOT DURABLE: the emulated AWS keeps its tables in memory. If it is killed, or the machine goes down, commits "
+            "that it acknowledged are lost. For data that matters use 'turnstile up' without --aws."
+        )
+        notices = [not_durable]
+        if self._state.was_killed:
+            since = "since it was started"
+            if self._state.lost_since:
+                since = f"after {datetime.fromtimestamp(self._state.lost_since / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+            notices.append(
+                f"STATE WAS LOST: the last stack of this home was killed. What it took {since} is gone, but for commits that "
+                f"were published: {self._state.recovering} tables are 'recovering', which adopt what is in their _delta_log "
+                "and take no commits until then. 'turnstile repair --all' says how they stand."
+            )
+        return tuple(notices)
+
+    @property
+    def emulated(self) -> bool:
+        return True
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self._state.pid,)
+
+    @property
+    def started_ms(self) -> int:
+        return self._state.started
 
     @property
     def refs_table(self) -> str:
@@ -150,13 +185,11 @@ class Stack:
 
     def aws(self, service: str) -> Any:
         """A boto3 client of the emulated service."""
-        return aws_client(service, self._state.url)
+        return aws_client(service, self._state.url, self._state.aws_keys)
 
 
 def first_bytes(home: Path, bucket: str, key: str, count: int) -> bytes | None:
     """The first ``count`` bytes of an object, None if the stack of ``home`` does not run or has no such object."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
     try:
         response = Stack.attach(home).aws("s3").get_object(Bucket=bucket, Key=key, Range=f"bytes=0-{count - 1}")
         return bytes(response["Body"].read())
@@ -197,28 +230,59 @@ def _start(
     # A token that was given once stays: a restart must not open the API silently.
     token = settings.token if settings.token is not None else previous.token if previous else ""
     root = settings.lake_root or (previous.lake_root if previous else "") or layout.lake.as_uri()
-    keys = (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
-    deployment = Deployment.of(root, token, keys, settings.functions, settings.parameters)
+    token_keys = (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
+    keys = previous.aws_keys if previous and previous.access_key else Keys.random()
+    deployment = Deployment.of(root, token, token_keys, settings.functions, settings.parameters)
     outputs_kept = previous.outputs if previous and _read_text(layout.saved) == deployment.digest else None
     wanted_port = DEFAULT_PORT if settings.port is None else settings.port
-    process, port = launch.launch(layout, wanted_port, deploys=outputs_kept is None, roles=settings.roles)
+    process, port = launch.launch(layout, wanted_port, keys, deploys=outputs_kept is None, roles=settings.roles)
     url = f"http://{HOST}:{port}"
     try:
-        outputs = deployment.carry_out(url, outputs_kept, lambda: launch.wait_ready(process, layout, port))
+        outputs = deployment.carry_out(url, keys, outputs_kept, lambda: launch.wait_ready(process, layout, port))
         layout.deployed.write_text(deployment.digest)
+        lost = _resume_after_kill(layout, url, keys, outputs) if layout.lost.exists() else None
         if token or deployment.is_open:  # otherwise only an external issuer's token could create anything
             _bootstrap(url, token)
         if outputs_kept is None:
-            launch.save(url)
+            launch.save(url, keys)
     except BaseException:
         launch.stop(layout, process.pid, process)
         raise
     now = int(time.time() * 1000)
     fresh = StackState(
-        pid=process.pid, port=port, url=url, token=token, lake_root=root, started=now, outputs=outputs, keys=keys
-    )
+        pid=process.pid, port=port, url=url, token=token, lake_root=root, started=now, outputs=outputs, keys=token_keys,
+        access_key=keys.access_key, secret_key=keys.secret_key,
+        was_killed=lost is not None, lost_since=lost.since_ms if lost else 0, recovering=lost.tables if lost else 0,
+    )  # fmt: skip
     fresh.write(layout)
     return fresh, process
+
+
+class _Lost(NamedTuple):
+    """``since_ms`` when the tables were written for the last time, 0 if never; ``tables`` how many were marked recovering."""
+
+    since_ms: int
+    tables: int
+
+
+def _resume_after_kill(layout: Layout, url: str, keys: Keys, outputs: dict[str, str]) -> _Lost:
+    """Stops every table until its log has been looked at, then serves the API and begins to look. Raises StackError."""
+    functions = aws_client("lambda", url, keys)
+    try:
+        response = functions.invoke(FunctionName=outputs["SweepFunction"], Payload=b'{"restored": true}')
+        answer = json.loads(response["Payload"].read())
+        tables = int(answer["restored"])
+    except (BotoCoreError, ClientError, ValueError, KeyError, TypeError) as error:
+        raise StackError(
+            f"the last stack of {layout.home} was killed, and its tables could not be stopped: {error!r}",
+            remedy="look at log/functions.log in the stack's home, and start again",
+            kind="RecoveryFailed",
+        ) from error
+    launch.open_api(url, keys)
+    since_ms = int(layout.lost.stat().st_mtime * 1000) if layout.tables.exists() else 0
+    layout.lost.unlink()
+    functions.invoke(FunctionName=outputs["SweepFunction"], Payload=b"{}", InvocationType="Event")
+    return _Lost(since_ms, tables)
 
 
 def _running(layout: Layout, previous: StackState | None, settings: StackSettings) -> StackState:

@@ -1,6 +1,6 @@
 """The calls of the HTTP API (``docs/api.md``) that the client makes, one method each, and their responses.
 
-All calls raise :class:`turnstile_spark.errors.ApiError`. Reads and idempotent calls are repeated while the failure is
+All calls raise :class:`turnstile_spark.errors.ApiError`, ``InvalidName`` before anything is sent. Reads and idempotent calls are repeated while the failure is
 transient; so are changes of the catalog, under a key by which the server makes them once.
 """
 
@@ -13,21 +13,30 @@ from typing import Any
 
 from turnstile_spark.errors import ApiError
 from turnstile_spark.http import Http, path
+from turnstile_spark.names import checked, dotted, is_uuid
+
+_UNITY = ("api", "2.1", "unity-catalog")
 
 
 class Api:
     """The API of one server for one of its catalogs."""
 
     def __init__(self, http: Http, catalog: str) -> None:
-        self.http, self.catalog = http, catalog
+        self.http, self.catalog = http, checked(catalog, "catalog")
 
     def _namespaces(self, *parts: str) -> str:
         return path("v1", "catalogs", self.catalog, "namespaces", *parts)
 
-    def _pages(self, name: str, route: str, member: str) -> Iterator[dict[str, Any]]:
+    def _namespace(self, name: str, *parts: str) -> str:
+        return self._namespaces(dotted(name.split(".")), *parts)
+
+    def _table(self, namespace: str, table: str, *parts: str) -> str:
+        return self._namespace(namespace, "tables", checked(table, "table"), *parts)
+
+    def _pages(self, name: str, route: str, member: str, **query: str | None) -> Iterator[dict[str, Any]]:
         token: str | None = None
         while True:
-            response = self.http.call(name, "GET", route, query={"page_token": token})
+            response = self.http.call(name, "GET", route, query={**query, "page_token": token})
             yield from response[member]
             token = response.get("next_page_token")
             if not token:
@@ -38,34 +47,34 @@ class Api:
     def load(self, namespace: str, table: str) -> TableState:
         """Loads a table by name; 404 ``NoSuchTable`` or ``NoSuchNamespace``."""
         sent_ms = time.time() * 1000
-        return TableState.read(self.http.call("load", "GET", self._namespaces(namespace, "tables", table)), sent_ms)
+        return TableState.read(self.http.call("load", "GET", self._table(namespace, table)), sent_ms)
 
     def tables(self, namespace: str) -> list[str]:
         """The names of the tables in a namespace."""
-        return [t["name"] for t in self._pages("tables", self._namespaces(namespace, "tables"), "tables")]
+        return [t["name"] for t in self._pages("tables", self._namespace(namespace, "tables"), "tables")]
 
     def stage(self, namespace: str, table: str) -> dict[str, Any]:
         """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""
-        route = self._namespaces(namespace, "staging-tables")
-        return self.http.call("stage", "POST", route, {"name": table})  # type: ignore[no-any-return]
+        route = self._namespace(namespace, "staging-tables")
+        return self.http.call("stage", "POST", route, {"name": checked(table, "table")})  # type: ignore[no-any-return]
 
     def register(self, namespace: str, table: str, table_id: str) -> TableState:
         """Gives a staged table, whose version 0 is written, its name."""
         sent_ms = time.time() * 1000
-        body = {"name": table, "table_id": table_id}
-        route = self._namespaces(namespace, "tables")
+        body = {"name": checked(table, "table"), "table_id": table_id}
+        route = self._namespace(namespace, "tables")
         return TableState.read(self.http.call("register", "POST", route, body, change=True), sent_ms)
 
     def rename(self, namespace: str, table: str, to_namespace: str, to_table: str) -> None:
         """Renames a table, also into another namespace."""
-        body = {"name": to_table, "namespace": to_namespace}
-        route = self._namespaces(namespace, "tables", table, "rename")
+        body = {"name": checked(to_table, "table"), "namespace": dotted(to_namespace.split("."))}
+        route = self._table(namespace, table, "rename")
         self.http.call("rename", "POST", route, body, change=True)
 
     def drop(self, namespace: str, table: str) -> bool:
         """Drops a table; False when there is none."""
+        route = self._table(namespace, table)
         try:
-            route = self._namespaces(namespace, "tables", table)
             self.http.call("drop", "DELETE", route, change=True)
         except ApiError as e:
             if e.type in ("NoSuchTable", "NoSuchNamespace"):
@@ -81,11 +90,11 @@ class Api:
 
     def namespace(self, name: str) -> dict[str, Any]:
         """One namespace: ``name``, ``comment``, ``properties``, ``created``."""
-        return self.http.call("namespace", "GET", self._namespaces(name))  # type: ignore[no-any-return]
+        return self.http.call("namespace", "GET", self._namespace(name))  # type: ignore[no-any-return]
 
     def create_namespace(self, name: str, comment: str | None, properties: dict[str, str]) -> None:
         """Creates a namespace; 409 ``AlreadyExists``."""
-        body: dict[str, Any] = {"name": name, "properties": properties}
+        body: dict[str, Any] = {"name": dotted(name.split(".")), "properties": properties}
         if comment is not None:
             body["comment"] = comment
         self.http.call("create namespace", "POST", self._namespaces(), body, change=True)
@@ -95,19 +104,32 @@ class Api:
         body: dict[str, Any] = {"set": set, "unset": unset}
         if comment is not None:
             body["comment"] = comment
-        self.http.call("alter namespace", "PATCH", self._namespaces(name), body, change=True)
+        self.http.call("alter namespace", "PATCH", self._namespace(name), body, change=True)
 
     def drop_namespace(self, name: str, cascade: bool) -> bool:
         """Drops a namespace; False when there is none; 409 ``NamespaceNotEmpty``."""
+        route = self._namespace(name)
         try:
             query = {"cascade": "true" if cascade else "false"}
-            route = self._namespaces(name)
             self.http.call("drop namespace", "DELETE", route, query=query, change=True)
         except ApiError as e:
             if e.type == "NoSuchNamespace":
                 return False
             raise
         return True
+
+    # -- storage credentials --------------------------------------------------------------------------------------------
+
+    def vends(self, table_id: str) -> bool:
+        """Whether the server vends storage credentials, as it does or does not for this table on S3."""
+        body = {"table_id": table_id, "operation": "READ"}
+        answer = self.http.call("credentials", "POST", path(*_UNITY, "temporary-table-credentials"), body)
+        return answer.get("aws_temp_credentials") is not None
+
+    def vends_for_staging_table(self, table_id: str) -> bool:
+        """As :meth:`vends`, for a table that has no name yet."""
+        route = path(*_UNITY, "delta", "v1", "staging-tables", table_id, "credentials")
+        return bool(self.http.call("credentials", "GET", route).get("storage-credentials"))
 
     # -- tables by id -------------------------------------------------------------------------------------------------
 
@@ -117,7 +139,7 @@ class Api:
         return Tail.read(self.http.call("commits", "GET", path("v1", "tables", table_id, "commits"), query=query))
 
     def propose(self, table_id: str, proposal: dict[str, Any]) -> dict[str, Any]:
-        """Proposes one commit: a single attempt (``outcome.ratify`` repeats it)."""
+        """Proposes one commit: a single attempt (``proposals.ratify`` repeats it)."""
         return self.http.once("commit", "POST", path("v1", "tables", table_id, "commits"), proposal)  # type: ignore[no-any-return]
 
     def outcome(self, table_id: str, version: int, txn_id: str | None = None, name: str | None = None) -> Outcome:
@@ -133,6 +155,40 @@ class Api:
     def publish(self, table_id: str) -> dict[str, int]:
         """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
         return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
+
+    # -- several tables -------------------------------------------------------------------------------------------------
+
+    def transact(self, group: dict[str, Any]) -> dict[str, Any]:
+        """Proposes a group of commits, or of commits and changes of the catalog: a single attempt (``groups.ratify_group`` repeats it)."""
+        at_catalog = ("catalogs", self.catalog) if group.get("changes") else ()
+        return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)  # type: ignore[no-any-return]
+
+    def announce(self, id: str, announcement: dict[str, Any]) -> None:
+        """Writes what a transaction is about to commit into the journal: a single attempt. Idempotent."""
+        self.http.once("announce", "PUT", path("v1", "transactions", id), announcement)
+
+    def entries(self, state: str | None = None) -> Iterator[dict[str, Any]]:
+        """The journal's entries of transactions that this client may commit."""
+        return self._pages("entries", path("v1", "transactions"), "transactions", state=state)
+
+    def entry(self, id: str) -> dict[str, Any]:
+        """The journal's entry of a transaction."""
+        return self.http.call("entry", "GET", path("v1", "transactions", id))  # type: ignore[no-any-return]
+
+    def resume(self, id: str) -> dict[str, Any]:
+        """Commits an announced transaction; answered as :meth:`transact`. Idempotent."""
+        return self.http.call("resume", "POST", path("v1", "transactions", id, "resume"))  # type: ignore[no-any-return]
+
+    def abort(self, id: str) -> dict[str, Any]:
+        """Makes sure that an announced transaction is never committed; returns its entry. Idempotent."""
+        return self.http.call("abort", "DELETE", path("v1", "transactions", id))  # type: ignore[no-any-return]
+
+    def cut(self, tables: list[str], at_ms: int | None = None) -> list[CutEntry]:
+        """Tables, by uuid or ``namespace.table``, with their latest versions at one moment: now, or ``at_ms``."""
+        named = [table if is_uuid(table) else f"{self.catalog}.{table}" for table in tables]
+        body = {"tables": named} | ({} if at_ms is None else {"at_ms": at_ms})
+        response = self.http.call("snapshot", "POST", path("v1", "snapshots"), body)
+        return [CutEntry(t["table_id"], t["name"], t["version"], t["timestamp"]) for t in response["tables"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +240,16 @@ class Tail:
     def read(cls, response: dict[str, Any]) -> Tail:
         """From any response with ``commits``, ``latest`` and ``floor``."""
         return cls(tuple(Commit.read(c) for c in response["commits"]), response["latest"], response["floor"])
+
+
+@dataclass(frozen=True, slots=True)
+class CutEntry:
+    """A table in a cut: its id, its name with the catalog, its version, and the in-commit timestamp (ms) of that."""
+
+    table_id: str
+    name: str
+    version: int
+    timestamp: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,47 +10,103 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from turnstile_spark import refusals
 from turnstile_spark.api import TableState
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delegate import Delegate, LakeCatalog
-from turnstile_spark.errors import ApiError
-from turnstile_spark.jvm import JavaObject, Jvm, names_of
+from turnstile_spark.delegate import Delegate, ScopeDelegate
+from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_spark.jvm import JavaObject, Jvm, Proxy
+from turnstile_spark.names import checked, dotted, is_path
+from turnstile_spark.transactions import cut_log
+from turnstile_spark.transactions.catalog_changes import Name
+from turnstile_spark.transactions.scope import Scope
+from turnstile_spark.view_catalog import ViewsOfLake
 
 _ABSTRACT = "org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog"
+V1 = "org.apache.spark.sql.catalyst.catalog."
 #: Private ``lazy val isUnityCatalog`` of AbstractDeltaCatalog: its field and its accessor have this expanded name.
 IS_UNITY = "org$apache$spark$sql$delta$catalog$AbstractDeltaCatalog$$isUnityCatalog"
 
+#: Resolves a name in the current catalog, and then converts what has that schema and name in ``spark_catalog``.
+_CONVERT = "org.apache.spark.sql.delta.commands.ConvertToDeltaCommand"
+#: Off by default. Delta then sets the schema of what has the new table's schema and name in ``spark_catalog``.
+_FORCED_SCHEMA = "spark.databricks.delta.hms.schema.forceAlterTableDataSchema"
 #: Set unless the user says otherwise; Delta's defaults for catalog-managed tables are richer. Row tracking makes a
 #: one-row INSERT several times slower (every writer then needs the whole state of the table); v2 checkpoints cost no
 #: measurable time, but shut out readers that do not know them.
 _LEAN = {"delta.enableRowTracking": "false", "delta.checkpointPolicy": "classic"}
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
-#: Properties of a table that CREATE TABLE LIKE does not take over: they belong to that one table.
-_NOT_COPIED = ("delta.feature.", "delta.min", "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp",
-        "delta.enableInCommitTimestamps", "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
+#: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
+_CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type"))
+_OF_ONE_TABLE = ("option.", "io.unitycatalog.", "ucTableId", "delta.coordinatedCommits.", "delta.feature.", "delta.min",
+        "delta.rowTracking.", "delta.columnMapping.max", "delta.inCommitTimestamp", "delta.enableInCommitTimestamps",
+        "delta.lastUpdate", "delta.lastCommit")  # fmt: skip
 
 
-class SparkCatalog(LakeCatalog):
-    """``StagingTableCatalog`` and ``SupportsNamespaces`` for one session (a JVM ``SparkSession``)."""
+class SparkCatalog(ViewsOfLake):
+    """``StagingTableCatalog``, ``RelationCatalog`` (tables and views) and ``SupportsNamespaces`` for one session (a JVM
+    ``SparkSession``)."""
 
     def __init__(self, lake: LakeContext, session: JavaObject) -> None:
-        super().__init__(lake)
-        self.session = session
-        self.inner = _delta_catalog(self.jvm, session, lake.name, Delegate(lake))
+        super().__init__(lake, session)
+        self.inner = _delta_catalog(self.jvm, session, lake.name, Delegate(lake, session))
+        self._of_scopes: JavaObject | None = None
         self._capabilities = self.inner.capabilities()
 
+    def _inner_of_scopes(self) -> JavaObject:
+        """Delta's catalog for the tables in scopes (:mod:`turnstile_spark.transactions.scope`)."""
+        if self._of_scopes is None:
+            delegate = ScopeDelegate(self.lake, self.session)
+            self._of_scopes = _delta_catalog(self.jvm, self.session, delegate.name(), delegate)
+            catalogs_of(self.jvm, self.session).put(delegate.name(), NamedCatalog(self.jvm, delegate.name()))
+        return self._of_scopes
+
+    def _path_catalog(self, levels: list[str], name: str) -> JavaObject | None:
+        """The session's own catalog if the name is a path, which Spark looks up in the current catalog; else None."""
+        return self.session.sessionState().catalogManager().v2SessionCatalog() if is_path(levels, name) else None
+
     def loadTable(self, identifier: JavaObject, *how: Any) -> JavaObject:
-        state = self.lake.handed.state = self._state(identifier)
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.loadTable(identifier, *_moment(how))
+        return self._loaded(identifier, self._state(levels, table), *how)
+
+    def loadRelation(self, identifier: JavaObject) -> JavaObject:
+        levels, name = self._split(identifier)
+        if paths := self._path_catalog(levels, name):
+            return paths.loadTable(identifier)
+        state = self._state_if_any(levels, name)
+        if state is not None:
+            return self._loaded(identifier, state)
+        view = self._view(levels, name)
+        if view is None:
+            raise self.lake.throw.no_such_table(self.lake.name, *levels, name)
+        return view
+
+    def _loaded(self, identifier: JavaObject, state: TableState, *how: Any) -> JavaObject:
+        """Delta's table for what the server said of it."""
+        if self.lake.freshness.outside_analysis() and _CONVERT in self._stack():
+            self._refuse(refusals.convert(self.lake.name))
+        self.lake.handed.state = state
         try:
             if state.pinned:
                 return self.inner.loadTable(identifier, self._pinned(state, *how))
-            if how and isinstance(how[0], (int, str)):  # time travel, by timestamp (µs) or version
-                return self.inner.loadTable(identifier, how[0])
-            loaded = self.inner.loadTable(identifier)  # a set of write privileges is not passed on
+            if scope := self._scope():
+                loaded = self._inner_of_scopes().loadTable(identifier, *_moment(how))
+                cut_log.prepare(self.jvm, loaded, scope, scope.tables()[state.table_id])
+                return loaded
+            if moment := _moment(how):
+                return self.inner.loadTable(identifier, *moment)
+            loaded = self.inner.loadTable(identifier)
         finally:
             self.lake.handed.state = None
         self.lake.freshness.loaded(state.table_id, state.tail)
+        self.lake.delta_logs.loaded(state.table_id, loaded, state.tail.latest)
         return loaded
+
+    def _stack(self) -> str:
+        """The stack of the JVM thread that this callback runs on."""
+        return str(self.jvm.cls("org.apache.spark.util.Utils").exceptionString(self.jvm.new("java.lang.Throwable")))
 
     def _pinned(self, state: TableState, *how: Any) -> str:
         """The version of a clone to read: the one that it shows, or the earlier one that the statement names."""
@@ -72,63 +128,89 @@ class SparkCatalog(LakeCatalog):
     def loadChangelog(self, identifier: JavaObject, context: JavaObject, options: JavaObject) -> JavaObject:
         return self.inner.loadChangelog(identifier, context, options)
 
+    def tableExists(self, identifier: JavaObject) -> bool:
+        if paths := self._path_catalog(*self._split(identifier)):
+            return bool(paths.tableExists(identifier))
+        return super().tableExists(identifier)
+
     # -- create and replace -----------------------------------------------------------------------------------------
 
     def createTable(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
-        return self.inner.createTable(identifier, columns, partitions, self._for_new(identifier, properties))
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.createTable(identifier, columns, partitions, properties)
+        self._outside_of_scopes("CREATE TABLE")
+        if self.lake.freshness.analyzing():  # Spark creates tables when it executes; Delta, for CLONE, when it analyses
+            self._refuse(refusals.clone(self.lake.name))
+        return self.inner.createTable(identifier, columns, partitions, self._for_new(levels, table, properties))
 
     def stageCreate(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
-        return self.inner.stageCreate(identifier, columns, partitions, self._for_new(identifier, properties))
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.stageCreate(identifier, columns, partitions, properties)
+        self._outside_of_scopes("CREATE TABLE")
+        return self.inner.stageCreate(identifier, columns, partitions, self._for_new(levels, table, properties))
 
     def stageReplace(self, identifier: JavaObject, *definition: Any) -> JavaObject:
-        self._writable(self._state(identifier))  # "table not found" before the data is written
         columns, partitions, properties = _parts(definition)
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.stageReplace(identifier, columns, partitions, properties)
+        self._outside_of_scopes("REPLACE TABLE, or mode('overwrite') with saveAsTable")
+        self._writable(self._state(levels, table))  # "table not found" before the data is written
         return self.inner.stageReplace(identifier, columns, partitions, self._checked(properties))
 
     def stageCreateOrReplace(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
-        exists = self.tableExists(identifier)
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.stageCreateOrReplace(identifier, columns, partitions, properties)
+        self._outside_of_scopes("REPLACE TABLE, or mode('overwrite') with saveAsTable")
+        exists = super().tableExists(identifier)
         if exists:
-            self._writable(self._state(identifier))
-        prepared = self._checked(properties) if exists else self._for_new(identifier, properties)
+            self._writable(self._state(levels, table))
+        prepared = self._checked(properties) if exists else self._for_new(levels, table, properties)
         return self.inner.stageCreateOrReplace(identifier, columns, partitions, prepared)
 
     def createTableLike(self, identifier: JavaObject, definition: JavaObject, source: JavaObject) -> JavaObject:
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.createTableLike(identifier, definition, source)
+        self._outside_of_scopes("CREATE TABLE")
         properties = self.jvm.new("java.util.HashMap")
-        for key, value in dict(source.properties()).items():
-            if key == "comment" or (key.startswith("delta.") and not key.startswith(_NOT_COPIED)):
-                properties.put(key, value)
+        of_source = dict(source.properties())
+        if str(of_source.get("provider")).lower() == "delta":
+            for key, value in of_source.items():
+                if key not in _CLAUSES and not key.startswith(_OF_ONE_TABLE):
+                    properties.put(key, value)
         properties.putAll(definition.properties())
         if str(properties.get("provider") or "delta").lower() != "delta":
             properties.put("provider", "delta")
         columns = definition.columns() if len(definition.columns()) else source.columns()
         partitions = definition.partitions() if len(definition.partitions()) else source.partitioning()
-        return self.inner.createTable(identifier, columns, partitions, self._for_new(identifier, properties))
+        prepared = self._for_new(levels, table, properties)
+        return self.inner.createTable(identifier, columns, partitions, prepared)
 
     def _checked(self, properties: JavaObject) -> JavaObject:
         """A copy of the user's properties with what Delta needs; throws when a lake cannot do what they demand."""
-        provider = properties.get("provider")
-        if provider is not None and str(provider).lower() != "delta":
-            raise self.lake.throw.unsupported(f"tables of '{self.lake.name}' are Delta tables: USING {provider} is not")
-        if properties.get("location") is not None or properties.get("external") is not None:
-            text = f"'{self.lake.name}' chooses the location of its tables: leave out LOCATION and EXTERNAL"
-            raise self.lake.throw.unsupported(text)
+        self._refuse(refusals.new_table(self.lake.name, {str(k): str(v) for k, v in dict(properties).items()}))
+        if str(self.session.conf().get(_FORCED_SCHEMA, "false")).lower() == "true":
+            self._refuse(refusals.forced_schema(self.lake.name, _FORCED_SCHEMA))
         prepared = self.jvm.new("java.util.HashMap", properties)
         prepared.put("provider", "delta")
         prepared.put("is_managed_location", "true")
         _add_lean(prepared, self.session)
         return prepared
 
-    def _for_new(self, identifier: JavaObject, properties: JavaObject) -> JavaObject:
+    def _for_new(self, levels: list[str], table: str, properties: JavaObject) -> JavaObject:
         """The properties of a new table, for which id and location are reserved."""
         prepared = self._checked(properties)
-        levels, table = self._split(identifier)
         if not levels:
             raise self.lake.throw.no_such_namespace([self.lake.name])
         try:
-            staged = self.lake.stage(".".join(levels), table)
+            staged = self.lake.stage(dotted(levels), table)
         except ApiError as e:
             raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
         for key, value in staged.items():
@@ -138,40 +220,110 @@ class SparkCatalog(LakeCatalog):
     # -- drop, rename, alter ----------------------------------------------------------------------------------------
 
     def alterTable(self, identifier: JavaObject, changes: JavaObject) -> JavaObject:
-        self._writable(self._state(identifier))
-        return self.inner.alterTable(identifier, changes)
+        levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return paths.alterTable(identifier, changes)
+        self._refuse(refusals.changes(self.lake.name, changes))
+        self._writable(self._state(levels, table))
+        inner = self._inner_of_scopes() if self._scope() else self.inner
+        return inner.alterTable(identifier, changes)
 
     def dropTable(self, identifier: JavaObject) -> bool:
         levels, table = self._split(identifier)
+        if paths := self._path_catalog(levels, table):
+            return bool(paths.dropTable(identifier))
+        if scope := self._changing("DROP TABLE"):
+            return self._moved(scope, levels, table, None)
         try:
-            return self.lake.api.drop(".".join(levels), table)
+            return self.lake.api.drop(dotted(levels), table)
         except ApiError as e:
+            if e.type == "InvalidName":
+                return False
             raise self.lake.throw.other(e) from None
 
     def purgeTable(self, identifier: JavaObject) -> bool:
+        if paths := self._path_catalog(*self._split(identifier)):
+            return bool(paths.purgeTable(identifier))
+        self._outside_of_scopes("DROP TABLE")
         text = f"DROP TABLE PURGE: tables of '{self.lake.name}' are purged by the server after its grace period"
         raise self.lake.throw.unsupported(text)
 
     def renameTable(self, old: JavaObject, new: JavaObject) -> None:
         levels, table = self._split(old)
-        to_levels, to_table = names_of(new.namespace()), str(new.name())
-        if len(to_levels) > 1 and to_levels[0] == self.lake.name:  # Spark passes the catalog's name on
-            to_levels = to_levels[1:]
-        to_levels = to_levels or levels
+        if paths := self._path_catalog(levels, table):
+            paths.renameTable(old, new)
+            return
+        scope = self._changing("ALTER TABLE ... RENAME")
+        to_levels, to_table = self._new_name("TABLE", levels, new)
+        if scope is not None:
+            if self._exists(scope, to_levels, to_table):
+                raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table)
+            if not self._moved(scope, levels, table, Name(dotted(to_levels), checked(to_table, "table"))):
+                raise self.lake.throw.no_such_table(self.lake.name, *levels, table)
+            return
         try:
-            self.lake.api.rename(".".join(levels), table, ".".join(to_levels), to_table)
+            self.lake.api.rename(dotted(levels), table, dotted(to_levels), to_table)
         except ApiError as e:
             if e.type == "AlreadyExists":
                 raise self.lake.throw.table_exists(self.lake.name, *to_levels, to_table) from None
+            if e.type == "NoSuchNamespace" and to_levels != levels:
+                raise self.lake.throw.no_such_namespace([self.lake.name, *to_levels]) from None
             if e.type in ("NoSuchTable", "NoSuchNamespace"):
                 raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
             raise self.lake.throw.other(e) from None
 
+    def _moved(self, scope: Scope, levels: list[str], table: str, new: Name | None) -> bool:
+        """Holds the rename of a table in a transaction, or its drop (``new`` None); False when there is no such table."""
+        state = self._state_if_any(levels, table)
+        if state is None:
+            return False
+        try:
+            scope.move(state, Name(dotted(levels), table), new)
+        except TurnstileError as e:
+            raise self.lake.throw.refused(e) from None
+        return True
+
+    def _exists(self, scope: Scope, levels: list[str], table: str) -> bool:
+        """Whether a table has this name in a transaction, which does not bring it into the cut. Of views the server knows."""
+        try:
+            at = scope.changes.origin(Name(dotted(levels), table))
+            self.lake.load(at.namespace, at.table)
+        except ApiError as e:
+            if e.type in ("NoSuchTable", "NoSuchNamespace"):
+                return False
+            raise self.lake.throw.other(e) from None
+        return True
+
     class Java:
         implements: ClassVar = [
             "org.apache.spark.sql.connector.catalog.StagingTableCatalog",
+            "org.apache.spark.sql.connector.catalog.RelationCatalog",
             "org.apache.spark.sql.connector.catalog.SupportsNamespaces",
         ]
+
+
+class NamedCatalog(Proxy):
+    """``CatalogPlugin`` of a name and nothing else: by the name of a table's catalog in the session, Delta finds its coordinator."""
+
+    def __init__(self, jvm: Jvm, name: str) -> None:
+        self.jvm, self._name = jvm, name
+
+    def name(self) -> str:
+        return self._name
+
+    def initialize(self, name: str, options: JavaObject) -> None:
+        """Nothing to do."""
+
+    def defaultNamespace(self) -> JavaObject:
+        return self.jvm.strings([])
+
+    class Java:
+        implements: ClassVar = ["org.apache.spark.sql.connector.catalog.CatalogPlugin"]
+
+
+def _moment(how: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of the arguments of ``loadTable``: timestamp (µs) or version. A set of write privileges is not passed on."""
+    return how if how and isinstance(how[0], (int, str)) else ()
 
 
 def _parts(definition: tuple[Any, ...]) -> tuple[JavaObject, JavaObject, JavaObject]:
@@ -179,6 +331,16 @@ def _parts(definition: tuple[Any, ...]) -> tuple[JavaObject, JavaObject, JavaObj
     if len(definition) == 1:
         return definition[0].columns(), definition[0].partitions(), definition[0].properties()
     return definition[0], definition[1], definition[2]
+
+
+def catalogs_of(jvm: Jvm, session: JavaObject) -> JavaObject:
+    """The private map of a session's catalogs (name to catalog)."""
+    manager = session.sessionState().catalogManager()
+    field = jvm.class_for_name("org.apache.spark.sql.connector.catalog.DefaultCatalogManager").getDeclaredField(
+        "catalogs"
+    )
+    field.setAccessible(True)
+    return field.get(manager)
 
 
 def _delta_catalog(jvm: Jvm, session: JavaObject, name: str, delegate: Any) -> JavaObject:
@@ -202,6 +364,16 @@ def _delta_catalog(jvm: Jvm, session: JavaObject, name: str, delegate: Any) -> J
     field = jvm.class_for_name(_ABSTRACT).getDeclaredField(IS_UNITY)
     field.setAccessible(True)
     field.setBoolean(inner, True)
+    # It asks this whether a new table exists, by schema and name alone: a namesake in spark_catalog would be taken for it.
+    in_memory = jvm.new(
+        V1 + "InMemoryCatalog",
+        jvm.new("org.apache.spark.SparkConf", False),
+        session.sparkContext().hadoopConfiguration(),
+    )
+    inner.catalog()
+    field = jvm.class_for_name(_ABSTRACT).getDeclaredField("catalog")
+    field.setAccessible(True)
+    field.set(inner, jvm.new(V1 + "SessionCatalog", in_memory))
     return inner
 
 

@@ -10,26 +10,40 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
+from turnstile_spark import checksums
 from turnstile_spark.api import Api, TableState, spark_location
+from turnstile_spark.credentials import Credentials
+from turnstile_spark.delta_logs import DeltaLogs
 from turnstile_spark.errors import Throw
 from turnstile_spark.freshness import Freshness
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.log_files import LogFiles
+from turnstile_spark.names import location_key
+from turnstile_spark.refusals import TABLE_ID
+from turnstile_spark.transactions.scope import Scope, Scopes, catalog_of
+from turnstile_spark.views import ViewApi
 
-TABLE_ID = "io.unitycatalog.tableId"
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
 
 
 class LakeContext:
     """One catalog of a server under its name in Spark. ``inline_limit`` is in bytes, ``deadline`` in seconds."""
 
-    def __init__(self, spark: Any, jvm: Jvm, name: str, api: Api, inline_limit: int) -> None:
+    def __init__(
+        self, spark: Any, jvm: Jvm, name: str, api: Api, *, inline_limit: int, credentials: Credentials
+    ) -> None:
         self.jvm, self.name, self.api = jvm, name, api
         self.inline_limit, self.deadline = inline_limit, api.http.deadline
         self.throw = Throw(jvm)
-        self.v1_tables = V1Tables(jvm, name)
+        self.views = ViewApi(api.http, api.catalog)
+        self.credentials = credentials
+        self.v1_tables = V1Tables(jvm, name, credentials)
         self.files = LogFiles(jvm)
+        self.checksums = checksums.Checksums(jvm, spark._jsparkSession, self.files)
+        checksums.silence(jvm)
+        self.delta_logs = DeltaLogs()
         self.freshness = Freshness(jvm, spark._jsparkSession.sparkContext(), self.id_of)
+        self.scopes = Scopes(name, spark._jsparkSession.sparkContext())
         self.handed = threading.local()  # .state: what the outer catalog has just loaded, for the one below Delta's
         self.clones: set[str] = set()  # lower-case names of the clones that were loaded here
         self._tables: dict[str, tuple[str | None, tuple[str, ...]]] = {}  # location -> id, name
@@ -37,6 +51,7 @@ class LakeContext:
 
     def close(self) -> None:
         """Closes connections and threads. Idempotent."""
+        self.checksums.close()
         self.files.close()
         self.api.http.close()
 
@@ -55,7 +70,7 @@ class LakeContext:
             self.clones.add(name)
             return
         self.clones.discard(name)
-        self._tables[_normalized(state.location)] = (state.table_id, (self.name, *rest))
+        self._tables[location_key(state.location)] = (state.table_id, (self.name, *rest))
 
     def id_of(self, log_path: str) -> str | None:
         """The id of the table with this log (or location); None when it was not loaded here."""
@@ -66,23 +81,26 @@ class LakeContext:
         return self._table_at(log_path)[1]
 
     def _table_at(self, log_path: str) -> tuple[str | None, tuple[str, ...]]:
-        return self._tables.get(_normalized(log_path.removesuffix("/_delta_log")), (None, ()))
+        return self._tables.get(location_key(log_path), (None, ()))
 
     def stage(self, namespace: str, table: str) -> dict[str, str]:
         """Reserves id and location for a new table; returns the properties with which Delta creates it there."""
         staged = self.api.stage(namespace, table)
         location = spark_location(staged["location"])
-        self._staged_ids[_normalized(location)] = staged["table_id"]
+        self._staged_ids[location_key(location)] = staged["table_id"]
         properties = {str(k): str(v) for k, v in (staged.get("required_properties") or {}).items()}
         properties.update({f"delta.feature.{f}": "supported" for f in staged.get("required_features") or []})
         properties[TABLE_ID] = staged["table_id"]
         properties["delta.feature.catalogManaged"] = "supported"
         properties["location"] = location
+        for key, value in self.credentials.of_new_table(staged["table_id"], location).items():
+            # Both ways to write an option: Delta then takes it as one, and keeps it out of the table's properties.
+            properties[key] = properties[f"option.{key}"] = value
         return properties
 
     def take_staged_id(self, location: str) -> str | None:
         """The id reserved together with this location, and forgets it; None when there is none."""
-        return self._staged_ids.pop(_normalized(location), None)
+        return self._staged_ids.pop(location_key(location), None)
 
 
 class V1Tables:
@@ -91,32 +109,44 @@ class V1Tables:
     The objects are immutable: one is reused while id, name and metadata (etag) stay the same.
     """
 
-    def __init__(self, jvm: Jvm, lake_name: str) -> None:
-        self.jvm, self.lake_name = jvm, lake_name
+    def __init__(self, jvm: Jvm, lake_name: str, credentials: Credentials) -> None:
+        self.jvm, self.lake_name, self._credentials = jvm, lake_name, credentials
         self._tables: OrderedDict[tuple[str, str, str], JavaObject] = OrderedDict()
         self._storage = jvm.module(_CATALOG + "CatalogStorageFormat").empty()
 
     def v1_table(self, state: TableState) -> JavaObject:
-        """The ``V1Table`` of a loaded table."""
+        """The ``V1Table`` of a loaded table. Raises :class:`ApiError`, from its storage credentials."""
         key = (state.table_id, state.etag, state.name)
         table = self._tables.get(key)
         if table is None:
-            table = self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", self._catalog_table(state))
+            table = self._new(state, self.lake_name, {})
             self._tables[key] = table
             while len(self._tables) > 256:
                 self._tables.popitem(last=False)
         return table
 
-    def _catalog_table(self, state: TableState) -> JavaObject:
+    def in_scope(self, state: TableState, scope: Scope) -> JavaObject:
+        """The ``V1Table`` of a table as a scope has it: with a log and a coordinator of the scope. Raises :class:`ApiError`."""
+        return self._new(state, catalog_of(self.lake_name), scope.options)
+
+    def _new(self, state: TableState, catalog: str, options: dict[str, str]) -> JavaObject:
+        """``catalog``: the name that Delta's coordinator of the table is registered under."""
+        catalog_table = self._catalog_table(state, catalog, options)
+        return self.jvm.new("org.apache.spark.sql.connector.catalog.V1Table", catalog_table)
+
+    def _catalog_table(self, state: TableState, catalog: str, options: dict[str, str]) -> JavaObject:
         jvm = self.jvm
         _, *levels, table = state.name.split(".")
         # The catalog part makes Delta ask the coordinator registered under this name.
         identifier = jvm.new(
-            "org.apache.spark.sql.catalyst.TableIdentifier", table, jvm.some(".".join(levels)), jvm.some(self.lake_name)
+            "org.apache.spark.sql.catalyst.TableIdentifier", table, jvm.some(".".join(levels)), jvm.some(catalog)
         )
         # These two make Delta's streaming source read a catalog-managed table (its kernel connector looks for them).
         properties = self._storage.properties().updated(TABLE_ID, state.table_id)
         properties = properties.updated("delta.feature.catalogManaged", "supported")
+        vended = {} if state.pinned else self._credentials.of_table(state.table_id, state.location)
+        for key, value in {**vended, **checksums.options(state.location), **options}.items():
+            properties = properties.updated(key, value)
         location = jvm.cls(_CATALOG + "CatalogUtils").stringToURI(state.location)
         storage = jvm.scala_copy(self._storage, locationUri=jvm.some(location), properties=properties)
         # The schema is there for the streaming source; partition columns are not: Spark wants them last in a schema.
@@ -126,10 +156,3 @@ class V1Tables:
         defaults = [getattr(table_class, f"$lessinit$greater$default${at}")() for at in range(6, 23)]
         catalog_table = table_class(identifier, managed, storage, schema, jvm.some("delta"), *defaults)
         return jvm.scala_copy(catalog_table, createTime=state.created)
-
-
-def _normalized(location: str) -> str:
-    """A location in one of the ways in which it may be written: ``file:/a``, ``file:///a``, ``/a``, ``/a/`` are equal."""
-    scheme, _, rest = location.rpartition(":")
-    rest = "/" + rest.strip("/")
-    return rest if scheme in ("", "file") else f"{scheme}:{rest}"

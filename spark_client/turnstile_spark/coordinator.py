@@ -15,18 +15,22 @@ import logging
 import threading
 import time
 import uuid
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
-from turnstile_spark.api import Api, Commit
-from turnstile_spark.context import TABLE_ID, LakeContext
-from turnstile_spark.errors import ApiError, Throw
+from turnstile_spark.context import LakeContext
+from turnstile_spark.errors import ApiError, Throw, TurnstileError
 from turnstile_spark.freshness import Grant
+from turnstile_spark.http import now_ms
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, names_of, throw
-from turnstile_spark.log_files import Write
+from turnstile_spark.log_files import STAGED, Write
+from turnstile_spark.proposals import OutcomeUnknown, Proposal, Ratified, await_file, ratify
+from turnstile_spark.refusals import TABLE_ID
+from turnstile_spark.transactions.scope import Scope
 
 log = logging.getLogger("turnstile_spark")
+#: Off by default. Delta reads it when a statement has committed.
+_MIRROR = "spark.databricks.delta.catalog.update.enabled"
 #: Refusals after which Delta may read the new state and propose its rebased transaction as another version.
 _REBASE = {"CommitVersionConflict", "ReloadRequired", "StaleMetadata", "ConcurrentChange"}
 
@@ -76,7 +80,13 @@ def detach(lake: AttachedLake) -> None:
             del _lakes[key]
 
 
-def _attached(jvm: Jvm, name: str) -> LakeContext | None:
+def is_lake(name: str) -> bool:
+    """Whether a lake is attached under a name, in any JVM of this process."""
+    return any(key[1] == name for key in list(_lakes))
+
+
+def attached(jvm: Jvm, name: str) -> LakeContext | None:
+    """The lake that is attached under a name now."""
     lake = _lakes.get(_key(jvm, name))
     return lake.context if lake else None
 
@@ -101,9 +111,23 @@ class CoordinatorBuilder(Proxy):
 
     def buildForCatalog(self, spark: JavaObject, name: str) -> Coordinator:
         """Called on the thread of the statement, right before Delta reads or commits."""
-        lake = _attached(self.jvm, self.name)
-        grant = lake.freshness.grant() if lake else None
+        lake = attached(self.jvm, self.name)
+        if lake is None:
+            return self._plain
+        try:
+            scope = lake.scopes.current(spark)
+        except TurnstileError as e:
+            raise throw(self.jvm.new("java.lang.IllegalStateException", str(e))) from None
+        if scope is not None and not self._is_for_cache():
+            return CoordinatorInScope(self.jvm, self.name, scope)
+        grant = lake.freshness.grant()
         return Coordinator(self.jvm, self.name, grant) if grant else self._plain
+
+    def _is_for_cache(self) -> bool:
+        """Whether Spark is building what is cached of a table anew, as it does after every write to a table of that name: for those
+        who cached it, which a scope's own tables never are."""
+        stack = self.jvm.cls("org.apache.spark.util.Utils").exceptionString(self.jvm.new("java.lang.Throwable"))
+        return "org.apache.spark.sql.execution.CacheManager" in str(stack)
 
     class Java:
         implements: ClassVar = ["org.apache.spark.sql.delta.coordinatedcommits.CatalogOwnedCommitCoordinatorBuilder"]
@@ -117,7 +141,7 @@ class Coordinator(Proxy):
         self._throw = Throw(jvm)
 
     def _lake(self) -> LakeContext:
-        lake = _attached(self.jvm, self.name)
+        lake = attached(self.jvm, self.name)
         if lake is None:
             text = f"[TURNSTILE_DETACHED] no lake is attached as '{self.name}': turnstile_spark.attach(spark, ...)"
             raise throw(self.jvm.new("java.lang.IllegalStateException", text))
@@ -131,11 +155,12 @@ class Coordinator(Proxy):
         if lake.clones and self._of_clone(lake, table):  # RESTORE accepts the old version that it is given
             text = f"[TURNSTILE_REFUSED] version {version} of {log_path}: a clone is pinned, this is its source's log"
             raise self._throw.commit_failed(False, False, text)
+        refuse_mirroring(lake, log_path)
         table_id = self._table_id(lake, table, log_path)
         content = self.jvm.cls("org.apache.commons.lang3.StringUtils").join(actions, "\n") + "\n"
         info = json.loads(content[: content.index("\n")])["commitInfo"]
-        file_name = f"{version:020d}.{uuid.uuid4()}.json"
-        write = Write(log_store, conf, log_path, file_name, content)
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        write = Write(log_store, conf, f"{log_path}/{STAGED}/{name}", content)
         try:
             ratified = self._propose(lake, table_id, version, info["txnId"], write)
         except ApiError as e:
@@ -152,6 +177,9 @@ class Coordinator(Proxy):
             # Ratified, but not where Delta believes: neither success nor a retry would be true.
             text = f"[TURNSTILE_REFUSED] transaction {info['txnId']} is already version {ratified.commit.version}"
             raise self._throw.commit_failed(False, False, text)
+        if (delta_log := lake.delta_logs.of(table_id)) is not None:
+            checksum = replace(write, path=f"{log_path}/{version:020d}.crc", content="")
+            lake.checksums.write_later(delta_log, info["txnId"], version, checksum)
         return self.jvm.new("io.delta.storage.commit.CommitResponse", lake.files.describe(log_path, ratified.commit))
 
     @staticmethod
@@ -171,34 +199,15 @@ class Coordinator(Proxy):
             inline = {"version": version, "inline": {"content": write.content, "name": write.name}}
             try:
                 ratified = ratify(lake.api, Proposal(table_id, version, txn_id, inline), lake.deadline)
-                commit = self._await_file(lake, table_id, ratified.commit, write.name, materialised)
+                commit = await_file(lake.api, table_id, ratified.commit, write.name, materialised)
                 return replace(ratified, commit=commit)
             except ApiError as e:
                 if e.type != "TooLarge":
                     raise
         lake.files.write(write)
-        staged = {"name": write.name, "size": size, "modified": int(time.time() * 1000)}
+        staged = {"name": write.name, "size": size, "modified": now_ms()}
         body = {"version": version, "staged": staged}
         return ratify(lake.api, Proposal(table_id, version, txn_id, body), lake.deadline)
-
-    @staticmethod
-    def _await_file(lake: LakeContext, table_id: str, commit: Commit, name: str, written: Future[None]) -> Commit:
-        """Makes sure that the file of a ratified commit exists. Never fails: the commit stands without it.
-
-        Returns the commit as the server has it now. One that was published meanwhile is not materialised any more: its
-        file is the one in ``_delta_log`` (I4)."""
-        try:
-            if commit.name == name:
-                written.result()
-                return commit
-        except Exception as e:
-            log.warning("turnstile_spark: could not write %s (%s); the server writes it", name, e)
-        try:
-            tail = lake.api.commits(table_id, commit.version, commit.version)  # materialises before it answers
-            return replace(commit, published=tail.floor >= commit.version)
-        except ApiError as e:
-            log.warning("turnstile_spark: version %s is ratified, its file not written yet: %s", commit.version, e)
-            return commit
 
     def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
         """The ratified commits that are not published yet, and the latest version (I6)."""
@@ -213,7 +222,7 @@ class Coordinator(Proxy):
         return lake.files.describe_all(log_path, tail, start, end)
 
     def backfillToVersion(
-        self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, known: int | None
+        self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, latest_backfilled: int | None
     ) -> None:
         """Returns when ``_delta_log`` has everything up to ``version``: Delta needs that before a checkpoint."""
         lake, log_path = self._lake(), table.getLogPath().toString()
@@ -243,75 +252,41 @@ class Coordinator(Proxy):
         implements: ClassVar = ["io.delta.storage.commit.CommitCoordinatorClient"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ratified:
-    """The proposal is version ``commit.version``; ``latest`` is the table's newest version known."""
-
-    commit: Commit
-    latest: int
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A commit as it is sent, every time the same: ``body`` is the request."""
-
-    table_id: str
-    version: int
-    txn_id: str
-    body: dict[str, Any]
+def refuse_mirroring(lake: LakeContext, log_path: str) -> None:
+    """Throws where Delta would then change a table of another catalog: with :data:`_MIRROR` it writes the schema of what
+    was committed into the session's own catalog, to the table of the same schema and name."""
+    conf = lake.jvm.cls("org.apache.spark.sql.internal.SQLConf").get()
+    name = lake.name_of(log_path)
+    if not name or conf.getConfString(_MIRROR, "false").lower() != "true":
+        return
+    schema, table = lake.jvm.some(".".join(name[1:-1])), name[-1]
+    session = lake.jvm.cls("org.apache.spark.sql.classic.SparkSession").active()
+    identifier = lake.jvm.new("org.apache.spark.sql.catalyst.TableIdentifier", table, schema)
+    if session.sessionState().catalog().tableExists(identifier):
+        text = f"Delta would write the schema of {'.'.join(name)} into spark_catalog's table of that name"
+        raise lake.throw.commit_failed(False, False, f"[TURNSTILE_REFUSED] {text}: SET {_MIRROR} = false")
 
 
-class OutcomeUnknown(Exception):
-    """The deadline passed without a final answer about the proposal."""
+class CoordinatorInScope(Coordinator):
+    """For the lake's own tables while the thread is in a scope, whose tables have logs and a coordinator of their own
+    (:mod:`turnstile_spark.transactions.scope_coordinator`): what gets here was made outside, and sees and changes what is outside."""
 
-    def __init__(self, proposal: Proposal, seconds: float, last: ApiError) -> None:
-        super().__init__(
-            f"the outcome of this commit (version {proposal.version}, transaction {proposal.txn_id}) is unknown: no final answer within "
-            f"{seconds:.0f} s. It may have been committed, or may not. Do not simply run the statement again: ask "
-            f"first with lake.table(...).outcome(txn_id='{proposal.txn_id}', version={proposal.version}), or "
-            f"GET /v1/tables/{proposal.table_id}/outcome?txn_id={proposal.txn_id}&version={proposal.version}. Last failure: {last}"
+    def __init__(self, jvm: Jvm, name: str, scope: Scope) -> None:
+        super().__init__(jvm, name)
+        self._scope = scope
+
+    def commit(self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, *_: Any) -> JavaObject:
+        raise self._throw.commit_failed(False, False, self._refusal(table))
+
+    def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
+        if self._scope.shows_clone_at(table.getLogPath().toString()):
+            return super().getCommits(table, start, end)
+        raise throw(self.jvm.new("java.lang.IllegalStateException", self._refusal(table)))
+
+    def _refusal(self, table: JavaObject) -> str:
+        log_path = table.getLogPath().toString()
+        name = ".".join(self._lake().name_of(log_path)) or log_path
+        return (
+            f"[TURNSTILE_REFUSED] this DataFrame or DeltaTable of {name} was made outside of the transaction or snapshot "
+            "that this thread is in, and would not see it: make it inside"
         )
-
-
-def ratify(api: Api, proposal: Proposal, deadline: float) -> Ratified:
-    """Sends ``proposal`` until it is ratified or refused for good, at most ``deadline`` seconds.
-
-    Raises :class:`ApiError` when the proposal was refused and can never become ratified any more, and
-    :class:`OutcomeUnknown` when the deadline passed without that being known.
-    """
-    until = time.monotonic() + deadline
-    open_attempt = False  # an attempt was made that may have been, or may still be, carried out
-
-    def attempt() -> Ratified:
-        nonlocal open_attempt
-        try:
-            response = api.propose(proposal.table_id, proposal.body)
-            return Ratified(Commit.read(response["commit"]), response["latest"])
-        except ApiError as e:
-            if e.ambiguous:
-                open_attempt = True
-            elif open_attempt and not e.transient and e.type != "CommitVersionConflict":
-                # A conflict is final by itself: the version belongs to another commit. After any other refusal an
-                # earlier attempt may still land, so the outcome decides.
-                return _settle(api, proposal, e)
-            raise
-
-    try:
-        return api.http.retrying(until)(attempt)
-    except ApiError as e:
-        if open_attempt and e.transient:
-            raise OutcomeUnknown(proposal, deadline, e) from e
-        raise
-
-
-def _settle(api: Api, proposal: Proposal, refused: ApiError) -> Ratified:
-    """Asks for the outcome after a refusal that does not exclude an earlier attempt."""
-    settled = api.outcome(proposal.table_id, proposal.version, txn_id=proposal.txn_id)
-    if settled.outcome == "ratified":
-        for commit in api.commits(proposal.table_id, settled.version, settled.version).commits:
-            return Ratified(commit, settled.latest)
-        # Published and gone from the tail. The proposal is ratified; sending it again returns its commit.
-        raise ApiError(0, "NoAnswer", f"version {settled.version} is ratified; its entry has left the tail")
-    if settled.outcome == "never":
-        raise refused
-    raise ApiError(0, "NoAnswer", f"still open after {refused}")

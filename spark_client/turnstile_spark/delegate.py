@@ -8,26 +8,31 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from turnstile_spark import refusals
 from turnstile_spark.api import TableState
 from turnstile_spark.context import LakeContext
-from turnstile_spark.errors import ApiError
+from turnstile_spark.errors import ApiError, TurnstileError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of
+from turnstile_spark.names import dotted
+from turnstile_spark.transactions.catalog_changes import NewNamespace
+from turnstile_spark.transactions.scope import Scope, catalog_of, over
 
-#: Keys Spark reserves: the comment has a member of its own, owner and location are not kept.
-_COMMENT, _RESERVED = "comment", ("comment", "owner", "location", "collation")
+#: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who asks for it.
+_COMMENT, _RESERVED = "comment", ("comment", "owner")
 #: Refusals which mean that there is no such table. A namespace that is not there is one: loadTable may throw nothing
-#: else. InvalidRequest: no table can have this name.
-_NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidRequest")
+#: else. InvalidName: no table can have this name.
+_NO_TABLE = ("NoSuchTable", "NoSuchNamespace", "NoSuchCatalog", "InvalidName")
 
 
 class LakeCatalog(Proxy):
     """What the catalogs above and below Delta's have in common: ``SupportsNamespaces``, and reading of ``TableCatalog``.
+    ``session``: the JVM session that they are for.
 
     A namespace of several levels is written ``a.b`` on the server.
     """
 
-    def __init__(self, lake: LakeContext) -> None:
-        self.lake, self.jvm = lake, lake.jvm
+    def __init__(self, lake: LakeContext, session: JavaObject) -> None:
+        self.lake, self.jvm, self.session = lake, lake.jvm, session
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.lake.name} at {self.lake.api.http.url})"
@@ -46,17 +51,47 @@ class LakeCatalog(Proxy):
         *levels, table = text.split(".")
         return levels, table
 
-    def _state(self, identifier: JavaObject) -> TableState:
+    def _state(self, levels: list[str], table: str) -> TableState:
         """Loads by name; throws what Spark reports as "table not found" when there is none."""
-        levels, table = self._split(identifier)
+        state = self._state_if_any(levels, table)
+        if state is None:
+            raise self.lake.throw.no_such_table(self.lake.name, *levels, table)
+        return state
+
+    def _state_if_any(self, levels: list[str], table: str) -> TableState | None:
+        """Loads by name; None when there is no such table."""
         if not levels:
-            raise self.lake.throw.no_such_table(self.lake.name, table)
+            return None
+        scope = self._scope()
         try:
-            return self.lake.load(".".join(levels), table)
+            return scope.state(dotted(levels), table) if scope else self.lake.load(dotted(levels), table)
         except ApiError as e:
             if e.type in _NO_TABLE:
-                raise self.lake.throw.no_such_table(self.lake.name, *levels, table) from None
+                return None
             raise self.lake.throw.other(e) from None
+        except TurnstileError as e:
+            raise self.lake.throw.refused(e) from None
+
+    def _scope(self) -> Scope | None:
+        """The transaction or snapshot that the calling JVM thread is in; throws when it is over."""
+        try:
+            return self.lake.scopes.current(self.session)
+        except TurnstileError as e:
+            raise self.lake.throw.refused(e) from None
+
+    def _outside_of_scopes(self, statement: str) -> None:
+        """Throws where a statement that changes the catalog is made in a transaction or snapshot, which holds only commits."""
+        if self._scope() is not None:
+            text = f"{statement} in a transaction or snapshot: '{self.lake.name}' would do it at once, for everybody. Do it outside"
+            raise self.lake.throw.unsupported(text)
+
+    def _changing(self, statement: str) -> Scope | None:
+        """The transaction that is to hold a change of the catalog; None outside of one. Throws where it cannot."""
+        scope = self._scope()
+        if scope is not None and scope.fixed_catalog:
+            reason = f"{statement} in a transaction or snapshot: {scope.fixed_catalog}. Do it outside"
+            raise self.lake.throw.unsupported(reason)
+        return scope
 
     def _writable(self, state: TableState) -> TableState:
         """Returns ``state``; throws when it is a clone's. A clone's log is its source's, which a change would change."""
@@ -67,17 +102,13 @@ class LakeCatalog(Proxy):
             raise self.lake.throw.unsupported(text)
         return state
 
+    def _refuse(self, reason: str | None) -> None:
+        """Throws ``UnsupportedOperationException`` when there is a reason to (see :mod:`turnstile_spark.refusals`)."""
+        if reason:
+            raise self.lake.throw.unsupported(reason)
+
     def tableExists(self, identifier: JavaObject) -> bool:
-        levels, table = self._split(identifier)
-        if not levels:
-            return False
-        try:
-            self.lake.load(".".join(levels), table)
-        except ApiError as e:
-            if e.type in _NO_TABLE:
-                return False
-            raise self.lake.throw.other(e) from None
-        return True
+        return self._state_if_any(*self._split(identifier)) is not None
 
     def listTables(self, levels: JavaObject) -> JavaObject:
         identifier = self.jvm.cls("org.apache.spark.sql.connector.catalog.Identifier")
@@ -85,19 +116,27 @@ class LakeCatalog(Proxy):
         return self.jvm.array("org.apache.spark.sql.connector.catalog.Identifier", identifiers)
 
     def listTableSummaries(self, levels: JavaObject) -> JavaObject:
+        return self._summaries(levels, [(name, "MANAGED") for name in self._tables(levels)])
+
+    def _summaries(self, levels: JavaObject, relations: list[tuple[str, str]]) -> JavaObject:
+        """``TableSummary`` objects, of names and kinds."""
         identifier = self.jvm.cls("org.apache.spark.sql.connector.catalog.Identifier")
         summary = self.jvm.cls("org.apache.spark.sql.connector.catalog.TableSummary")
-        summaries = [summary.of(identifier.of(levels, name), "MANAGED") for name in self._tables(levels)]
+        summaries = [summary.of(identifier.of(levels, name), kind) for name, kind in relations]
         return self.jvm.array("org.apache.spark.sql.connector.catalog.TableSummary", summaries)
 
     def _tables(self, levels: JavaObject) -> list[str]:
         names = names_of(levels)
         if not names:
             return []
+        scope = self._scope()
         try:
-            return self.lake.api.tables(".".join(names))
+            namespace = dotted(names)
+            is_new = scope is not None and scope.changes.namespace(namespace) is not None
+            tables = [] if is_new else self.lake.api.tables(namespace)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
+        return scope.changes.tables(namespace, tables) if scope and scope.changes else tables
 
     def useNullableQuerySchema(self) -> bool:
         return True
@@ -115,7 +154,9 @@ class LakeCatalog(Proxy):
         if above:
             self.loadNamespaceMetadata(parent[0])
         try:
-            names = [name.split(".") for name in self.lake.api.namespaces()]
+            scope = self._scope()
+            created = scope.changes.namespaces() if scope else []
+            names = [name.split(".") for name in (*self.lake.api.namespaces(), *created)]
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, above) from None
         depth = len(above) + 1
@@ -126,20 +167,23 @@ class LakeCatalog(Proxy):
 
     def namespaceExists(self, levels: JavaObject) -> bool:
         names = names_of(levels)
-        if not names:
+        if not names or self._created(names) is not None:
             return True
         try:
-            self.lake.api.namespace(".".join(names))
+            self.lake.api.namespace(dotted(names))
         except ApiError as e:
-            if e.type in ("NoSuchNamespace", "NoSuchCatalog", "InvalidRequest"):
+            if e.type in ("NoSuchNamespace", "NoSuchCatalog", "InvalidName"):
                 return False
             raise self.lake.throw.namespace_error(e, names) from None
         return True
 
     def loadNamespaceMetadata(self, levels: JavaObject) -> JavaObject:
         names = names_of(levels)
-        name = ".".join(names)
+        if (created := self._created(names)) is not None:
+            comment = {} if created.comment is None else {_COMMENT: created.comment}
+            return self.jvm.hash_map({**created.properties, **comment})
         try:
+            name = dotted(names)
             namespace = self.lake.freshness.once_per_analysis(
                 "namespace " + name, lambda: self.lake.api.namespace(name)
             )
@@ -150,15 +194,29 @@ class LakeCatalog(Proxy):
             values[_COMMENT] = namespace["comment"]
         return self.jvm.hash_map(values)
 
+    def _created(self, names: list[str]) -> NewNamespace | None:
+        """The namespace of this name, if the transaction of the calling thread creates it."""
+        scope = self._scope()
+        return scope.changes.namespace(".".join(names)) if scope else None
+
     def createNamespace(self, levels: JavaObject, properties: JavaObject) -> None:
+        scope = self._changing("CREATE SCHEMA")
         names, values = names_of(levels), {str(k): str(v) for k, v in dict(properties).items()}
+        self._refuse(refusals.namespace(self.lake.name, values))
         properties_kept = {k: v for k, v in values.items() if k not in _RESERVED}
         try:
-            self.lake.api.create_namespace(".".join(names), values.get(_COMMENT), properties_kept)
+            if scope is not None:
+                namespace = NewNamespace(dotted(names), values.get(_COMMENT), properties_kept)
+                if self.namespaceExists(levels):
+                    raise ApiError(409, "AlreadyExists", f"namespace '{namespace.name}' exists")
+                scope.create_namespace(namespace)
+                return
+            self.lake.api.create_namespace(dotted(names), values.get(_COMMENT), properties_kept)
         except ApiError as e:
-            raise self.lake.throw.namespace_error(e, names) from None
+            raise self.lake.throw.namespace_error(e, names, creating=True) from None
 
     def alterNamespace(self, levels: JavaObject, changes: JavaObject) -> None:
+        self._outside_of_scopes("ALTER SCHEMA")
         names, updates, removals, comment = names_of(levels), {}, [], None
         for change in changes:
             key = change.property()
@@ -168,15 +226,17 @@ class LakeCatalog(Proxy):
                 comment = change.value()
             else:
                 updates[key] = change.value()
+        self._refuse(refusals.namespace(self.lake.name, (*updates, *removals)))
         try:
-            self.lake.api.alter_namespace(".".join(names), comment, updates, removals)
+            self.lake.api.alter_namespace(dotted(names), comment, updates, removals)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
 
     def dropNamespace(self, levels: JavaObject, cascade: bool) -> bool:
+        self._outside_of_scopes("DROP SCHEMA")
         names = names_of(levels)
         try:
-            return self.lake.api.drop_namespace(".".join(names), bool(cascade))
+            return self.lake.api.drop_namespace(dotted(names), bool(cascade))
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
 
@@ -186,8 +246,8 @@ class Delegate(LakeCatalog):
 
     def loadTable(self, identifier: JavaObject, *_: Any) -> JavaObject:
         state = getattr(self.lake.handed, "state", None)  # see LakeContext
-        state = state or self._writable(self._state(identifier))
-        return self.lake.v1_tables.v1_table(state)
+        state = state or self._writable(self._state(*self._split(identifier)))
+        return self._v1_table(state)
 
     def createTable(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         """Registers a table whose version 0 Delta has just written."""
@@ -197,11 +257,17 @@ class Delegate(LakeCatalog):
         if table_id is None:
             raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
         try:
-            state = self.lake.api.register(".".join(levels), table, table_id)
+            state = self.lake.api.register(dotted(levels), table, table_id)
         except ApiError as e:
             raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
         self.lake.learn(state)
-        return self.lake.v1_tables.v1_table(state)
+        return self._v1_table(state)
+
+    def _v1_table(self, state: TableState) -> JavaObject:
+        try:
+            return self.lake.v1_tables.v1_table(state)
+        except ApiError as e:
+            raise self.lake.throw.other(e) from None
 
     def capabilities(self) -> JavaObject:
         return self.jvm.new("java.util.HashSet")
@@ -242,3 +308,22 @@ class Delegate(LakeCatalog):
             "org.apache.spark.sql.connector.catalog.SupportsNamespaces",
             "org.apache.spark.sql.connector.catalog.FunctionCatalog",
         ]
+
+
+class ScopeDelegate(Delegate):
+    """Below the ``DeltaCatalog`` of the scopes of a session: tables as the scope of the calling thread has them."""
+
+    def name(self) -> str:
+        return catalog_of(self.lake.name)
+
+    def createTable(self, identifier: JavaObject, *definition: Any) -> JavaObject:
+        raise self.lake.throw.unsupported("CREATE TABLE in a transaction")
+
+    def _v1_table(self, state: TableState) -> JavaObject:
+        scope = self._scope()
+        if scope is None:
+            raise self.lake.throw.refused(over())
+        try:
+            return scope.described(state, lambda: self.lake.v1_tables.in_scope(state, scope))
+        except ApiError as e:
+            raise self.lake.throw.other(e) from None

@@ -9,6 +9,7 @@ exception whose message starts with ``[TURNSTILE_...]`` is thrown, and :func:`in
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -19,22 +20,33 @@ from turnstile_spark.jvm import JavaObject, Jvm, throw
 
 #: Delta's words when the catalog of a table it still knows is gone from the session.
 _NO_COORDINATOR = "Couldn't locate commit coordinator for:"
+#: Spark's words where a stream's format (by default ``spark.sql.sources.default``) is not the table's.
+_WRONG_SOURCE = re.compile(r"^(?:\[\w+\] )?The input source\(\w+\) is different from the table `?([\w-]+)`?\.")
+#: Spark's words where a session has a lake's configuration and not the lake.
+_NO_PLUGIN = re.compile(
+    r"Cannot find catalog plugin class for catalog '([^']+)': io\.unitycatalog\.spark\.UCSingleCatalog"
+)
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis."
+_UNDECLARED = "java.lang.reflect.UndeclaredThrowableException"
 _MARK = re.compile(r"\[(TURNSTILE_[A-Z_]+)\]")
+#: The condition of a transaction that lost, and may win when it is run again.
+CONFLICT = "TURNSTILE_TRANSACTION_CONFLICT"
 
 
 class TurnstileError(CapturedException):
     """An error of Turnstile that neither Spark nor Delta has an exception for. ``condition`` names it.
 
-    ========================== =========================================================================
-    TURNSTILE_OUTCOME_UNKNOWN   the commit may or may not have happened; the message says how to find out
-    TURNSTILE_UNREACHABLE       the server did not answer before the deadline; nothing was changed
-    TURNSTILE_REFUSED           the server refused for good; the message has its reason and remedy
-    TURNSTILE_NOT_PERMITTED     the token is missing, wrong or has no right to this
-    TURNSTILE_DETACHED          the lake of that name was detached, or never attached in this session
-    TURNSTILE_SELF_TEST         an internal of Spark or Delta is not what this package was built for
-    TURNSTILE_CLIENT_ERROR      a defect of this package
-    ========================== =========================================================================
+    ============================== =====================================================================
+    TURNSTILE_OUTCOME_UNKNOWN       a commit, or a change of the catalog, may or may not have happened; the message says more
+    TURNSTILE_TRANSACTION_CONFLICT  the transaction lost to another; nothing was changed, it may be run again
+    TURNSTILE_TRANSACTION_OVER      a thread or DataFrame of a transaction or snapshot that has ended
+    TURNSTILE_UNREACHABLE           the server did not answer before the deadline; nothing was changed
+    TURNSTILE_REFUSED               the server refused for good; the message has its reason and remedy
+    TURNSTILE_NOT_PERMITTED         the token is missing, wrong or has no right to this
+    TURNSTILE_DETACHED              the lake of that name was detached, or never attached in this session
+    TURNSTILE_SELF_TEST             an internal of Spark or Delta is not what this package was built for
+    TURNSTILE_CLIENT_ERROR          a defect of this package
+    ============================== =====================================================================
     """
 
     @property
@@ -89,6 +101,8 @@ class ApiError(Exception):
     @property
     def condition(self) -> str:
         """The ``TURNSTILE_...`` name of this error."""
+        if self.type == "OutcomeUnknown" and not self.status:
+            return "TURNSTILE_OUTCOME_UNKNOWN"
         if self.status in (401, 403):
             return "TURNSTILE_NOT_PERMITTED"
         return "TURNSTILE_UNREACHABLE" if self.transient else "TURNSTILE_REFUSED"
@@ -128,6 +142,14 @@ class Throw:
         """TABLE_OR_VIEW_ALREADY_EXISTS."""
         return throw(self.jvm.new(_ANALYSIS + "TableAlreadyExistsException", self._seq(name)))
 
+    def no_such_view(self, identifier: JavaObject) -> Py4JJavaError:
+        """VIEW_NOT_FOUND."""
+        return throw(self.jvm.new(_ANALYSIS + "NoSuchViewException", identifier))
+
+    def view_exists(self, identifier: JavaObject) -> Py4JJavaError:
+        """VIEW_ALREADY_EXISTS."""
+        return throw(self.jvm.new(_ANALYSIS + "ViewAlreadyExistsException", identifier))
+
     def no_such_namespace(self, levels: list[str]) -> Py4JJavaError:
         """SCHEMA_NOT_FOUND."""
         return throw(self.jvm.new(_ANALYSIS + "NoSuchNamespaceException", self.jvm.strings(levels)))
@@ -148,6 +170,10 @@ class Throw:
         """An error without an exception of Spark's own. Unchecked, since callers declare nothing that fits."""
         return throw(self.jvm.new("java.lang.IllegalStateException", f"[{e.condition}] {e}"))
 
+    def refused(self, e: TurnstileError) -> Py4JJavaError:
+        """An error of this package, which PySpark raises as it is."""
+        return throw(self.jvm.new("java.lang.IllegalStateException", str(e)))
+
     def read_failed(self, e: ApiError, name: tuple[str, ...]) -> Py4JJavaError:
         """For reading a table's commits: a table that is gone is "not found", also in the middle of a query."""
         if e.type in ("NoSuchTable", "TableNotActive") and name:
@@ -165,9 +191,11 @@ class Throw:
             return self.table_exists(*name)
         return self.other(e)
 
-    def namespace_error(self, e: ApiError, levels: list[str]) -> Py4JJavaError:
-        """For catalog calls about one namespace."""
-        if e.type in ("NoSuchNamespace", "NoSuchCatalog"):
+    def namespace_error(self, e: ApiError, levels: list[str], *, creating: bool = False) -> Py4JJavaError:
+        """For catalog calls about one namespace. What is no name names none, unless one is to have it."""
+        if e.type in ("NoSuchNamespace", "NoSuchNamespaceException", "NoSuchCatalog") or (
+            e.type == "InvalidName" and not creating
+        ):
             return self.no_such_namespace(levels)
         if e.type == "AlreadyExists":
             return self.namespace_exists(levels)
@@ -176,8 +204,9 @@ class Throw:
         return self.other(e)
 
 
-def install_converter() -> None:
-    """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent."""
+def install_converter(is_lake: Callable[[str], bool]) -> None:
+    """Makes PySpark raise Delta's and Turnstile's own exceptions instead of py4j's. Idempotent. ``is_lake`` says whether a
+    lake is attached under a name."""
     import delta.exceptions  # noqa: F401  (its import registers Delta's own conversion)
 
     original = captured.convert_exception
@@ -185,17 +214,30 @@ def install_converter() -> None:
         return
 
     def convert(e: Any) -> CapturedException:
+        e, undeclared = _declared(e)
         # Delta's conflict exceptions may carry ours as a cause: those must stay what they are.
         first = original(e)
         if isinstance(first, captured.UnknownException) or type(first).__name__ == "StreamingQueryException":
-            return _convert(e, original) or first
+            # PySpark raises py4j's error, with both stack traces, in the place of an UnknownException.
+            return _convert(e, original, is_lake) or (CapturedException(origin=e) if undeclared else first)
+        if (table := _WRONG_SOURCE.search(first._desc or "")) and is_lake(table.group(1)):
+            first._desc = f'{first._desc} Say .format("delta") before toTable.'
         return first
 
     convert.turnstile = True  # type: ignore[attr-defined]
     captured.convert_exception = convert
 
 
-def _convert(e: Any, original: Any) -> CapturedException | None:
+def _declared(e: Any) -> tuple[Any, bool]:
+    """The exception in the place of Java's ``UndeclaredThrowableException``, in which a proxy wraps every checked exception
+    that its interface does not declare (most of Delta's are ``AnalysisException``); and whether it was wrapped."""
+    wrapped = False
+    while e is not None and e.getClass().getName() == _UNDECLARED and e.getCause() is not None:
+        e, wrapped = e.getCause(), True
+    return e, wrapped
+
+
+def _convert(e: Any, original: Any, is_lake: Callable[[str], bool]) -> CapturedException | None:
     """The Python exception for a JVM exception that carries one of ours; None when it carries none."""
     # Wrapping exceptions repeat the message of their cause: the innermost one that has it is ours.
     for link in reversed(_chain(e)):
@@ -204,7 +246,13 @@ def _convert(e: Any, original: Any) -> CapturedException | None:
             continue
         if message.startswith(_NO_COORDINATOR):
             name = message.removeprefix(_NO_COORDINATOR).strip()
+            if "__scope`" in name:
+                text = f"a stream or session that began in a transaction has {name} from it: begin it outside"
+                return turnstile_error("TURNSTILE_TRANSACTION_OVER", text)
             return turnstile_error("TURNSTILE_DETACHED", f"the lake of {name} is not attached in this session any more")
+        if (catalog := _NO_PLUGIN.search(message)) and is_lake(catalog.group(1)):
+            text = f"the lake '{catalog.group(1)}' is not in this session, as it is in those of newSession(): lake.join(spark)"
+            return turnstile_error("TURNSTILE_DETACHED", text)
         if mark := _MARK.search(message):
             cause = link.getCause()
             if cause is not None:

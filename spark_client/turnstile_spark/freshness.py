@@ -77,7 +77,8 @@ class Freshness:
 
     def grant(self) -> Grant | None:
         """What the request that Delta is about to make from the calling JVM thread may use; None for nothing."""
-        tickets: Grant = self._local.__dict__.get("tickets", {})
+        loads: Grant = self._local.__dict__.get("tickets", {})
+        tickets = {t: x for t, x in loads.items() if x.generation == self._generations[t]}
         if not tickets:
             return None
         analysis = self._analysis()
@@ -106,6 +107,15 @@ class Freshness:
         if key not in memo.values:
             memo.values[key] = read()
         return memo.values[key]  # type: ignore[no-any-return]
+
+    def analyzing(self) -> bool:
+        """Whether Spark is analysing a statement on the calling JVM thread."""
+        analysis = self._analysis()
+        return analysis is not None and not analysis.phases().contains("analysis")
+
+    def outside_analysis(self) -> bool:
+        """Whether no statement's analysis, optimisation or planning is going on on the calling JVM thread."""
+        return self._analysis() is None
 
     def void(self, table_id: str) -> None:
         """Voids all answers for a table: it has, or may have, a newer version now."""

@@ -15,6 +15,8 @@ from turnstile_spark.errors import ApiError
 
 #: Seconds. Longer than the API gateway's 30, so that the server's own answer arrives before the client gives up.
 READ_TIMEOUT = 35.0
+#: Statuses of refusals that the server remembers by the idempotency key.
+_REMEMBERED = (400, 404, 406, 409, 413, 422)
 _jitter = wait_random_exponential(multiplier=0.05, max=2.0)
 
 
@@ -27,6 +29,11 @@ def _wait(state: RetryCallState) -> float:
 def path(*parts: str) -> str:
     """A URL path from parts, each percent-encoded."""
     return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def now_ms() -> int:
+    """The time by this machine's clock."""
+    return int(time.time() * 1000)
 
 
 class Http:
@@ -86,11 +93,31 @@ class Http:
         """A request that is repeated while the failure is transient, until the deadline.
 
         ``change``: of the catalog. All attempts carry one ``Idempotency-Key``: however many of them arrive, the server makes
-        the change once and answers all alike.
+        the change once and answers all alike. After a lost answer only a success, or a refusal that the server remembers by the
+        key, is an outcome; when there is none until the deadline, an :class:`ApiError` of the type ``OutcomeUnknown`` is raised.
         """
         headers = {"Idempotency-Key": str(uuid.uuid4())} if change else None
-        attempts = self.retrying(time.monotonic() + self.deadline)
-        return attempts(self.once, name, method, route, body, query=query, headers=headers)
+        is_open = False
+
+        def attempt() -> Any:
+            nonlocal is_open
+            try:
+                return self.once(name, method, route, body, query=query, headers=headers)
+            except ApiError as e:
+                if is_open and not e.transient and not _is_remembered(e):
+                    raise ApiError(0, "NoAnswer", f"an answer was lost, and then: {e}") from e
+                is_open = is_open or (change and e.ambiguous)
+                raise
+
+        try:
+            return self.retrying(time.monotonic() + self.deadline)(attempt)
+        except ApiError as e:
+            if is_open and e.transient:
+                problem = (
+                    f"{method} {route} may or may not have happened: no final answer within {self.deadline:.0f} s; {e}"
+                )
+                raise ApiError(0, "OutcomeUnknown", problem) from e
+            raise
 
     @staticmethod
     def retrying(until: float) -> Retrying:
@@ -101,6 +128,12 @@ class Http:
             retry=retry_if_exception(lambda e: isinstance(e, ApiError) and e.transient),
             reraise=True,
         )
+
+
+def _is_remembered(refused: ApiError) -> bool:
+    """Whether the server remembers such a refusal by the idempotency key, so that no attempt has, or gets, another answer. What a
+    gateway in front of it says is none."""
+    return refused.status in _REMEMBERED and refused.type != f"Http{refused.status}"
 
 
 def _error(response: httpx.Response) -> ApiError:

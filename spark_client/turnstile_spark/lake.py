@@ -5,7 +5,8 @@ This is the top of the package: :class:`Lake` assembles everything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, Self, TypeVar
 
 from pyspark.errors.exceptions import captured
@@ -14,10 +15,19 @@ from pyspark.java_gateway import ensure_callback_server_started
 from turnstile_spark import coordinator
 from turnstile_spark.api import Api, Commit, Head, Outcome
 from turnstile_spark.context import LakeContext
+from turnstile_spark.credentials import Credentials
 from turnstile_spark.errors import ApiError, install_converter
 from turnstile_spark.jvm import Jvm, let_java_exceptions_through
+from turnstile_spark.maintenance import ATTEMPTS as REWRITE_ATTEMPTS
+from turnstile_spark.maintenance import TARGET_BYTES, Progress, Rewrite, rewrite
 from turnstile_spark.selftest import check
 from turnstile_spark.session_catalogs import SessionCatalogs
+from turnstile_spark.transactions import scope_coordinator
+from turnstile_spark.transactions.journal import AnnouncedTransaction
+from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.retries import ATTEMPTS, Runner
+from turnstile_spark.transactions.snapshot import Snapshot
+from turnstile_spark.transactions.transaction import Transaction
 
 T = TypeVar("T")
 
@@ -29,15 +39,19 @@ class Lake:
     :class:`turnstile_spark.errors.TurnstileError` when the server refuses or cannot be reached.
     """
 
-    def __init__(self, spark: Any, name: str, api: Api, token: str | None, inline_limit: int) -> None:
+    def __init__(
+        self, spark: Any, name: str, api: Api, token: str | None, *, inline_limit: int, vended: bool | None = None
+    ) -> None:
         self.spark, self.name, self.api = spark, name, api
         self.jvm = Jvm(spark)
         check(self.jvm, spark)
         ensure_callback_server_started(self.jvm.gateway)  # type: ignore[no-untyped-call]
         let_java_exceptions_through(self.jvm.gateway)
-        install_converter()
-        self.context = LakeContext(spark, self.jvm, name, api, inline_limit)
+        install_converter(coordinator.is_lake)
+        credentials = Credentials(self.jvm, spark._jsparkSession, api, token, vended)
+        self.context = LakeContext(spark, self.jvm, name, api, inline_limit=inline_limit, credentials=credentials)
         self._sessions = SessionCatalogs(self.context, token)
+        self._runner = Runner(self.context, spark)
 
     def table(self, name: str) -> Table:
         """The table ``namespace.table``. Sends no request; the methods of the table raise ``AnalysisException``
@@ -74,13 +88,93 @@ class Lake:
         """As :meth:`createOrReplace`; the table must be there."""
         return TableBuilder(self.table(name), "REPLACE TABLE")
 
+    def transaction(
+        self,
+        isolation: Isolation = "snapshot",
+        tables: Iterable[str] = (),
+        *,
+        spark: Any = None,
+        journal: bool = False,
+        group_action: bool = False,
+    ) -> Transaction:
+        """A transaction, for a ``with`` statement: the statements of this thread on tables of the lake inside are committed
+        together at its end, or, after an exception, not at all. See docs/transactions.md.
+
+        ``isolation``: "serializable" also demands that the tables which are only read have not changed. ``tables``: names
+        (``namespace.table``) whose cut is taken at the beginning, in one request; others join it when they are used, if those
+        used before have not changed. ``spark``: the session that it is for, if it is not the lake's own. ``journal``: announce it
+        before it is sent, so that it can be finished or undone by its id when this process dies (:meth:`transactions`); one
+        request more. ``group_action``: write the action ``transactionGroup`` into every commit, as an unsettled proposal for
+        Delta's protocol has it.
+        """
+        session = spark or self.spark
+        return Transaction(self.context, session, isolation, tables, journal=journal, group_action=group_action)
+
+    def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
+        """Announced transactions that this client may commit, by id: those that are open, "committed" or "aborted", or all (None)."""
+        try:
+            return [AnnouncedTransaction.read(self.api, entry) for entry in self.api.entries(state)]
+        except ApiError as e:
+            raise e.as_turnstile_error() from None
+
+    def snapshot(self, *tables: str, at: str | datetime | int | None = None, spark: Any = None) -> Snapshot:
+        """One cut over these tables (``namespace.table``), for a ``with`` statement: the statements of this thread inside read
+        them as they were at one moment, and no other tables of the lake.
+
+        ``at``: that moment, as a timestamp of Spark's SQL, a datetime, or ms since the epoch; else it is now. Each table is
+        then read at its latest version whose in-commit timestamp is not later.
+        """
+        return Snapshot(self.context, spark or self.spark, tables, at)
+
+    def retry(
+        self,
+        fn: Callable[[Transaction], T],
+        attempts: int = ATTEMPTS,
+        isolation: Isolation = "snapshot",
+        tables: Iterable[str] = (),
+    ) -> T:
+        """Returns ``fn(transaction)``, run in a transaction that is committed after it; when that loses (a conflict, or a table
+        that cannot join the cut), it is run again in a fresh one after a short random pause, at most ``attempts`` times in all."""
+        return self._runner.retry(fn, attempts, isolation, tuple(tables))
+
+    def transactional(
+        self, fn: Callable[..., Any] | None = None, *, attempts: int = ATTEMPTS, isolation: Isolation = "snapshot"
+    ) -> Any:
+        """A decorator (with or without arguments): every call of the function is a transaction, run as by :meth:`retry`. In a thread
+        that is in a transaction of the lake it is part of that."""
+
+        def decorate(function: Callable[..., T]) -> Callable[..., T]:
+            return self._runner.transactional(function, attempts, isolation)
+
+        return decorate if fn is None else decorate(fn)
+
+    def sql(self, text: str, attempts: int = ATTEMPTS, isolation: Isolation = "snapshot") -> Any:
+        """Runs a script ``BEGIN ATOMIC statement; ...; END`` (Spark's SQL scripting) as a transaction, as by :meth:`retry`, and any other
+        text as ``spark.sql`` does. Returns the DataFrame of the script's last query."""
+        return self._runner.sql(text, attempts, isolation)
+
+    def foreach_batch(
+        self, fn: Callable[[Any, int], Any], *, name: str | None = None, attempts: int = ATTEMPTS
+    ) -> Callable[[Any, int], None]:
+        """What to pass to ``writeStream.foreachBatch``: ``fn(batch, batch_id)`` is run as a transaction, so all tables of a batch are
+        committed together, and a batch that is run again, after a crash, changes nothing. ``name``: what tables remember the
+        stream by, with the number of the batch (their action ``txn``); default the query's id, which is in its checkpoint."""
+        return self._runner.foreach_batch(fn, name, attempts)
+
     def connect(self) -> None:
         """Makes Spark see the lake; :func:`turnstile_spark.attach` calls it. Detaches the lake that had the name."""
         coordinator.register(self.jvm, self.name)
+        jvm, name = self.jvm, self.name
+        scope_coordinator.register(jvm, name, lambda: coordinator.attached(jvm, name))
         replaced = coordinator.attach(self)
         if replaced is not None:
             replaced.detach()
         self._sessions.join(self.spark)
+
+    def join(self, spark: Any) -> None:
+        """Puts the lake into another session of the same JVM. ``spark.newSession()`` does it by itself; a session that was
+        cloned in the JVM has the lake's configuration only."""
+        self._sessions.join(spark)
 
     def detach(self) -> None:
         """Takes the catalog out of Spark and closes connections. Later use of its tables raises
@@ -146,6 +240,47 @@ class Table:
     def publish(self) -> dict[str, int]:
         """Publishes all ratified commits now. Returns ``published`` (how many), ``floor`` and ``latest`` (versions)."""
         return self._call_with_id(self._context.api.publish)
+
+    def optimize(
+        self,
+        where: str | None = None,
+        z_order_by: Sequence[str] = (),
+        target_bytes: int = TARGET_BYTES,
+        *,
+        attempts: int = REWRITE_ATTEMPTS,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Rewrite:
+        """Makes few large files of many small ones, as Delta's OPTIMIZE does; of a clustered table, clusters them.
+
+        ``where``: a predicate on partition columns. ``z_order_by``: columns to sort all files by, one bin for each partition.
+        ``target_bytes``: smaller files are put together up to this size. Each bin is one commit: after an exception what was
+        committed stays, and running it again does the rest. A bin whose files another commit changed is planned anew, in at
+        most ``attempts`` rounds that lost. ``progress`` is called at every step; what it raises ends the run. Raises
+        ``ValueError`` and ``TypeError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features that nobody has
+        looked at. See docs/maintenance.md.
+        """
+        options: dict[str, Any] = {"where": where, "z_order_by": z_order_by, "target_bytes": target_bytes}
+        return rewrite(
+            self._context, self._spark, self.sql_name, "optimize", attempts=attempts, progress=progress, **options
+        )
+
+    def reorg(
+        self,
+        purge: bool = True,
+        where: str | None = None,
+        target_bytes: int = TARGET_BYTES,
+        *,
+        attempts: int = REWRITE_ATTEMPTS,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Rewrite:
+        """Rewrites the files that have deletion vectors or dropped columns without these, as Delta's REORG ... APPLY (PURGE) does. Otherwise
+        as :meth:`optimize`. ``purge``: there is nothing else that it does; False is refused with ``ValueError``."""
+        if purge is not True:
+            raise ValueError("reorg(purge=True): purging is all that it does")
+        options: dict[str, Any] = {"where": where, "target_bytes": target_bytes}
+        return rewrite(
+            self._context, self._spark, self.sql_name, "reorg", attempts=attempts, progress=progress, **options
+        )
 
     def drop(self) -> bool:
         """Drops the table (its files are kept for the server's grace period). False when there was none."""

@@ -1,15 +1,20 @@
 """Commit files in ``_delta_log/_staged_commits``: writing their content, and describing them to Delta.
 
-Files are written through Hadoop, so that ``file:``, ``s3a:`` and any other scheme work with the credentials and
-settings that Spark itself uses. Delta gets a ``FileStatus`` made of what the server reported: one name, one size and
-one modification time for a version for every reader (log segments are compared by them).
+Files are written through Hadoop, so that ``s3a:`` and any other scheme work with the credentials and settings that Spark
+itself uses; those on the local file system are written from Python, because Hadoop without its native library starts
+processes for it (``chmod``), which takes longer than all of the rest of a commit. Delta gets a ``FileStatus`` made of
+what the server reported: one name, one size and one modification time for a version for every reader (log segments are
+compared by them).
 """
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from turnstile_spark.api import Commit, Tail
 from turnstile_spark.jvm import JavaObject, Jvm
@@ -19,13 +24,17 @@ STAGED = "_staged_commits"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A commit file to write: where (log store, Hadoop configuration, log path), its name and whole content."""
+    """A file of a log to write: with which log store and Hadoop configuration, its path and whole content."""
 
     log_store: JavaObject
     conf: JavaObject
-    log_path: str
-    name: str
+    path: str
     content: str
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
 
 
 class LogFiles:
@@ -41,13 +50,17 @@ class LogFiles:
         """Waits for writes under way and ends the threads. Idempotent."""
         self._pool.shutdown(wait=True)
 
-    def write(self, file: Write) -> None:
-        """Writes a commit file; an existing file of that name is left alone (it can only have the same content).
+    def write(self, file: Write, durable: bool = True) -> None:
+        """Writes a file; an existing file of that name can only have the same content.
 
-        Whole files only: where a half-written file could be seen, Delta's LogStore writes beside and renames; where
-        a write appears at once when it is closed (object stores), one plain write is one request.
+        Whole files only: where a half-written file could be seen, it is written beside and renamed; where a write appears
+        at once when it is closed (object stores), one plain write is one request. On the local file system a ``durable``
+        file survives a loss of power when this returns.
         """
-        path = self.jvm.new("org.apache.hadoop.fs.Path", f"{file.log_path}/{STAGED}/{file.name}")
+        if file.path.startswith("file:/"):
+            _write_local(Path("/" + file.path.removeprefix("file:").lstrip("/")), file.content.encode(), durable)
+            return
+        path = self.jvm.new("org.apache.hadoop.fs.Path", file.path)
         if file.log_store.isPartialWriteVisible(path, file.conf):
             reader = self.jvm.new("java.io.BufferedReader", self.jvm.new("java.io.StringReader", file.content))
             try:
@@ -57,8 +70,8 @@ class LogFiles:
                     raise
         else:
             system = path.getFileSystem(file.conf)
-            if file.log_path.startswith("s3a:"):
-                # No other client uses this name: S3A need not look first whether the file is there.
+            if file.path.startswith("s3a:"):
+                # S3A need not look first whether the file, or a folder of that name, is there.
                 builder = system.createFile(path).overwrite(True).recursive()
                 stream = builder.opt("fs.s3a.create.performance", "true").build()
             else:
@@ -69,8 +82,9 @@ class LogFiles:
                 stream.close()
 
     def write_later(self, file: Write) -> Future[None]:
-        """:meth:`write` in a thread of its own, in parallel with the caller's request to the server."""
-        return self._pool.submit(self.write, file)
+        """:meth:`write` in a thread of its own, in parallel with the caller's request to the server, which carries the
+        content too: so the file need not be durable."""
+        return self._pool.submit(self.write, file, durable=False)
 
     def describe(self, log_path: str, commit: Commit) -> JavaObject:
         """The commit as ``io.delta.storage.commit.Commit``; a published one by its file in ``_delta_log``."""
@@ -97,3 +111,26 @@ class LogFiles:
             if wanted and commit.version > tail.floor:
                 commits.add(self.describe(log_path, commit))
         return self.jvm.new("io.delta.storage.commit.GetCommitsResponse", commits, tail.latest)
+
+
+def _write_local(path: Path, content: bytes, durable: bool) -> None:
+    """Writes a whole file of the local file system: beside, then renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4()}.tmp")
+    try:
+        with beside.open("xb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    if durable:
+        for folder in (path.parent, path.parent.parent):  # the folder itself may be new
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from turnstile_spark.catalog import IS_UNITY
+from turnstile_spark.catalog import IS_UNITY, V1
+from turnstile_spark.checksums import WRITER
 from turnstile_spark.errors import turnstile_error
 from turnstile_spark.jvm import Jvm
 
@@ -53,6 +54,20 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
         "keeping Delta from making a Unity Catalog REST client",
         lambda jvm, spark: _method(jvm, _DELTA + "catalog.AbstractDeltaCatalog", "deltaCatalogClient", 0),
     ),
+    "AbstractDeltaCatalog.catalog": (
+        "keeping tables of the session's own catalog apart from a lake's",
+        lambda jvm, spark: (
+            _field(jvm, _DELTA + "catalog.AbstractDeltaCatalog", "catalog", V1 + "SessionCatalog")
+            and _method(jvm, _DELTA + "catalog.AbstractDeltaCatalog", "catalog", 0)
+        ),
+    ),
+    "RelationCatalog": (
+        "tables and views in one catalog",
+        lambda jvm, spark: (
+            _method(jvm, "org.apache.spark.sql.connector.catalog.RelationCatalog", "loadRelation", 1)
+            and _method(jvm, "org.apache.spark.sql.connector.catalog.View$Builder", "withQueryColumnNames", 1)
+        ),
+    ),
     "CatalogOwnedCommitCoordinatorProvider.registerBuilder": (
         "commits going to the server",
         lambda jvm, spark: _method(
@@ -76,6 +91,51 @@ CHECKS: dict[str, tuple[str, Callable[[Jvm, Any], bool]]] = {
             _method(jvm, "org.apache.spark.sql.execution.SQLExecution", "getQueryExecution", 1)
             and bool(jvm.class_for_name("org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand"))
         ),
+    ),
+    "DeltaLog.installSnapshot": (
+        "telling Delta that its snapshot is the current one",
+        lambda jvm, spark: (
+            _method(jvm, _DELTA + "DeltaLog", "installSnapshot", 2)
+            and _method(jvm, _DELTA + "DeltaLog", "snapshotLock", 0)
+            and _method(jvm, _DELTA + "DeltaLog", "unsafeVolatileSnapshot", 0)
+            and _method(jvm, _DELTA + "catalog.DeltaTableV2", "deltaLog", 0)
+        ),
+    ),
+    "DeltaLog.store": (
+        "keeping versions after a transaction's cut out of its listings",
+        lambda jvm, spark: (
+            _field(jvm, _DELTA + "DeltaLog", "store", _DELTA + "storage.LogStore")
+            and _method(jvm, _DELTA + "DeltaLog", "store", 0)
+            and _method(jvm, _DELTA + "DeltaLog", "getSnapshotAt", 4)
+        ),
+    ),
+    "DeltaHistoryManager": (
+        "the versions of tables at a time",
+        lambda jvm, spark: (
+            _method(jvm, _DELTA + "DeltaHistoryManager", "getActiveCommitAtTime", 5)
+            and _method(jvm, _DELTA + "DeltaLog", "history", 0)
+            and _method(jvm, _DELTA + "catalog.DeltaTableV2", "catalogTable", 0)
+        ),
+    ),
+    "DeltaLogCacheKey": (
+        "dropping a transaction's logs, and nobody else's",
+        lambda jvm, spark: (
+            _method(jvm, _DELTA + "DeltaLog$DeltaLogCacheKey", "fsOptions", 0)
+            and _method(jvm, _DELTA + "DeltaLog$", "getOrCreateCache", 1)
+            and _method(jvm, _DELTA + "DeltaLog", "options", 0)
+        ),
+    ),
+    "ChecksumHook.WriteChecksum": (
+        "writing checksums in the background",
+        lambda jvm, spark: (
+            bool(jvm.class_for_name(WRITER))
+            and _method(jvm, _DELTA + "Snapshot", "computeChecksum", 0)
+            and _method(jvm, _DELTA + "util.JsonUtils$", "mapper", 0)
+        ),
+    ),
+    "UCCredentialHadoopConfs": (
+        "storage credentials from the server",
+        lambda jvm, spark: _method(jvm, "io.unitycatalog.hadoop.UCCredentialHadoopConfs", "builder", 2),
     ),
     "PythonStreamingQueryListenerWrapper": (
         "streams keeping the catalog",

@@ -57,8 +57,8 @@ def session(
 
     ``app``: application name. ``s3``: True adds Hadoop's S3A with Spark's usual ways to find credentials; a URL is an
     S3-compatible endpoint (path-style access); a mapping may have ``endpoint``, ``access_key``, ``secret_key``,
-    ``region``. ``small``: options for a laptop or a test. ``master``: Spark master URL. ``options``: more Spark options,
-    which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises.
+    ``session_token``, ``region``. ``small``: options for a laptop or a test. ``master``: Spark master URL. ``options``:
+    more Spark options, which win over all others. Packages come from the Ivy cache or Maven; raises what Spark raises.
     """
     from pyspark.sql import SparkSession
 
@@ -85,7 +85,8 @@ def session(
 def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:
     values = {"endpoint": s3} if isinstance(s3, str) else dict(s3) if isinstance(s3, Mapping) else {}
     key = "spark.hadoop.fs.s3a."
-    settings = {key + "connection.maximum": "64"}
+    # create, mkdir: S3A does not look first whether something is where a file or folder is created.
+    settings = {key + "connection.maximum": "64", key + "performance.flags": "create,mkdir"}
     if "endpoint" in values:
         endpoint = values["endpoint"]
         settings[key + "endpoint"] = endpoint
@@ -96,6 +97,9 @@ def _s3a(s3: str | Mapping[str, str] | bool) -> dict[str, str]:
     if "access_key" in values:
         settings[key + "access.key"] = values["access_key"]
         settings[key + "secret.key"] = values["secret_key"]
-        provider = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
-        settings[key + "aws.credentials.provider"] = provider
+        provider = "SimpleAWSCredentialsProvider"
+        if "session_token" in values:
+            settings[key + "session.token"] = values["session_token"]
+            provider = "TemporaryAWSCredentialsProvider"
+        settings[key + "aws.credentials.provider"] = f"org.apache.hadoop.fs.s3a.{provider}"
     return settings

@@ -15,9 +15,10 @@ from __future__ import annotations
 import logging
 from typing import Any, ClassVar
 
-from turnstile_spark.catalog import SparkCatalog
+from turnstile_spark.catalog import SparkCatalog, catalogs_of
 from turnstile_spark.context import LakeContext
-from turnstile_spark.jvm import JavaObject, Jvm, Proxy
+from turnstile_spark.jvm import JavaObject, Proxy
+from turnstile_spark.transactions.scope import STREAM, catalog_of
 
 log = logging.getLogger("turnstile_spark")
 _CONF = "spark.sql.catalog."
@@ -33,16 +34,6 @@ DEFAULTS = {
     # The marks that the streaming source needs also switch on a report to Unity Catalog after every commit.
     "spark.databricks.delta.uc.commitMetrics.enabled": "false",
 }
-
-
-def catalogs_of(jvm: Jvm, session: JavaObject) -> JavaObject:
-    """The private map of a session's catalogs (name to catalog)."""
-    manager = session.sessionState().catalogManager()
-    field = jvm.class_for_name("org.apache.spark.sql.connector.catalog.DefaultCatalogManager").getDeclaredField(
-        "catalogs"
-    )
-    field.setAccessible(True)
-    return field.get(manager)
 
 
 class SessionCatalogs:
@@ -69,11 +60,20 @@ class SessionCatalogs:
         session.streams().addListener(listener)
         self._joined.append((session, listener))
         self._python.append(spark)
-        self._follow_new_sessions(spark)
+        self._follow(spark)
 
     def put(self, session: JavaObject) -> None:
         """Puts a catalog made for this JVM session into it."""
         catalogs_of(self.jvm, session).put(self.lake.name, SparkCatalog(self.lake, session))
+
+    def use_as_in(self, session: JavaObject, clone: JavaObject) -> None:
+        """Makes the lake current in a clone of ``session`` if it is current there: Spark's clones start in ``spark_catalog``,
+        where a name without a catalog would be another table."""
+        current = session.sessionState().catalogManager()
+        if str(current.currentCatalog().name()) == self.lake.name:
+            manager = clone.sessionState().catalogManager()
+            manager.setCurrentCatalog(self.lake.name)
+            manager.setCurrentNamespace(current.currentNamespace())
 
     def leave(self) -> None:
         """Takes the lake out of all sessions it joined. Never fails: the sessions may be stopped already."""
@@ -83,6 +83,7 @@ class SessionCatalogs:
             try:
                 session.streams().removeListener(listener)
                 catalogs_of(self.jvm, session).remove(self.lake.name)
+                catalogs_of(self.jvm, session).remove(catalog_of(self.lake.name))
                 for key in self._catalog_conf():
                     session.conf().unset(_CONF + self.lake.name + key)
             except Exception as e:
@@ -98,22 +99,28 @@ class SessionCatalogs:
             ".deltaRestApi.enabled": "false",
         }
 
-    def _follow_new_sessions(self, spark: Any) -> None:
+    def _follow(self, spark: Any) -> None:
+        """Puts the lake into sessions made from this one, and writes what is left to write before it stops."""
         lakes = spark.__dict__.setdefault("_turnstile_lakes", {})
         first = not lakes
         lakes[self.lake.name] = self
         if not first or getattr(spark.newSession, "turnstile", False):
             return
-        original = type(spark).newSession
+        kind = type(spark)
 
         def new_session() -> Any:
-            created = original(spark)
+            created = kind.newSession(spark)
             for catalogs in list(lakes.values()):
                 catalogs.join(created)
             return created
 
+        def stop() -> None:
+            for catalogs in list(lakes.values()):
+                catalogs.lake.checksums.flush()
+            kind.stop(spark)
+
         new_session.turnstile = True  # type: ignore[attr-defined]
-        spark.newSession = new_session
+        spark.newSession, spark.stop = new_session, stop
 
 
 class _Listener(Proxy):
@@ -125,7 +132,10 @@ class _Listener(Proxy):
     def onQueryStarted(self, event: JavaObject) -> None:
         query = self._session.streams().get(event.id())
         if query is not None:
-            self._sessions.put(query.streamingQuery().sparkSessionForStream())
+            clone = query.streamingQuery().sparkSessionForStream()
+            clone.conf().set(STREAM, "true")
+            self._sessions.put(clone)
+            self._sessions.use_as_in(self._session, clone)
 
     def onQueryProgress(self, event: JavaObject) -> None:
         """Nothing to do."""

@@ -1,10 +1,9 @@
-"""Two stacks of this folder: the usual one, and one whose publisher rests, so that commits stay unpublished."""
+"""Servers of this folder beside the usual one: one that publishes nothing, one that vends keys, one that asks for tokens."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,62 +13,58 @@ import pytest
 from tests.support.clients import kernel_rs
 from tests.support.clients.engine import READER_TOKEN
 from tests.support.downloads import Missing
-from tests.support.repository import ROOT
+from tests.support.server import resting_background, server_on_s3
+from tests.support.store.backends import MINISTACK
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
 
     from tests.support.flaky import Flaky
-    from turnstile_local import Stack
+    from tests.support.server import ServerOnS3
+    from tests.support.store.servers import Servers
+    from turnstile_server import Server
 
-FUNCTIONS = ROOT / "functions"
 JAVA = {"jvm", "spark"}
-RESTING = "def handle(event, context):\n    return {}\non_refs = sweep = collect = handle\n"
+SLOW = {"jvm", "program", "vending_server"}
+ROLE = "arn:aws:iam::000000000000:role/vending"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of this folder needs a stack; what needs a JVM goes with the tests that have a Spark session."""
+    """What needs a JVM goes with the tests that have a Spark session; what is compiled or has a JVM of its own is slow."""
     for item in items:
         if "/tests/clients/" in str(item.path):
-            item.add_marker(pytest.mark.stack)
-            item.add_marker(pytest.mark.slow)
-            if JAVA & set(getattr(item, "fixturenames", ())):
+            fixtures = set(getattr(item, "fixturenames", ()))
+            if fixtures & SLOW:
+                item.add_marker(pytest.mark.slow)
+            if fixtures & JAVA:
                 item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")
-def held_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that ratifies and never publishes: what a client reads, it reads from staged commits."""
-    from turnstile_local import Stack
+def held_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that ratifies and never publishes: what a client reads, it reads from staged commits."""
+    from turnstile_server import Server
 
-    home = tmp_path_factory.mktemp("held")
-    for name in ("commit", "catalog"):
-        shutil.copytree(FUNCTIONS / name, home / "functions" / name)
-    for name in ("publish", "gc"):
-        (home / "functions" / name).mkdir()
-        (home / "functions" / name / "app.py").write_text(RESTING)
-    with Stack.start(home / "stack", port=0, functions=home / "functions") as running:
+    with Server.start(tmp_path_factory.mktemp("held"), 0) as running, resting_background(running):
         yield running
 
 
 @pytest.fixture(scope="session")
-def vending_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack with its tables in the emulated S3, which gives clients keys: sessions of a role, narrowed to a table."""
-    from turnstile_local import Stack
-
-    home, role = tmp_path_factory.mktemp("vending"), "arn:aws:iam::000000000000:role/vending"
-    with Stack.start(home, port=0, lake="s3://lake/warehouse", parameters={"VendingRole": role}) as running:
+def vending_server(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
+    """A server with its tables in S3, which gives clients keys: sessions of a role, narrowed to a table."""
+    endpoint, role = servers.get(MINISTACK).url, {"TURNSTILE_VENDING_ROLE": ROLE}
+    with server_on_s3(tmp_path_factory.mktemp("vending"), endpoint, variables=role) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def guarded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack that asks every request for its token; beside the operator's there is a reader's."""
-    from turnstile_local import Stack
+def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that asks every request for its token; beside the operator's there is a reader's."""
+    from turnstile_server import Server
 
     reader = {hashlib.sha256(READER_TOKEN.encode()).hexdigest(): {"name": "reader", "roles": []}}
-    home, parameters = tmp_path_factory.mktemp("guarded"), {"StaticTokens": json.dumps(reader)}
-    with Stack.start(home, port=0, token="a token for tests", parameters=parameters) as running:
+    home, environment = tmp_path_factory.mktemp("guarded"), {"TURNSTILE_TOKENS": json.dumps(reader)}
+    with Server.start(home, 0, "a token for tests", environment=environment) as running:
         yield running
 
 
@@ -84,11 +79,11 @@ def jvm() -> Iterator[JavaGateway]:
 
 
 @pytest.fixture
-def flaky(stack: Stack) -> Iterator[Flaky]:
-    """A proxy in front of the usual stack, which loses answers on request."""
+def flaky(server: Server) -> Iterator[Flaky]:
+    """A proxy in front of the usual server, which loses answers on request."""
     from tests.support.flaky import Flaky
 
-    proxy = Flaky(stack.url)
+    proxy = Flaky(server.url)
     yield proxy
     proxy.close()
 

@@ -22,7 +22,7 @@ from tests.support.unity import metadata
 
 if TYPE_CHECKING:
     from tests.support.flaky import Flaky
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
 @pytest.fixture(params=["delta-v1", "preview"])
@@ -30,22 +30,22 @@ def preview(request: pytest.FixtureRequest) -> bool:
     return bool(request.param == "preview")
 
 
-def created(jvm: Any, stack: Stack, preview: bool, through: str | None = None) -> Table:
+def created(jvm: Any, server: Server, preview: bool, through: str | None = None) -> Table:
     """A table made by the default client; what is asked of it from then on goes through the one under test."""
-    table = Table(delta_jvm.client(jvm, stack), fresh())
-    table.client = delta_jvm.Client(jvm, through or stack.url, stack.token, preview=preview)
+    table = Table(delta_jvm.client(jvm, server), fresh())
+    table.client = delta_jvm.Client(jvm, through or server.url, server.token, preview=preview)
     return table
 
 
 @pytest.fixture
-def table(jvm: Any, stack: Stack, preview: bool) -> Table:
-    return created(jvm, stack, preview)
+def table(jvm: Any, server: Server, preview: bool) -> Table:
+    return created(jvm, server, preview)
 
 
 @pytest.fixture
-def held(jvm: Any, held_stack: Stack, preview: bool) -> Table:
+def held(jvm: Any, held_server: Server, preview: bool) -> Table:
     """A table whose commits nobody publishes but the client."""
-    return created(jvm, held_stack, preview)
+    return created(jvm, held_server, preview)
 
 
 def verdict(error: Py4JJavaError) -> tuple[bool, bool]:
@@ -102,10 +102,10 @@ def test_i3_a_replay_long_after_publication_is_known(table: Table) -> None:
     assert table.commits()[1] == 14
 
 
-def test_i3_a_lost_answer_does_not_write_twice(jvm: Any, stack: Stack, preview: bool, flaky: Flaky) -> None:
+def test_i3_a_lost_answer_does_not_write_twice(jvm: Any, server: Server, preview: bool, flaky: Flaky) -> None:
     """The default client asks again by itself. The preview client gives up, and Delta's transaction proposes anew with
     another staged file: only the transaction's id tells that it had won."""
-    table = created(jvm, stack, preview, through=flaky.url)
+    table = created(jvm, server, preview, through=flaky.url)
     flaky.lose_answers("POST ", times=2)
     txn, made, failures = str(uuid.uuid4()), None, 0
     while made is None:
@@ -151,10 +151,10 @@ def test_i4_backfill_publishes_everything_in_order(held: Table) -> None:
     assert held.commit(5).getCommit().getVersion() == 5
 
 
-def test_what_is_listed_lies_in_storage(jvm: Any, held_stack: Stack, preview: bool) -> None:
+def test_what_is_listed_lies_in_storage(jvm: Any, held_server: Server, preview: bool) -> None:
     """Inline commits of other clients included: this one knows files only."""
-    engine = Engine(held_stack).create().append(range(3)).append_inline(range(3, 5)).append(range(5, 6))
-    client = delta_jvm.client(jvm, held_stack, preview=preview)
+    engine = Engine(held_server).create().append(range(3)).append_inline(range(3, 5)).append(range(5, 6))
+    client = delta_jvm.client(jvm, held_server, preview=preview)
     log = client.new("org.apache.hadoop.fs.Path", engine.location + "/_delta_log")
     conf = client.map({"io.unitycatalog.tableId": engine.id})
     name = client.maybe(client.identifier(engine.name))
@@ -166,8 +166,8 @@ def test_what_is_listed_lies_in_storage(jvm: Any, held_stack: Stack, preview: bo
         assert real.getLen() == status.getLen() > 0
 
 
-def test_i2_writers_that_race_all_get_a_version_of_their_own(jvm: Any, stack: Stack, preview: bool) -> None:
-    table = created(jvm, stack, preview)
+def test_i2_writers_that_race_all_get_a_version_of_their_own(jvm: Any, server: Server, preview: bool) -> None:
+    table = created(jvm, server, preview)
     conflicts = []
 
     def write(_: int) -> list[int]:
@@ -201,14 +201,14 @@ def test_a_new_column_is_in_the_catalog_once_its_commit_is_ratified(table: Table
     assert loaded.getConfiguration()["delta.appendOnly"] == "false"
 
 
-def test_another_tables_id_is_refused(table: Table, jvm: Any, stack: Stack) -> None:
+def test_another_tables_id_is_refused(table: Table, jvm: Any, server: Server) -> None:
     """Someone dropped the table and made it anew: the writer must not commit into the new one."""
-    other = created(jvm, stack, table.client.preview)
+    other = created(jvm, server, table.client.preview)
     mine = table.staged_commit(1)
     table.id = other.id
     with pytest.raises(Py4JJavaError) as caught:
         table.propose(mine)
     assert thrown(caught.value) in ("CommitFailedException", "InvalidTargetTableException")
     for each in (table, other):
-        each.client = delta_jvm.client(jvm, stack)
-        assert Engine(stack, each.name).latest == 0
+        each.client = delta_jvm.client(jvm, server)
+        assert Engine(server, each.name).latest == 0

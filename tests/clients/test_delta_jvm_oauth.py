@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from py4j.java_gateway import JavaGateway
 
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    from turnstile_local import Stack
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    from turnstile_server import Server
 
     home: Path = tmp_path_factory.mktemp("guarded")
-    with Stack.start(home, port=0, token="s3cret", parameters={"TokenSeconds": "60"}) as running:
+    with Server.start(home, 0, "s3cret", environment={"TURNSTILE_TOKEN_SECONDS": "60"}) as running:
         yield running
 
 
@@ -38,13 +38,15 @@ def provider(jvm: JavaGateway, url: str, client: dict[str, Any]) -> Any:
     return jvm.jvm.io.unitycatalog.client.auth.TokenProvider.create(settings)
 
 
-def register(stack: Stack, **more: Any) -> dict[str, Any]:
-    headers = {"authorization": f"Bearer {stack.token}"}
-    answer = httpx.post(f"{stack.url}/v1/clients", json={"name": "spark", **more}, headers=headers, trust_env=False)
+def register(server: Server, **more: Any) -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {server.token}"}
+    answer = httpx.post(
+        f"{server.url}/v1/clients", json={"name": "spark", **more}, headers=headers, trust_env=False, timeout=60
+    )
     return dict(answer.json())
 
 
-def test_the_java_client_gets_a_token_keeps_it_and_is_let_in(jvm: JavaGateway, guarded: Stack) -> None:
+def test_the_java_client_gets_a_token_keeps_it_and_is_let_in(jvm: JavaGateway, guarded: Server) -> None:
     tokens = provider(jvm, guarded.url, register(guarded, admin=True))
     first = tokens.accessToken()
     assert first.count(".") == 2
@@ -55,7 +57,7 @@ def test_the_java_client_gets_a_token_keeps_it_and_is_let_in(jvm: JavaGateway, g
     assert client.getMetastoreId()
 
 
-def test_i12_the_java_client_with_a_wrong_secret_is_told_what_is_wrong(jvm: JavaGateway, guarded: Stack) -> None:
+def test_i12_the_java_client_with_a_wrong_secret_is_told_what_is_wrong(jvm: JavaGateway, guarded: Server) -> None:
     tokens = provider(jvm, guarded.url, {**register(guarded), "client_secret": "wrong"})
     with pytest.raises(Py4JJavaError, match="invalid_client"):
         tokens.accessToken()

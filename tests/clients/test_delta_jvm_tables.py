@@ -13,12 +13,12 @@ from tests.support.clients.delta_jvm import UC, Client, Table, thrown
 from tests.support.clients.engine import B, Engine, fresh
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
 @pytest.fixture
-def client(jvm: Any, stack: Stack) -> Client:
-    return delta_jvm.client(jvm, stack)
+def client(jvm: Any, server: Server) -> Client:
+    return delta_jvm.client(jvm, server)
 
 
 def test_a_staged_table_asks_for_what_the_client_must_write(client: Client) -> None:
@@ -55,12 +55,12 @@ def test_a_name_that_is_taken_is_refused_when_staging(client: Client) -> None:
     assert "HTTP 409" in str(caught.value.java_exception.getMessage())
 
 
-def test_a_table_that_is_not_delta_makes_the_client_fall_back(client: Client, stack: Stack) -> None:
+def test_a_table_that_is_not_delta_makes_the_client_fall_back(client: Client, server: Server) -> None:
     name = fresh("csv")
     asked = {"name": name, "catalog_name": "main", "schema_name": "default", "table_type": "EXTERNAL",
-             "data_source_format": "CSV", "columns": [], "storage_location": f"file://{stack.home}/csv/{name}",
+             "data_source_format": "CSV", "columns": [], "storage_location": f"file://{server.home}/csv/{name}",
              "properties": {}}  # fmt: skip
-    Engine(stack).ask("POST", f"{B}/tables", asked)
+    Engine(server).ask("POST", f"{B}/tables", asked)
     with pytest.raises(Py4JJavaError) as caught:
         client.uc.loadTable(client.identifier(name))
     assert thrown(caught.value) == "UnsupportedTableFormatException"
@@ -76,12 +76,12 @@ def test_a_report_of_metrics_is_taken(client: Client) -> None:
 
 
 @pytest.mark.parametrize("preview", [False, True])
-def test_the_metastore_has_an_id(jvm: Any, stack: Stack, preview: bool) -> None:
-    one, other = (delta_jvm.client(jvm, stack, preview=preview).uc.getMetastoreId() for _ in range(2))
+def test_the_metastore_has_an_id(jvm: Any, server: Server, preview: bool) -> None:
+    one, other = (delta_jvm.client(jvm, server, preview=preview).uc.getMetastoreId() for _ in range(2))
     assert one == other
 
 
-def test_the_kernels_create_registers_a_table(client: Client, stack: Stack) -> None:
+def test_the_kernels_create_registers_a_table(client: Client, server: Server) -> None:
     """``finalizeCreate`` is what the Java kernel and Flink call; columns come as the older API's."""
     staged = client.uc.createStagingTable(client.identifier(name := fresh()))
     table = Table.__new__(Table)
@@ -105,10 +105,10 @@ def test_the_kernels_create_registers_a_table(client: Client, stack: Stack) -> N
     assert table.commit(1).getCommit().getVersion() == 1
 
 
-def test_the_kernel_reads_a_table_whose_commits_are_not_published(jvm: Any, held_stack: Stack) -> None:
+def test_the_kernel_reads_a_table_whose_commits_are_not_published(jvm: Any, held_server: Server) -> None:
     """The Java kernel's catalog client, as Delta's own V2 connector and Flink use it: snapshot, then publish."""
-    client = delta_jvm.client(jvm, held_stack)
-    engine = Engine(held_stack).create().append(range(3), range(3, 5)).append_inline(range(5, 6))
+    client = delta_jvm.client(jvm, held_server)
+    engine = Engine(held_server).create().append(range(3), range(3, 5)).append_inline(range(5, 6))
     assert engine.files.published() == [0]
     kernel = client.new("io.delta.kernel.unitycatalog.UCCatalogManagedClient", client.uc)
     work = client.cls("io.delta.kernel.defaults.engine.DefaultEngine").create(client.conf)
@@ -120,14 +120,14 @@ def test_the_kernel_reads_a_table_whose_commits_are_not_published(jvm: Any, held
     assert engine.files.published() == [0, 1, 2, 3]
 
 
-def test_i12_a_table_on_s3_comes_with_keys_for_hadoop(jvm: Any, vending_stack: Stack) -> None:
+def test_i12_a_table_on_s3_comes_with_keys_for_hadoop(jvm: Any, vending_server: Server) -> None:
     """Of a session, and they open the place: the client hands them to S3A as they are."""
-    client = delta_jvm.client(jvm, vending_stack)
+    client = delta_jvm.client(jvm, vending_server)
     staged = client.uc.createStagingTable(client.identifier(fresh()))
     given = staged.getStorageProperties()
     names = ("fs.s3a.init.access.key", "fs.s3a.init.secret.key", "fs.s3a.init.session.token")
     id, secret, token = (given[name] for name in names)
-    s3 = boto3.client("s3", endpoint_url=vending_stack.s3_endpoint, region_name="us-east-1", aws_access_key_id=id,
+    s3 = boto3.client("s3", endpoint_url=vending_server.s3_endpoint, region_name="us-east-1", aws_access_key_id=id,
                       aws_secret_access_key=secret, aws_session_token=token)  # fmt: skip
     bucket, _, prefix = staged.getLocation().removeprefix("s3://").partition("/")
     s3.put_object(Bucket=bucket, Key=f"{prefix}/file", Body=b"1")

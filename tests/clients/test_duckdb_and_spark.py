@@ -19,29 +19,30 @@ from tests.support.clients.engine import Engine, fresh
 from tests.support.clients.requests import Requests
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
 @pytest.fixture
-def lake(spark: Any, stack: Stack) -> Iterator[Any]:
-    attached = turnstile_spark.attach(spark, "beside_duckdb", stack.url, token=stack.token or None)
+def lake(spark: Any, server: Server) -> Iterator[Any]:
+    attached = turnstile_spark.attach(spark, "beside_duckdb", server.url, token=server.token or None)
     yield attached
     attached.detach()
 
 
 @pytest.fixture
-def connect(stack: Stack, tmp_path: Path) -> Any:
+def connect(server: Server, tmp_path: Path) -> Any:
     """Makes DuckDB connections with the catalog attached."""
 
     def made() -> duckdb.DuckDBPyConnection:
         db = duck.connect(tmp_path)
-        duck.attach(db, stack)
+        duck.attach(db, server)
         return db
 
     return made
 
 
-def test_each_sees_what_the_other_wrote(spark: Any, lake: Any, connect: Any, stack: Stack) -> None:
+@pytest.mark.slow
+def test_each_sees_what_the_other_wrote(spark: Any, lake: Any, connect: Any, server: Server) -> None:
     """Spark's commits travel inline and are materialised for DuckDB, which knows files only."""
     table = fresh("both")
     spark.sql(f"CREATE TABLE {lake.name}.default.{table} (id BIGINT)")
@@ -54,8 +55,9 @@ def test_each_sees_what_the_other_wrote(spark: Any, lake: Any, connect: Any, sta
     assert duck.ids(connect(), table) == [1, 3]
 
 
+@pytest.mark.slow
 def test_i2_engines_that_race_lose_nothing_and_write_nothing_twice(
-    spark: Any, lake: Any, connect: Any, stack: Stack
+    spark: Any, lake: Any, connect: Any, server: Server
 ) -> None:
     table, rounds = fresh("race"), 6
     spark.sql(f"CREATE TABLE {lake.name}.default.{table} (id BIGINT)")
@@ -78,16 +80,17 @@ def test_i2_engines_that_race_lose_nothing_and_write_nothing_twice(
     wanted = [*range(rounds), *range(100, 100 + rounds)]
     assert duck.ids(connect(), table) == wanted
     assert sorted(row.id for row in spark.table(f"{lake.name}.default.{table}").collect()) == wanted
-    assert Engine(stack, table).latest == 2 * rounds, f"{len(conflicts)} conflicts"
+    assert Engine(server, table).latest == 2 * rounds, f"{len(conflicts)} conflicts"
 
 
-def test_turnstiles_own_client_asks_less_than_the_connector(spark: Any, lake: Any, stack: Stack) -> None:
+@pytest.mark.slow
+def test_turnstiles_own_client_asks_less_than_the_connector(spark: Any, lake: Any, server: Server) -> None:
     """For the comparison in ``docs/clients.md``: a warm INSERT and SELECT through ``/v1``."""
     table = f"{lake.name}.default.{fresh('own')}"
     spark.sql(f"CREATE TABLE {table} (id BIGINT)")
     for n in range(2):
         spark.sql(f"INSERT INTO {table} VALUES ({n})")
-    asked = Requests(stack)
+    asked = Requests(server)
     spark.sql(f"INSERT INTO {table} VALUES (2)")
     assert asked.seen() == {"v1 load": 1, "v1 commit": 1}
     spark.sql(f"SELECT * FROM {table}").collect()

@@ -19,10 +19,12 @@ from botocore.exceptions import ClientError
 
 from tests.support.fakes import delta
 from tests.support.iceberg.client import SCHEMA
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
 DELTA = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default"
 ROLE = "vending"

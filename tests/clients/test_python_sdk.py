@@ -21,7 +21,7 @@ from tests.support.fakes import delta
 from tests.support.unity import metadata, protocol
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 Story = Callable[[Sdk], Coroutine[Any, Any, None]]
 COLUMN = models.ColumnInfo(
@@ -31,11 +31,11 @@ COLUMN = models.ColumnInfo(
 
 
 @pytest.fixture
-def run(stack: Stack) -> Callable[[Story], None]:
-    """Runs a story against the stack."""
+def run(server: Server) -> Callable[[Story], None]:
+    """Runs a story against the server."""
 
     async def tell(story: Story) -> None:
-        async with connect(stack) as session:
+        async with connect(server) as session:
             await story(Sdk(session))
 
     return lambda story: asyncio.run(tell(story))
@@ -185,8 +185,8 @@ def test_a_managed_table_is_made_and_committed_to_the_older_way(run: Callable[[S
     run(story)
 
 
-def test_a_table_of_the_delta_api_is_seen_whole(run: Callable[[Story], None], stack: Stack) -> None:
-    table = Engine(stack).create().append(range(3))
+def test_a_table_of_the_delta_api_is_seen_whole(run: Callable[[Story], None], server: Server) -> None:
+    table = Engine(server).create().append(range(3))
 
     async def story(sdk: Sdk) -> None:
         found = await sdk.tables.get_table(f"main.default.{table.name}")
@@ -198,9 +198,11 @@ def test_a_table_of_the_delta_api_is_seen_whole(run: Callable[[Story], None], st
     run(story)
 
 
-def test_keys_for_a_place_of_a_table_are_not_given(run: Callable[[Story], None], stack: Stack, tmp_path: Path) -> None:
+def test_keys_for_a_place_of_a_table_are_not_given(
+    run: Callable[[Story], None], server: Server, tmp_path: Path
+) -> None:
     """I12: who may write a path could write any table's log."""
-    table = Engine(stack).create()
+    table = Engine(server).create()
 
     async def story(sdk: Sdk) -> None:
         asked = {"url": table.location, "operation": models.PathOperation.PATH_READ_WRITE}
@@ -212,9 +214,9 @@ def test_keys_for_a_place_of_a_table_are_not_given(run: Callable[[Story], None],
     run(story)
 
 
-def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_stack: Stack) -> None:
+def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_server: Server) -> None:
     async def story() -> None:
-        async with connect(vending_stack) as session:
+        async with connect(vending_server) as session:
             asked = models.GenerateTemporaryPathCredential(
                 url=f"s3://lake/elsewhere/{fresh()}", operation=models.PathOperation.PATH_CREATE_TABLE
             )
@@ -225,8 +227,8 @@ def test_keys_for_a_place_on_s3_are_of_a_session_that_ends(vending_stack: Stack)
     asyncio.run(story())
 
 
-def test_permissions_are_given_shown_and_taken_back(run: Callable[[Story], None], stack: Stack) -> None:
-    table = f"main.default.{Engine(stack).create().name}"
+def test_permissions_are_given_shown_and_taken_back(run: Callable[[Story], None], server: Server) -> None:
+    table = f"main.default.{Engine(server).create().name}"
     kind, select, modify = models.SecurableType.TABLE, models.Privilege.SELECT, models.Privilege.MODIFY
 
     async def story(sdk: Sdk) -> None:

@@ -1,4 +1,4 @@
-"""How many requests an operation of each client costs, counted at the stack. ``docs/clients.md`` has the table."""
+"""How many requests an operation of each client costs, counted where they are answered. ``docs/clients.md`` has the table."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from tests.support.clients.requests import Requests
 pytestmark = pytest.mark.timeout(kernel_rs.BUILD_SECONDS)
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 PREVIEW = "/delta/preview/commits"
 
 
-def test_deltas_default_client_commits_with_one_request_and_publishes_with_another(jvm: Any, stack: Stack) -> None:
-    table = Table(delta_jvm.client(jvm, stack), fresh())
-    asked = Requests(stack)
+def test_deltas_default_client_commits_with_one_request_and_publishes_with_another(jvm: Any, server: Server) -> None:
+    table = Table(delta_jvm.client(jvm, server), fresh())
+    asked = Requests(server)
     table.commit(1)
-    assert asked.seen() == {"update": 1, "load": 1}
+    assert asked.seen(2) == {"update": 1, "load": 1}
     table.commits()
     assert asked.seen() == {"load": 1}
     table.client.uc.loadTable(table.identifier)
     assert asked.seen() == {"load": 1}
 
 
-def test_deltas_preview_client_commits_with_one_request_and_publishes_with_another(jvm: Any, stack: Stack) -> None:
-    table = Table(delta_jvm.client(jvm, stack), fresh())
-    table.client = delta_jvm.client(jvm, stack, preview=True)
-    asked = Requests(stack)
+def test_deltas_preview_client_commits_with_one_request_and_publishes_with_another(jvm: Any, server: Server) -> None:
+    table = Table(delta_jvm.client(jvm, server), fresh())
+    table.client = delta_jvm.client(jvm, server, preview=True)
+    asked = Requests(server)
     table.commit(1)
-    assert asked.seen() == {f"POST {PREVIEW}": 1, f"GET {PREVIEW}": 1}
+    assert asked.seen(2) == {f"POST {PREVIEW}": 1, f"GET {PREVIEW}": 1}
     table.commits()
     assert asked.seen() == {f"GET {PREVIEW}": 1}
 
 
-def test_duckdb_reads_with_one_request_and_writes_with_one(stack: Stack, tmp_path: Path) -> None:
+def test_duckdb_reads_with_one_request_and_writes_with_one(server: Server, tmp_path: Path) -> None:
     """Names come with the first use of an attachment, and a snapshot is read again only after a commit of one's own."""
-    table = Engine(stack).create().append(range(3))
-    db, asked = duck.connect(tmp_path), Requests(stack)
-    duck.attach(db, stack)
+    table = Engine(server).create().append(range(3))
+    db, asked = duck.connect(tmp_path), Requests(server)
+    duck.attach(db, server)
     assert asked.seen() == {}
     duck.ids(db, table.name)
     first = asked.seen()
@@ -60,9 +60,9 @@ def test_duckdb_reads_with_one_request_and_writes_with_one(stack: Stack, tmp_pat
     assert asked.seen() == {"load": 1, "update": 1}
 
 
-def test_the_rust_kernel_reads_and_writes_with_one_request_beside_load_and_keys(program: Path, stack: Stack) -> None:
-    table = Engine(stack).create().append(range(3))
-    client, asked = kernel_rs.Kernel(program, stack, table.name), Requests(stack)
+def test_the_rust_kernel_reads_and_writes_with_one_request_beside_load_and_keys(program: Path, server: Server) -> None:
+    table = Engine(server).create().append(range(3))
+    client, asked = kernel_rs.Kernel(program, server, table.name), Requests(server)
     client("read")
     assert asked.seen() == {"load": 1, "credentials": 1}
     client("append", 10, 1)

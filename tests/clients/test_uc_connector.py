@@ -21,11 +21,12 @@ from tests.support.repository import ROOT
 from turnstile_spark.session import DELTA, EXCLUDED, S3A
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 JAR = os.environ.get("TURNSTILE_UC_CONNECTOR", "")
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not JAR, reason="NOT TESTED: UCSingleCatalog; TURNSTILE_UC_CONNECTOR names no jar"),
 ]
@@ -66,11 +67,19 @@ def told(
 ) -> Mapping[str, tuple[Any, Counter[str]]]:
     """What each step saw, and which requests it made: over either API, and on S3 with keys that the server gave."""
     options = {"deltaRestApi.enabled": str(request.param != "preview").lower()}
-    stack: Stack = request.getfixturevalue("vending_stack" if request.param == "s3" else "stack")
+    server: Server = request.getfixturevalue("vending_server" if request.param == "s3" else "server")
     if request.param == "s3":
-        options |= {**S3A_OPTIONS, "spark.hadoop.fs.s3a.endpoint": stack.s3_endpoint}
-    work, asked, found = tmp_path_factory.mktemp("uc"), Requests(stack), {}
-    command = [sys.executable, "-m", "tests.support.clients.uc_connector_story", stack.url, stack.token, JAR, str(work)]
+        options |= {**S3A_OPTIONS, "spark.hadoop.fs.s3a.endpoint": server.s3_endpoint}
+    work, asked, found = tmp_path_factory.mktemp("uc"), Requests(server), {}
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.clients.uc_connector_story",
+        server.url,
+        server.token,
+        JAR,
+        str(work),
+    ]
     command += [f"{key}={value}" for key, value in options.items()]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, cwd=ROOT, text=True, stdin=pipe, stdout=pipe, stderr=nowhere) as story:

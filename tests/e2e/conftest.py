@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-@pytest.fixture(params=["stack", pytest.param("s3_stack", marks=pytest.mark.slow)])
-def lake(request: pytest.FixtureRequest) -> Stack:
+@pytest.fixture(params=["server", pytest.param("server_on_s3", marks=pytest.mark.slow)])
+def lake(request: pytest.FixtureRequest) -> Server:
     return request.getfixturevalue(request.param)

@@ -1,6 +1,6 @@
-"""A table's whole life on the embedded stack: every function, both kinds of commit, both kinds of lake.
+"""A table's whole life on a server, and on the emulated deployment with its lake in S3: both kinds of commit, both of lake.
 
-The stack with its lake in S3 holds every function to its role: a permission that is missing in template.yaml fails here.
+The deployment holds every function to its role: a permission that is missing in template.yaml fails here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from tests.support.stack import NAMESPACE, Storage, Table, commit_info, eventual
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-@pytest.fixture(params=["stack", pytest.param("s3_stack", marks=pytest.mark.slow)])
-def lake(request: pytest.FixtureRequest) -> Stack:
+@pytest.fixture(params=["server", pytest.param("s3_stack", marks=pytest.mark.slow)])
+def lake(request: pytest.FixtureRequest) -> Server | Stack:
     return request.getfixturevalue(request.param)
 
 
@@ -26,13 +27,13 @@ def functions_log(stack: Stack) -> str:
     return (Path(stack.home) / "log" / "functions.log").read_text()
 
 
-def test_main_and_default_exist_from_the_start(lake: Stack) -> None:
+def test_main_and_default_exist_from_the_start(lake: Server | Stack) -> None:
     with lake.client() as api:
         assert [found["name"] for found in api.get("/v1/catalogs").json()["catalogs"]] == ["main"]
         assert api.get(NAMESPACE).json()["name"] == "default"
 
 
-def test_commits_are_ratified_and_the_stream_publishes_them(lake: Stack) -> None:
+def test_commits_are_ratified_and_published_by_themselves(lake: Server | Stack) -> None:
     table = Table(lake)
     assert table.append(1)["commit"]["kind"] == "inline"
     assert table.stage(2)["commit"]["kind"] == "staged"
@@ -46,7 +47,7 @@ def test_commits_are_ratified_and_the_stream_publishes_them(lake: Stack) -> None
     assert head["latest"] == 3
 
 
-def test_a_lost_race_is_told_with_its_winners(lake: Stack) -> None:
+def test_a_lost_race_is_told_with_its_winners(lake: Server | Stack) -> None:
     table = Table(lake)
     table.append(1, txn="first")
     lost = table.propose(1, txn="second")
@@ -59,7 +60,7 @@ def test_a_lost_race_is_told_with_its_winners(lake: Stack) -> None:
     assert table.get("outcome", txn_id="second", version=1)["outcome"] == "never"
 
 
-def test_a_ticket_takes_the_next_version(lake: Stack) -> None:
+def test_a_ticket_takes_the_next_version(lake: Server | Stack) -> None:
     table = Table(lake)
     table.append(1)
     answer = table.propose(None, base=0)
@@ -68,7 +69,7 @@ def test_a_ticket_takes_the_next_version(lake: Stack) -> None:
     assert table.published(2) == answer.json()["commit"]["content"].encode()
 
 
-def test_large_inline_content_goes_by_an_obj(lake: Stack) -> None:
+def test_large_inline_content_goes_by_an_obj(lake: Server | Stack) -> None:
     table = Table(lake)
     files = [delta.add(f"{n:05d}-{'x' * 20}.parquet") for n in range(700)]
     content = delta.lines(delta.info("large", now_ms()), *files)
@@ -77,7 +78,7 @@ def test_large_inline_content_goes_by_an_obj(lake: Stack) -> None:
     assert table.published(1) == content
 
 
-def test_load_by_name_rename_publish_and_drop(lake: Stack) -> None:
+def test_load_by_name_rename_publish_and_drop(lake: Server | Stack) -> None:
     table = Table(lake)
     table.append(1)
     loaded = table.ask("GET", f"{NAMESPACE}/tables/{table.name}")
@@ -94,7 +95,7 @@ def test_load_by_name_rename_publish_and_drop(lake: Stack) -> None:
     assert (refused.status_code, refused.json()["error"]["type"]) == (409, "TableNotActive")
 
 
-def test_namespaces_come_and_go(lake: Stack) -> None:
+def test_namespaces_come_and_go(lake: Server | Stack) -> None:
     with lake.client() as api:
         name = f"{NAMESPACE.rsplit('/', 1)[0]}/sales.eu"
         for level in ("sales", "sales.eu"):
@@ -105,7 +106,7 @@ def test_namespaces_come_and_go(lake: Stack) -> None:
         assert api.get(name).status_code == 404
 
 
-def test_import_and_export(lake: Stack) -> None:
+def test_import_and_export(lake: Server | Stack) -> None:
     root = lake.lake_root.rsplit("/", 1)[0] + "/legacy"
     name = f"imported_{now_ms()}"
     storage = Storage(lake, f"{root}/{name}")
@@ -127,7 +128,7 @@ def test_import_and_export(lake: Stack) -> None:
         assert api.get(f"{NAMESPACE}/tables/{name}").status_code == 404
 
 
-def test_gc_reports_and_collects(lake: Stack) -> None:
+def test_gc_reports_and_collects(lake: Server | Stack) -> None:
     with lake.client() as api:
         dry = api.post("/v1/gc", json={"dry_run": True})
         assert dry.status_code == 200, dry.text
@@ -135,17 +136,22 @@ def test_gc_reports_and_collects(lake: Stack) -> None:
         assert api.post("/v1/gc", json={"dry_run": False}).status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["SweepFunction", "CollectFunction"])
-def test_schedules_invoke_what_works(lake: Stack, function: str) -> None:
-    table = Table(lake)
+def test_schedules_invoke_what_works(s3_stack: Stack, function: str) -> None:
+    table = Table(s3_stack)
     table.append(1)
-    answer = lake.aws("lambda").invoke(
-        FunctionName=lake.state.outputs[function], Payload=b'{"source": "aws.events", "detail-type": "Scheduled Event"}'
+    answer = s3_stack.aws("lambda").invoke(
+        FunctionName=s3_stack.state.outputs[function],
+        Payload=b'{"source": "aws.events", "detail-type": "Scheduled Event"}',
     )
     assert "FunctionError" not in answer, answer["Payload"].read()
 
 
-def test_no_function_was_denied_anything(lake: Stack) -> None:
+@pytest.mark.slow
+def test_no_function_was_denied_anything(s3_stack: Stack) -> None:
     """I12, and last in this file: roles are enforced on the stack in S3."""
-    denied = [line for line in functions_log(lake).splitlines() if "AccessDenied" in line or "not authorized" in line]
+    denied = [
+        line for line in functions_log(s3_stack).splitlines() if "AccessDenied" in line or "not authorized" in line
+    ]
     assert not denied, denied[:3]

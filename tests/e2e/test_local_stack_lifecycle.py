@@ -1,4 +1,4 @@
-"""``turnstile up`` and ``down``: data outlives them, two stacks do not meet, and what is left over harms nobody."""
+"""``turnstile up --aws`` and ``down``: data outlives them, two stacks do not meet, and what is left over harms nobody."""
 
 from __future__ import annotations
 
@@ -6,65 +6,38 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.support.cli import Program
 from tests.support.stack import Storage, Table, eventually
 from turnstile_local import Stack, StackError
 from turnstile_local.errors import AlreadyRunning, PortTaken
 from turnstile_local.home import Layout
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
-TURNSTILE = Path(sys.executable).with_name("turnstile")
-
-
-class Cli:
-    """The installed command in a process of its own, with a home."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "AWS_"))}
-        clean |= {
-            "TURNSTILE_HOME": str(self.home),
-            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
-            "HTTP_PROXY": "http://x:1",
-        }
-        return subprocess.run(
-            [TURNSTILE, *arguments], env=clean, cwd=self.home.parent, capture_output=True, text=True, check=False
-        )
-
-    def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--output", "json")
-        assert done.returncode == 0, done.stderr
-        (line,) = done.stdout.splitlines()
-        return json.loads(line)
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    made = Cli(tmp_path / "home")
+def cli(tmp_path: Path) -> Iterator[Program]:
+    made = Program(tmp_path / "home")
     yield made
     made.run("down")
 
 
-def test_up_is_idempotent_and_down_keeps_the_data(cli: Cli) -> None:
-    up = cli.json("up", "--port", "0")
+def test_up_is_idempotent_and_down_keeps_the_data(cli: Program) -> None:
+    up = cli.json("up", "--aws", "--port", "0")
     assert up["started"] is True
-    assert up["development"] is True
-    assert up["lake_root"] == (cli.home / "lake").as_uri()
+    assert up["emulated"] is True
+    assert up["lake_root"] == (cli.home / "aws" / "lake").as_uri()
     assert up["attach"][2] == f'lake = attach(spark, name="lake", uri="{up["url"]}", catalog="main")'
     again = cli.json("up")
-    assert (again["started"], again["pid"], again["url"]) == (False, up["pid"], up["url"])
+    assert (again["started"], again["pids"], again["url"]) == (False, up["pids"], up["url"])
 
-    table = Table(Stack.attach(cli.home), "kept")
+    table = Table(Stack.attach(cli.home / "aws"), "kept")
     table.append(1)
     published = table.published(1)
     assert cli.json("tables")["tables"][0]["name"] == "main.default.kept"
@@ -74,15 +47,15 @@ def test_up_is_idempotent_and_down_keeps_the_data(cli: Cli) -> None:
     assert cli.run("status").returncode == 5
     assert cli.run("tables").returncode == 5
 
-    assert cli.json("up", "--port", "0")["started"] is True
+    assert cli.json("up", "--aws", "--port", "0")["started"] is True
     table = Table.__new__(Table)
-    table.api, table.id = Stack.attach(cli.home).client(), cli.json("head", "default.kept")["table_id"]
+    table.api, table.id = Stack.attach(cli.home / "aws").client(), cli.json("head", "default.kept")["table_id"]
     assert cli.json("head", "default.kept")["latest"] == 1
     table.append(2)
     log = eventually(lambda: (told := cli.json("log", "default.kept"))["floor"] == 2 and told)
     assert [commit["version"] for commit in log["commits"]] == [2, 1, 0], "the stream is heard after a restart too"
     assert all(commit["published"] for commit in log["commits"])
-    assert (cli.home / "lake").exists()
+    assert (cli.home / "aws" / "lake").exists()
     assert published
 
 
@@ -126,11 +99,11 @@ def test_two_stacks_side_by_side(tmp_path: Path) -> None:
         assert api.get("/v1/catalogs", headers={"authorization": "Bearer secret"}).status_code == 401
 
 
-def test_two_ups_at_once_start_one_stack(cli: Cli) -> None:
+def test_two_ups_at_once_start_one_stack(cli: Program) -> None:
     with ThreadPoolExecutor(2) as pool:
-        told = list(pool.map(lambda _: cli.json("up", "--port", "0"), range(2)))
+        told = list(pool.map(lambda _: cli.json("up", "--aws", "--port", "0"), range(2)))
     assert sorted(up["started"] for up in told) == [False, True]
-    assert told[0]["pid"] == told[1]["pid"]
+    assert told[0]["pids"] == told[1]["pids"]
 
 
 def test_a_lake_in_s3_outlives_a_restart(tmp_path: Path) -> None:
@@ -147,14 +120,14 @@ def test_a_lake_in_s3_outlives_a_restart(tmp_path: Path) -> None:
             Stack.start(stack.home, lake="s3://other/place")
 
 
-def test_a_taken_port_is_told_at_once(cli: Cli) -> None:
+def test_a_taken_port_is_told_at_once(cli: Program) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(PortTaken):
             Stack.start(cli.home, port=port)
-        done = cli.run("up", "--port", str(port), "--output", "json")
+        done = cli.run("up", "--aws", "--port", str(port), "--output", "json")
     assert done.returncode == 4
     assert done.stdout == ""
     error = json.loads(done.stderr)["error"]
@@ -163,8 +136,8 @@ def test_a_taken_port_is_told_at_once(cli: Cli) -> None:
     assert "--port" in error["remedy"]
 
 
-def test_a_stale_state_file_is_not_taken_for_a_stack(cli: Cli) -> None:
-    layout = Layout.at(cli.home)
+def test_a_stale_state_file_is_not_taken_for_a_stack(cli: Program) -> None:
+    layout = Layout.at(cli.home / "aws")
     layout.create()
     stale = {"pid": os.getpid(), "port": 1, "url": "http://127.0.0.1:1", "token": "", "lake_root": "file:///x"}
     layout.state_file.write_text(json.dumps(stale))

@@ -1,18 +1,17 @@
-"""Path queries and references on a running stack, from the shell: functions held to their roles, real tables."""
+"""Path queries and references on a running server, from the shell, on real tables."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from tests.support.cli import ask, run, show
 from tests.support.stack import Table
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-def test_a_table_is_found_by_its_name_and_by_a_property_of_its_namespace(lake: Stack) -> None:
+def test_a_table_is_found_by_its_name_and_by_a_property_of_its_namespace(lake: Server) -> None:
     table = Table(lake)
     with lake.client() as api:
         space = f"found_{table.name}"
@@ -31,7 +30,7 @@ def test_a_table_is_found_by_its_name_and_by_a_property_of_its_namespace(lake: S
     assert ask(lake, "find", "/main/[", exit=4)["error"]["position"] == 8
 
 
-def test_a_reference_goes_from_value_to_value(lake: Stack) -> None:
+def test_a_reference_goes_from_value_to_value(lake: Server) -> None:
     made = ask(lake, "refs", "create", "my.app", "one")
     again = ask(lake, "refs", "create", "my.app", "one", exit=4)
     assert again["error"]["type"] == "AlreadyExists"
@@ -45,14 +44,3 @@ def test_a_reference_goes_from_value_to_value(lake: Stack) -> None:
     with lake.client() as api:
         assert api.delete("/v1/refs/my.app", params={"token": swapped["token"]}).status_code == 204
     assert ask(lake, "refs", "get", "my.app", exit=3)["error"]["type"] == "NoSuchRef"
-
-
-def test_two_removing_runs_of_gc_do_not_meet(lake: Stack) -> None:
-    """The deployed function, with the rights that it has."""
-    client = lake.aws("lambda")
-    names = [one["FunctionName"] for one in client.list_functions()["Functions"]]
-    (name,) = [one for one in names if "collect" in one.lower()]
-    answer = client.invoke(FunctionName=name, Payload=json.dumps({"kinds": ["staging"]}).encode())
-    told = json.loads(answer["Payload"].read())
-    assert "FunctionError" not in answer, told
-    assert told["complete"] is True

@@ -52,6 +52,11 @@ class History:
             self.operations.append(made)
         return made
 
+    @property
+    def answers(self) -> int:
+        """How many operations were told an outcome."""
+        return sum(operation.result != "unknown" for operation in self.operations)
+
 
 def told(operation: Operation, result: str, got: int, last: str = "") -> None:
     """The answer has come."""

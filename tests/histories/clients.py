@@ -17,7 +17,8 @@ from tests.support.fakes import delta
 
 @dataclass(frozen=True)
 class Load:
-    """How the clients behave: ``impatient`` is the share of requests whose client hangs up at once."""
+    """How the clients behave. They go on for ``seconds``, and on a busy machine until ``answers`` were told. ``impatient`` is the share of requests whose client hangs up at once; ``patient`` ones wait
+    while nobody answers."""
 
     clients: int
     seconds: float
@@ -26,18 +27,22 @@ class Load:
     impatient: float = 0.0
     replays: float = 0.1
     seed: int = 1
+    patient: bool = False
+    answers: int = 0
 
 
-def run(connect: Callable[[], httpx.Client], tables: Sequence[str], load: Load) -> History:
-    """Let clients work for a while; what they were told."""
-    history, stop = History(), time.monotonic() + load.seconds
+def run(
+    connect: Callable[[], httpx.Client], tables: Sequence[str], load: Load, ended: threading.Event | None = None
+) -> History:
+    """Let clients work for a while, or until ``ended``; what they were told."""
+    history, stop, ended = History(), time.monotonic() + load.seconds, ended or threading.Event()
     faults: list[BaseException] = []
 
     def work(number: int) -> None:
         try:
             with connect() as http:
                 client = _Client(http, history, number, load)
-                while time.monotonic() < stop and not faults:
+                while not faults and not ended.is_set() and (time.monotonic() < stop or history.answers < load.answers):
                     client.one(client.rng.choice(tables))
         except BaseException as fault:
             faults.append(fault)
@@ -69,7 +74,13 @@ class _Client:
 
     def _read(self, table: str) -> dict[str, Any]:
         operation = self._history.begin(self._number, table, "load")
-        answer = self._http.get(f"/v1/tables/{table}/head")
+        try:
+            answer = self._http.get(f"/v1/tables/{table}/head")
+        except httpx.TransportError:
+            if not self._load.patient:
+                raise
+            time.sleep(0.02)
+            return {}
         if answer.status_code != 200:
             return {}
         head: dict[str, Any] = answer.json()

@@ -1,29 +1,40 @@
-"""Kills the processes in which a deployed function runs, as Lambda may at any moment."""
+"""Kills the processes of a server while clients use it, as an operator, or a kernel short of memory, may."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from turnstile_local import Stack
+from tests.support.server import processes
+from turnstile_server import Server
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc to find the processes")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc to find the processes")
 
 
-def kill_sandboxes(stack: Stack, function: str) -> int:
-    """SIGKILL every running sandbox of ``function`` (its logical id in the template); how many there were."""
-    killed = 0
-    for process in Path("/proc").iterdir():
-        try:
-            command = (process / "cmdline").read_bytes().decode(errors="replace") if process.name.isdigit() else ""
-            if str(stack.home) in command and f"-{function}-" in command:
-                os.kill(int(process.name), signal.SIGKILL)
-                killed += 1
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue  # gone meanwhile, or not ours
-    return killed
+@contextmanager
+def kill_again_and_again(server: Server, name: str, every_s: float) -> Iterator[list[int]]:
+    """SIGKILL for the process of that name, and for each that replaces it; the pids that were killed."""
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(every_s):
+            for pid, process in processes(server).items():
+                if process == name and pid not in killed:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        killer.join()

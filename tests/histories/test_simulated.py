@@ -14,31 +14,32 @@ pytestmark = needs_go
 BATCH = 250
 
 
-def operations(seeds: range) -> list[Operation]:
+def operations(seeds: range, store: str = "fake") -> list[Operation]:
     """Every seed's table is a table of its own."""
     found = []
     with on_one_cpu():
         for seed in seeds:
-            for operation in run(plan(seed)).operations:
+            for operation in run(plan(seed), store=store).operations:
                 operation.table = f"{seed}/{operation.table}"
                 found.append(operation)
     return found
 
 
-def check(start: int, seeds: int) -> None:
+def check(start: int, seeds: int, store: str = "fake") -> None:
     for first in range(start, start + seeds, BATCH):
-        judgement = judge(operations(range(first, min(first + BATCH, start + seeds))))
+        judgement = judge(operations(range(first, min(first + BATCH, start + seeds)), store))
         assert judgement.linearizable, judgement.said
 
 
-def test_i1_i2_i3_i6_simulated_clients_are_told_one_history() -> None:
-    check(0, 100)
+@pytest.mark.parametrize(("store", "seeds"), [("fake", 100), ("sqlite", 40)])
+def test_i1_i2_i3_i6_simulated_clients_are_told_one_history(store: str, seeds: int) -> None:
+    check(0, seeds, store)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_i1_i2_i3_i6_many_simulated_clients_are_told_one_history() -> None:
-    check(10_000, int(os.environ.get("TURNSTILE_SEEDS", "3000")))
+    check(10_000, int(os.environ.get("TURNSTILE_SEEDS", "1000")))
 
 
 def test_i3_porcupine_sees_a_planted_mistake_without_the_auditors_help(monkeypatch: pytest.MonkeyPatch) -> None:

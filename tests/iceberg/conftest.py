@@ -1,4 +1,4 @@
-"""Real Iceberg clients against the embedded stack."""
+"""Real Iceberg clients against a server."""
 
 from __future__ import annotations
 
@@ -14,24 +14,17 @@ from tests.support.iceberg import spark41
 from tests.support.iceberg.pyarrow_tables import Connect
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 _numbers = itertools.count(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "/tests/iceberg/" in str(item.path):
-            item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.stack)
-
-
 @pytest.fixture
-def connect(stack: Stack) -> Connect:
+def connect(server: Server) -> Connect:
     """Makes PyIceberg clients of catalog ``main``, as a user would."""
 
     def made(**more: Any) -> RestCatalog:
-        return RestCatalog("main", uri=f"{stack.url}/iceberg", warehouse="main", **more)
+        return RestCatalog("main", uri=f"{server.url}/iceberg", warehouse="main", **more)
 
     return made
 

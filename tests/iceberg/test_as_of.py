@@ -14,12 +14,12 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, RESTErr
 from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-def snapshot(stack: Stack, name: str) -> None:
+def snapshot(server: Server, name: str) -> None:
     """Name the present HEAD of ``main``."""
-    answer = httpx.post(f"{stack.url}/v1/catalogs/main/snapshots", json={"name": name})
+    answer = httpx.post(f"{server.url}/v1/catalogs/main/snapshots", json={"name": name}, timeout=60)
     assert answer.status_code == 201, answer.text
 
 
@@ -28,12 +28,12 @@ def contents(catalog: RestCatalog, namespace: str) -> dict[str, list[int]]:
 
 
 def test_all_tables_are_read_together_as_they_were_at_a_snapshot_and_at_a_time(
-    stack: Stack, connect: Connect, namespace: str
+    server: Server, connect: Connect, namespace: str
 ) -> None:
     now = connect()
     for name in ("orders", "items", "dropped"):
         now.create_table(f"{namespace}.{name}", SCHEMA).append(rows(1, 2))
-    snapshot(stack, f"{namespace}_end")
+    snapshot(server, f"{namespace}_end")
     ms = time.time_ns() // 1_000_000 + 1
     time.sleep(0.05)
     for name in ("orders", "items"):
@@ -46,7 +46,7 @@ def test_all_tables_are_read_together_as_they_were_at_a_snapshot_and_at_a_time(
     now.create_namespace(f"{namespace}_later")
     then = {"orders": [1, 2], "items": [1, 2], "dropped": [1, 2]}
     for moment in (f"snapshot:{namespace}_end", f"time:{ms}"):
-        past = connect_at(stack, moment)
+        past = connect_at(server, moment)
         assert contents(past, namespace) == then
         assert past.load_table(f"{namespace}.orders").schema() == SCHEMA
         assert past.table_exists(f"{namespace}.dropped") and not past.table_exists(f"{namespace}.later")
@@ -58,16 +58,16 @@ def test_all_tables_are_read_together_as_they_were_at_a_snapshot_and_at_a_time(
     assert contents(now, namespace) == {"orders": [1, 2, 3], "things": [1, 2, 3], "later": []}
 
 
-def connect_at(stack: Stack, moment: str) -> RestCatalog:
-    return RestCatalog("past", uri=f"{stack.url}/iceberg", warehouse=f"main@{moment}")
+def connect_at(server: Server, moment: str) -> RestCatalog:
+    return RestCatalog("past", uri=f"{server.url}/iceberg", warehouse=f"main@{moment}")
 
 
-def test_a_client_of_the_past_writes_nothing(stack: Stack, connect: Connect, namespace: str) -> None:
+def test_a_client_of_the_past_writes_nothing(server: Server, connect: Connect, namespace: str) -> None:
     """PyIceberg does not try what the configuration does not list; and who tries is refused."""
     table = connect().create_table(f"{namespace}.t", SCHEMA)
     table.append(rows(1))
-    snapshot(stack, f"{namespace}_ro")
-    past = connect_at(stack, f"snapshot:{namespace}_ro")
+    snapshot(server, f"{namespace}_ro")
+    past = connect_at(server, f"snapshot:{namespace}_ro")
     for change in (
         lambda: past.load_table(f"{namespace}.t").append(rows(2)),
         lambda: past.create_table(f"{namespace}.u", SCHEMA),
@@ -81,12 +81,12 @@ def test_a_client_of_the_past_writes_nothing(stack: Stack, connect: Connect, nam
     prefix = past.properties["prefix"]
     assert prefix.startswith("main@head:")
     for root in (prefix, quote(prefix, safe="")):
-        answer = httpx.delete(f"{stack.url}/iceberg/v1/{root}/namespaces/{namespace}/tables/t")
+        answer = httpx.delete(f"{server.url}/iceberg/v1/{root}/namespaces/{namespace}/tables/t")
         assert (answer.status_code, answer.json()["error"]["type"]) == (403, "ForbiddenException")
     assert contents(connect(), namespace) == {"t": [1]}
 
 
-def test_a_moment_that_never_was_is_told_when_the_client_connects(stack: Stack) -> None:
+def test_a_moment_that_never_was_is_told_when_the_client_connects(server: Server) -> None:
     for moment, said in (("snapshot:never", "never"), ("time:5", "does not exist"), ("yesterday:1", "names no moment")):
         with pytest.raises(RESTError, match=said):
-            connect_at(stack, moment)
+            connect_at(server, moment)

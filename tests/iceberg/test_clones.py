@@ -11,25 +11,25 @@ from pyiceberg.exceptions import NoSuchTableError
 from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-def clone(stack: Stack, source: str, to: str, **moment: Any) -> dict[str, Any]:
+def clone(server: Server, source: str, to: str, **moment: Any) -> dict[str, Any]:
     """A clone of catalog ``main``, as any HTTP client makes it."""
-    headers = {"Authorization": f"Bearer {stack.token}"} if stack.token else {}
+    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
     body = {"from": source, "to": to, "of": moment or None}
-    answer = httpx.post(f"{stack.url}/v1/catalogs/main/clones", json=body, headers=headers, timeout=60)
+    answer = httpx.post(f"{server.url}/v1/catalogs/main/clones", json=body, headers=headers, timeout=60)
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
 
 
-def test_a_clone_is_appended_to_and_its_source_is_what_it_was(stack: Stack, connect: Connect, namespace: str) -> None:
+def test_a_clone_is_appended_to_and_its_source_is_what_it_was(server: Server, connect: Connect, namespace: str) -> None:
     catalog = connect()
     source = catalog.create_table(f"{namespace}.orders", SCHEMA)
     source.append(rows(1, 2))
     source.append(rows(3))
     first = source.history()[0]
-    clone(stack, namespace, f"{namespace}_dev")
+    clone(server, namespace, f"{namespace}_dev")
     copy = connect().load_table(f"{namespace}_dev.orders")
     assert ids(copy) == [1, 2, 3] and copy.metadata.table_uuid != source.metadata.table_uuid
     copy.append(rows(4))
@@ -48,16 +48,16 @@ def test_a_clone_is_appended_to_and_its_source_is_what_it_was(stack: Stack, conn
 
 
 def test_a_clone_of_a_snapshot_shows_what_was_there_and_outlives_its_source(
-    stack: Stack, connect: Connect, namespace: str
+    server: Server, connect: Connect, namespace: str
 ) -> None:
     catalog = connect()
     table = catalog.create_table(f"{namespace}.orders", SCHEMA)
     table.append(rows(1))
-    headers = {"Authorization": f"Bearer {stack.token}"} if stack.token else {}
-    snapshots = f"{stack.url}/v1/catalogs/main/snapshots"
+    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+    snapshots = f"{server.url}/v1/catalogs/main/snapshots"
     assert httpx.post(snapshots, json={"name": namespace}, headers=headers, timeout=60).status_code == 201
     table.append(rows(2))
-    clone(stack, f"{namespace}.orders", f"{namespace}.then", snapshot=namespace)
+    clone(server, f"{namespace}.orders", f"{namespace}.then", snapshot=namespace)
     catalog.purge_table(f"{namespace}.orders")
     with pytest.raises(NoSuchTableError):
         catalog.load_table(f"{namespace}.orders")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from tests.support.iceberg.client import SCHEMA
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-def test_i3_a_request_sent_again_is_applied_once(stack: Stack, namespace: str) -> None:
+def test_i3_a_request_sent_again_is_applied_once(server: Server, namespace: str) -> None:
     path, key = f"/iceberg/v1/main/namespaces/{namespace}/tables", {"Idempotency-Key": str(uuid.uuid4())}
-    with stack.client() as http:
+    with server.client() as http:
         first = http.post(path, json={"name": "t", "schema": SCHEMA}, headers=key)
         again = http.post(path, json={"name": "t", "schema": SCHEMA}, headers=key)
         assert (first.status_code, again.status_code) == (200, 200), again.text

@@ -12,19 +12,19 @@ from pyiceberg.exceptions import NoSuchTableError, RESTError
 
 from tests.support.fakes import delta
 from tests.support.iceberg.pyarrow_tables import SCHEMA, Connect, ids, rows
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 NAMESPACES = "/v1/catalogs/main/namespaces"
 
 
-def test_i9_tables_of_both_formats_go_with_their_namespace(stack: Stack, connect: Connect, namespace: str) -> None:
+def test_i9_tables_of_both_formats_go_with_their_namespace(server: Server, connect: Connect, namespace: str) -> None:
     catalog, new = connect(), f"{namespace}_renamed"
     iceberg = catalog.create_table(f"{namespace}.events", SCHEMA)
     iceberg.append(rows(1))
-    with stack.client() as http:
+    with server.client() as http:
         staged = http.post(f"{NAMESPACES}/{namespace}/staging-tables", json={"name": "orders"}).json()
         zero = Path(urlsplit(staged["location"]).path) / published_path(0)
         zero.parent.mkdir(parents=True)

@@ -138,7 +138,8 @@ def test_i9_two_clients_change_different_tables_of_one_catalog_at_once(connect: 
 def test_i9_a_transaction_over_two_tables_is_all_or_nothing(connect: Connect, namespace: str) -> None:
     """PyIceberg makes the changes; it has no call for the request that commits both, so the test sends that itself."""
     catalog = connect()
-    tables = [catalog.create_table(f"{namespace}.t{n}", SCHEMA) for n in range(2)]
+    apart = {"turnstile.merge-appends": "false"}
+    tables = [catalog.create_table(f"{namespace}.t{n}", SCHEMA, properties=apart) for n in range(2)]
 
     def changes(*ids: int) -> list[dict[str, object]]:
         made = []
@@ -177,11 +178,9 @@ def test_a_commit_from_an_older_state_is_a_conflict_of_pyiceberg(connect: Connec
         mine.update_schema().add_column("y", LongType()).commit()
 
 
-def test_i9_appends_from_the_same_state_become_one_history_where_the_table_wants_it(
-    connect: Connect, namespace: str
-) -> None:
+def test_i9_appends_from_the_same_state_become_one_history(connect: Connect, namespace: str) -> None:
     name = f"{namespace}.t"
-    connect().create_table(name, SCHEMA, properties={"turnstile.merge-appends": "true", **NO_RETRY})
+    connect().create_table(name, SCHEMA, properties=NO_RETRY)
     writers = [connect().load_table(name) for _ in range(3)]
     for n, writer in enumerate(writers):
         writer.append(rows(10 * n, 10 * n + 1))  # the second and third were made for an empty table
@@ -193,6 +192,50 @@ def test_i9_appends_from_the_same_state_become_one_history_where_the_table_wants
     assert ids(connect().load_table(name)) == [0, 1, 11, 20, 21]
     with pytest.raises(CommitFailedException):
         writers[0].overwrite(rows(99))
+
+
+def test_i9_eight_writers_append_to_one_table_and_none_is_refused(connect: Connect, namespace: str) -> None:
+    """Without retries of their own: what is refused surfaces."""
+    name, writers, appends = f"{namespace}.t", 8, 3
+    connect().create_table(name, SCHEMA, properties=NO_RETRY)
+
+    def write(writer: int) -> None:
+        table = connect().load_table(name)
+        for number in range(appends):
+            table.append(rows(writer * appends + number))
+
+    with ThreadPoolExecutor(writers) as threads:
+        list(threads.map(write, range(writers)))
+    read = connect().load_table(name)
+    assert ids(read) == list(range(writers * appends))
+    assert [one.sequence_number for one in read.metadata.snapshots] == list(range(1, writers * appends + 1))
+
+
+@pytest.mark.parametrize("name", ["a.b", "a b", "a/b", "日本語", "a%2Fb", "a:b?c#d"])
+def test_i9_odd_names_come_through_the_gateway(connect: Connect, namespace: str, name: str) -> None:
+    catalog, inner = connect(), (namespace, name)
+    assert not catalog.namespace_exists(inner)
+    catalog.create_namespace(inner)
+    assert catalog.list_namespaces(namespace) == [inner] and catalog.namespace_exists(inner)
+    assert not catalog.table_exists((*inner, name))
+    catalog.create_table((*inner, name), SCHEMA).append(rows(1))
+    assert catalog.list_tables(inner) == [(*inner, name)]
+    table = connect().load_table((*inner, name))
+    assert ids(table) == [1]
+    catalog.rename_table((*inner, name), (*inner, f"{name} 2"))
+    catalog.drop_table((*inner, f"{name} 2"))
+    catalog.drop_namespace(inner)
+    assert catalog.list_namespaces(namespace) == []
+
+
+def test_a_table_that_turns_merging_off_refuses_the_slower_writer(connect: Connect, namespace: str) -> None:
+    name = f"{namespace}.t"
+    connect().create_table(name, SCHEMA, properties={"turnstile.merge-appends": "false", **NO_RETRY})
+    first, second = (connect().load_table(name) for _ in range(2))
+    first.append(rows(1))
+    with pytest.raises(CommitFailedException):
+        second.append(rows(2))
+    assert ids(connect().load_table(name)) == [1]
 
 
 def test_a_dropped_table_is_registered_again_and_a_purged_one_is_gone(connect: Connect, namespace: str) -> None:

@@ -1,5 +1,5 @@
-"""I12: PyIceberg against a stack that asks who is there, with tables in S3 and keys for one table at a time; and against
-one whose functions are held to their roles."""
+"""I12: PyIceberg against a server that asks who is there, with tables in S3 and keys for one table at a time; and against
+an emulated deployment whose functions are held to their roles."""
 
 from __future__ import annotations
 
@@ -14,46 +14,52 @@ from pyiceberg.exceptions import ForbiddenError, UnauthorizedError
 from pyiceberg.types import LongType
 
 from tests.support.iceberg.pyarrow_tables import SCHEMA, ids, rows
+from tests.support.server import server_on_s3
+from tests.support.store.backends import MINISTACK
 
 if TYPE_CHECKING:
+    from tests.support.server import ServerOnS3
+    from tests.support.store.servers import Servers
     from turnstile_local import Stack
+
+pytestmark = pytest.mark.slow
 
 OPERATOR, READER = "a token for operators", "a token for readers"
 ROLE = "arn:aws:iam::000000000000:role/vending"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    from turnstile_local import Stack
-
+def guarded(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerOnS3]:
     reader = {hashlib.sha256(READER.encode()).hexdigest(): {"name": "reader", "roles": []}}
-    parameters = {"StaticTokens": json.dumps(reader), "VendingRole": ROLE}
-    home = tmp_path_factory.mktemp("guarded-iceberg")
-    with Stack.start(home, port=0, lake="s3://lake/warehouse", token=OPERATOR, parameters=parameters) as running:
+    variables = {"TURNSTILE_TOKENS": json.dumps(reader), "TURNSTILE_VENDING_ROLE": ROLE}
+    endpoint = servers.get(MINISTACK).url
+    with server_on_s3(tmp_path_factory.mktemp("guarded-iceberg"), endpoint, OPERATOR, variables) as running:
         yield running
 
 
-def connect(stack: Stack, **more: Any) -> RestCatalog:
-    endpoint = {"s3.endpoint": stack.env["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
-    return RestCatalog("main", uri=f"{stack.url}/iceberg", warehouse="main", **endpoint, **more)
+def connect(server: ServerOnS3 | Stack, **more: Any) -> RestCatalog:
+    endpoint = {"s3.endpoint": server.env["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
+    return RestCatalog("main", uri=f"{server.url}/iceberg", warehouse="main", **endpoint, **more)
 
 
-def test_i12_without_a_token_or_with_a_wrong_one_nothing_is_told(guarded: Stack) -> None:
+def test_i12_without_a_token_or_with_a_wrong_one_nothing_is_told(guarded: ServerOnS3) -> None:
     for wrong in ({}, {"token": "wrong"}):
         with pytest.raises(UnauthorizedError):
             connect(guarded, **wrong)
 
 
-def test_i12_who_may_not_use_the_catalog_is_refused(guarded: Stack) -> None:
+def test_i12_who_may_not_use_the_catalog_is_refused(guarded: ServerOnS3) -> None:
     with pytest.raises(ForbiddenError):
         connect(guarded, token=READER)
 
 
-def test_a_registered_client_signs_in_with_its_credentials(guarded: Stack) -> None:
+def test_a_registered_client_signs_in_with_its_credentials(guarded: ServerOnS3) -> None:
     import httpx
 
     headers = {"Authorization": f"Bearer {OPERATOR}"}
-    made = httpx.post(f"{guarded.url}/v1/clients", json={"name": "pyiceberg", "admin": True}, headers=headers).json()
+    made = httpx.post(
+        f"{guarded.url}/v1/clients", json={"name": "pyiceberg", "admin": True}, headers=headers, timeout=60
+    ).json()
     catalog = connect(
         guarded,
         credential=f"{made['client_id']}:{made['client_secret']}",
@@ -63,7 +69,7 @@ def test_a_registered_client_signs_in_with_its_credentials(guarded: Stack) -> No
     assert ("default",) in catalog.list_namespaces()
 
 
-def test_i12_keys_come_with_the_table_and_open_it_alone(guarded: Stack) -> None:
+def test_i12_keys_come_with_the_table_and_open_it_alone(guarded: ServerOnS3) -> None:
     catalog = connect(guarded, token=OPERATOR)
     table = catalog.create_table("default.vended", SCHEMA)
     assert table.location().startswith("s3://lake/warehouse/main/default/")

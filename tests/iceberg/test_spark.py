@@ -13,17 +13,18 @@ import pytest
 from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 STORY = ROOT / "tests/support/iceberg/spark_story.py"
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.timeout(1_800)
-def test_every_kind_of_statement(stack: Stack, python: Path, tmp_path: Path) -> None:
+def test_every_kind_of_statement(server: Server, python: Path, tmp_path: Path) -> None:
     answers = tmp_path / "answers.json"
     done = subprocess.run(
-        [python, STORY, stack.url, "spark_story", answers],
+        [python, STORY, server.url, "spark_story", answers],
         capture_output=True, text=True, check=False, timeout=900, cwd=tmp_path,
     )  # fmt: skip
     if "UNRESOLVED DEPENDENCIES" in done.stdout + done.stderr:

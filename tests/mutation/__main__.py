@@ -1,4 +1,4 @@
-"""``python -m tests.mutation [--only TEXT] [--jobs N] [--list]``: how many mutants tests notice, and which they do not."""
+"""``python -m tests.mutation [--only TEXT ...] [--jobs N] [--list]``: how many mutants tests notice, and which they do not."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ def main() -> int:
     """Exit status 1 when a mutant survives that is not listed, or one that is listed does not; 2 when a test fails
     without any mutant."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("--only", default="", help="only mutants whose name contains this")
+    parser.add_argument("--only", nargs="+", default=[""], help="only mutants whose name contains one of these")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at once")
     parser.add_argument("--list", action="store_true", help="name the mutants and end")
     options = parser.parse_args()
-    chosen = [(number, mutant) for number, mutant in enumerate(mutants()) if options.only in str(mutant)]
+    chosen = [
+        (number, mutant) for number, mutant in enumerate(mutants()) if any(text in str(mutant) for text in options.only)
+    ]
     if options.list:
         print("\n".join(str(mutant) for _, mutant in chosen))
         return 0

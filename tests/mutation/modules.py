@@ -23,11 +23,15 @@ class Mutated:
         writes: it builds conditional writes: each clause always holds; each action does nothing.
         decides: it decides: each branch is never taken; each operand of ``and`` and ``or`` counts for nothing; each
             comparison is off by one.
+        guards: it carries out what is decided elsewhere: each call that only checks is left out; each ``+`` and ``-`` of a
+            comparison is the other; each operand of an ``and`` or ``or`` that is kept or returned counts for nothing; each
+            member that a copy replaces stays as it was.
     """
 
     nearest: tuple[str, ...]
     writes: bool = True
     decides: bool = False
+    guards: bool = False
 
 
 _CLAUSES = "unit/store/test_conditional_writes.py"
@@ -37,16 +41,44 @@ _RATIFIED = (
     "unit/delta/test_ratified_once_and_in_bounds.py",
     "unit/delta/test_late_and_doubled_writes.py",
 )
+_CONTENT = (
+    "unit/delta/test_content.py",
+    "unit/delta/test_definition.py",
+    "unit/delta/test_schemas.py",
+    "unit/delta/test_table_rules.py",
+    "functional/v1/test_commit_bad_content.py",
+)
 _CATALOG = ("unit/catalog/test_*.py", "unit/history/test_*.py", "unit/clone/test_*.py")
 
 MODULES: Final = {
     "turnstile.delta.core.ratify_writes": Mutated(
-        (_CLAUSES, *_RATIFIED, "unit/delta/test_floor.py", "unit/delta/test_*.py"), decides=True
+        (
+            *(_CLAUSES, *_RATIFIED, "unit/delta/test_floor.py"),
+            *("unit/transactions/test_groups.py", "unit/delta/test_*.py"),
+        ),
+        decides=True,
     ),
-    "turnstile.delta.core.decide": Mutated((*_RATIFIED, "unit/delta/test_*.py"), writes=False, decides=True),
+    "turnstile.delta.core.decide": Mutated(
+        (*_RATIFIED, "unit/transactions/test_groups.py", "unit/delta/test_*.py", "unit/transactions/test_*.py"),
+        writes=False,
+        decides=True,
+    ),
     "turnstile.delta.core.head": Mutated(
         (*_RATIFIED, "unit/delta/test_ticket_bytes.py", "unit/delta/test_*.py"), writes=False, decides=True
     ),
+    "turnstile.delta.core.undecided": Mutated(
+        (
+            _CLAUSES,
+            "unit/transactions/test_large_groups.py",
+            "unit/delta/test_write_agrees_with_decision.py",
+            "unit/gc/test_groups.py",
+        ),
+        decides=True,
+    ),
+    "turnstile.delta.core.actions": Mutated(_CONTENT, writes=False, decides=True),
+    "turnstile.delta.core.content": Mutated((*_CONTENT, "unit/delta/test_ticket_bytes.py"), writes=False, decides=True),
+    "turnstile.delta.core.definition": Mutated(_CONTENT, writes=False, decides=True),
+    "turnstile.delta.core.schemas": Mutated(_CONTENT, writes=False, decides=True),
     "turnstile.delta.core.state_writes": Mutated(
         (_CLAUSES, "unit/delta/test_publish*.py", "unit/delta/test_re*.py", "unit/delta/test_*.py", *_CATALOG)
     ),
@@ -71,10 +103,72 @@ MODULES: Final = {
         )
     ),
     "turnstile.coordination.core.ref_rights": Mutated(("unit/access/test_reference_rights.py",)),
+    "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
+    "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
+    "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),
+    "turnstile.events.deliver": Mutated(
+        ("unit/events/test_deliveries.py", "simulation/test_events.py"), writes=False, decides=True
+    ),
+    "turnstile.store.core.opaque": Mutated(("unit/store/test_opaque_texts.py",), writes=False, decides=True),
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
     ),
+    "turnstile.adapters.sqlite.checkpoints": Mutated(
+        ("contract/adapters/test_sqlite_checkpoints.py",), writes=False, decides=True
+    ),
+    "turnstile.adapters.sqlite.lock": Mutated(
+        ("contract/adapters/test_sqlite_lock.py", "contract/adapters/test_sqlite_faults.py"), writes=False, decides=True
+    ),
     "turnstile.gc.core": Mutated(("unit/gc/test_*.py", "unit/delta/test_*.py"), writes=False, decides=True),
+    "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
+    "turnstile.delta.ratify": Mutated(
+        ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),
+        writes=False,
+        guards=True,
+    ),
+    "turnstile.delta.groups": Mutated(
+        (
+            "unit/transactions/test_groups.py",
+            "unit/transactions/test_large_groups.py",
+            "unit/transactions/test_journal.py",
+            "functional/v1/test_transactions.py",
+        ),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.delta.core.journal_rows": Mutated(("unit/transactions/test_journal.py", "unit/gc/test_transactions.py")),
+    "turnstile.catalog.transactions": Mutated(
+        ("unit/transactions/test_catalog_transactions.py", "functional/v1/test_catalog_transactions.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.catalog.composed": Mutated(
+        ("unit/transactions/test_catalog_transactions.py", "functional/v1/test_catalog_transactions.py"),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.delta.large_groups": Mutated(
+        ("unit/transactions/test_large_groups.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.api.unity.credentials": Mutated(
+        ("functional/unity/test_*credentials.py", "functional/clone/test_*.py", "functional/access/test_*.py"),
+        writes=False,
+        guards=True,
+    ),
+    "turnstile.iceberg.commits": Mutated(
+        ("functional/iceberg/test_*.py", "functional/access/test_changes.py"), writes=False, guards=True
+    ),
+    "turnstile.iceberg.append_merger": Mutated(
+        ("unit/iceberg/test_append_merger.py", "functional/iceberg/test_*.py"), writes=False, guards=True
+    ),
+    "turnstile.iceberg.files": Mutated(
+        ("unit/iceberg/test_files.py", "functional/iceberg/test_altered_files.py", "functional/iceberg/test_*.py"),
+        writes=False,
+        decides=True,
+    ),
     "turnstile.iceberg.locations": Mutated(("functional/iceberg/test_*.py",)),
     "turnstile.transfer.imports": Mutated(
         ("unit/catalog/test_*.py", "functional/transfer/test_import*.py", "functional/transfer/test_http.py")
@@ -103,6 +197,25 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
+    "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
+        "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"
+    ),
+    "turnstile.delta.core.actions: records_of: edge stats.count('{') > MAX_DEPTH": (
+        "what has a hundred braces is nested a hundred levels deep at most: it saves time only"
+    ),
+    "turnstile.delta.core.decide: changed_since: edge version <= head.latest": (
+        "a table that is at the version that was read has not refused"
+    ),
+    "turnstile.delta.core.decide: changed_since: operand head.undecided": (
+        "a table that is at the version that was read has refused because something is undecided"
+    ),
+    "turnstile.delta.core.decide: find_identity: operand name": (
+        "without it the name of every inline commit is computed, and no name is empty: it saves time only"
+    ),
+    "turnstile.iceberg.append_merger: _added: check _require(file[manifests.STATUS] == manifests.ADDED)": (
+        "a file that is not added has a sequence number of its own, which is refused two lines on"
+    ),
     "turnstile.catalog.external: drop: clause 'own'": "the row's key holds the table's id already, so it is no other table's",
 }
 """Mutants that no test notices, each with the reason why none should."""

@@ -7,6 +7,7 @@ function, the kind of change and what is changed, so that it stays the same whil
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ _EDGES: Final = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
 }
+_SUMS: Final = {ast.Add: ast.Sub, ast.Sub: ast.Add}
+_CHECK: Final = re.compile(r"_?(require|check)(_|$)")
 _HELD: Final = "__import__('tests.mutation.harmless', fromlist=['x']).HELD"
 _NOTHING: Final = "__import__('tests.mutation.harmless', fromlist=['x']).NOTHING"
 
@@ -56,7 +59,11 @@ def mutants() -> list[Mutant]:
 
 
 def _kinds(module: Mutated) -> tuple[str, ...]:
-    return (("clause", "action") if module.writes else ()) + (("branch", "operand", "edge") if module.decides else ())
+    return (
+        *(("clause", "action") if module.writes else ()),
+        *(("branch", "operand", "edge") if module.decides else ()),
+        *(("check", "sum", "term", "member") if module.guards else ()),
+    )
 
 
 def mutated(mutant: Mutant) -> ast.Module:
@@ -94,9 +101,41 @@ def _of_kind(function: ast.FunctionDef, kind: str) -> Iterator[ast.AST]:
                     for part in ast.walk(condition):
                         if isinstance(part, ast.BoolOp):
                             yield from part.values
+            case "check":
+                if (
+                    isinstance(node, ast.Expr)
+                    and isinstance(node.value, ast.Call)
+                    and _CHECK.match(_called(node.value))
+                ):
+                    yield node
+            case "sum":
+                if isinstance(node, ast.Compare):
+                    yield from (
+                        part for part in ast.walk(node) if isinstance(part, ast.BinOp) and type(part.op) in _SUMS
+                    )
+            case "term":
+                kept = node.value if isinstance(node, ast.Assign | ast.Return) else None
+                if isinstance(kept, ast.BoolOp) and not _gives_a_default(kept):
+                    yield from kept.values
+            case "member":
+                if isinstance(node, ast.Call) and _called(node) == "replace":
+                    yield from node.keywords
             case _:
                 if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _EDGES:
                     yield node
+
+
+def _gives_a_default(condition: ast.BoolOp) -> bool:
+    """Whether it is ``given or what else``, which decides nothing."""
+    return isinstance(condition.op, ast.Or) and isinstance(condition.values[-1], ast.Call | ast.Name)
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name of what is called."""
+    function = call.func
+    return (
+        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
+    )
 
 
 def _conditions(node: ast.AST) -> list[ast.expr]:
@@ -108,8 +147,7 @@ def _conditions(node: ast.AST) -> list[ast.expr]:
 
 def _label(node: ast.AST) -> str:
     if isinstance(node, ast.Call):
-        assert isinstance(node.func, ast.Name)
-        if node.func.id == "Clause" and isinstance(node.args[0], ast.Constant):
+        if _called(node) == "Clause" and isinstance(node.args[0], ast.Constant):
             return repr(node.args[0].value)
         return ast.unparse(node)[:70]
     return ast.unparse(node.test if isinstance(node, ast.If) else node)[:70]
@@ -123,7 +161,16 @@ def _change(tree: ast.Module, node: ast.AST, kind: str) -> None:
         case "edge":
             assert isinstance(node, ast.Compare)
             node.ops = [_EDGES[type(node.ops[0])]()]
-        case "operand":
+        case "check":
+            assert isinstance(node, ast.Expr)
+            node.value = ast.Constant(value=None)
+        case "sum":
+            assert isinstance(node, ast.BinOp)
+            node.op = _SUMS[type(node.op)]()
+        case "member":
+            call = next(part for part in ast.walk(tree) if isinstance(part, ast.Call) and node in part.keywords)
+            call.keywords.remove(node)  # type: ignore[arg-type]
+        case "operand" | "term":
             condition = next(part for part in ast.walk(tree) if isinstance(part, ast.BoolOp) and node in part.values)
             _Replace(node, ast.Constant(value=isinstance(condition.op, ast.And))).visit(tree)
         case _:

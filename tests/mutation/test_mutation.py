@@ -11,12 +11,14 @@ import pytest
 
 from tests.mutation import modules
 from tests.mutation.modules import LAYER, MODULES, SURVIVORS, Mutated, nearest
-from tests.mutation.mutants import Mutant, mutants
+from tests.mutation.mutants import mutants
 from tests.support.repository import ROOT
 
 ALL = mutants()
+SAMPLED = "turnstile.coordination.core.rows"
+"""A module whose nearest tests take seconds: all of them run once without any mutant."""
 SAMPLE = [
-    next(mutant for mutant in ALL if mutant.module == "turnstile.delta.core.state_writes" and mutant.kind == kind)
+    str(next(mutant for mutant in ALL if (mutant.module, mutant.kind) == (SAMPLED, kind)))
     for kind in ("clause", "action")
 ]
 
@@ -25,7 +27,24 @@ def test_every_clause_action_and_branch_is_on_the_list_once() -> None:
     names = Counter(str(mutant) for mutant in ALL)
     assert max(names.values()) == 1
     assert {mutant.module for mutant in ALL} == set(MODULES)
-    assert {mutant.kind for mutant in ALL} == {"clause", "action", "branch", "operand", "edge"}
+    assert {mutant.kind for mutant in ALL} == {
+        *("clause", "action", "branch", "operand", "edge"),
+        *("check", "sum", "term", "member"),
+    }
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        "turnstile.delta.ratify: _decide: sum self._limits.identity_days - 1",
+        "turnstile.api.unity.credentials: _free: term claim.marker and own",
+        "turnstile.iceberg.commits: _changed: member access=before.access",
+        "turnstile.iceberg.append_merger: _added: check _require(entry[manifests.SEQUENCE] == ",
+    ],
+)
+def test_what_nobody_noticed_once_is_on_the_list(mutant: str) -> None:
+    """Mistakes that a reviewer planted, and no test found."""
+    assert any(str(one).startswith(mutant) for one in ALL)
 
 
 def test_no_condition_of_a_write_is_missing_from_the_list() -> None:
@@ -60,10 +79,9 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mutant", SAMPLE, ids=str)
-def test_a_mutant_is_noticed(mutant: Mutant) -> None:
-    done = command("--only", str(mutant))
-    assert "killed 1 of 1" in done.stdout, done.stdout + done.stderr
+def test_mutants_are_noticed() -> None:
+    done = command("--only", *SAMPLE)
+    assert f"killed {len(SAMPLE)} of {len(SAMPLE)}" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

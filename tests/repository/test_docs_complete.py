@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """Leaves CloudFormation's tags alone."""
 
 

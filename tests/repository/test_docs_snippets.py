@@ -1,4 +1,4 @@
-"""Code in the documentation is code: it parses, its commands exist, and what is marked runs: a block with ``<!-- run: stack -->``
+"""Code in the documentation is code: it parses, its commands exist, and what is marked runs: a block with ``<!-- run: server -->``
 by itself, all blocks of a page with ``<!-- run: page -->`` one after another in one shell.
 
 Iceberg's clients are installed where these tests run, so its Python blocks run as well; those with options of Spark need a
@@ -19,7 +19,7 @@ PYTHON = [s for s in snippets() if s.language == "python"]
 SHELL = [s for s in snippets() if s.language == "sh"]
 LONG = ("docs/clients.md", "docs/iceberg.md")
 """Pages whose clients take seconds to start."""
-RUNS = [pytest.param(s, marks=[pytest.mark.slow] * (s.page in LONG)) for s in snippets() if s.run == "stack"]
+RUNS = [pytest.param(s, marks=[pytest.mark.slow] * (s.page in LONG)) for s in snippets() if s.run == "server"]
 STORIES = sorted({s.page for s in snippets() if s.run == "page"})
 
 
@@ -50,16 +50,16 @@ def test_shell_parses_and_its_make_targets_and_commands_exist(snippet):
 
 
 @pytest.mark.parametrize("snippet", RUNS, ids=_id)
-def test_what_is_marked_runs_against_a_stack(snippet, stack):
-    _run([sys.executable, "-c", snippet.code] if snippet.language == "python" else _shell(snippet.code), stack)
+def test_what_is_marked_runs_against_a_server(snippet, server):
+    _run([sys.executable, "-c", snippet.code] if snippet.language == "python" else _shell(snippet.code), server)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", STORIES)
-def test_what_a_page_tells_in_order_runs_in_order(page, stack):
+def test_what_a_page_tells_in_order_runs_in_order(page, server):
     story = [s for s in snippets() if s.page == page and s.run == "page"]
     assert {s.language for s in story} == {"sh"}
-    _run(_shell("".join(s.code for s in story)), stack)
+    _run(_shell("".join(s.code for s in story)), server)
 
 
 def _shell(code):
@@ -68,10 +68,14 @@ def _shell(code):
     return ["bash", "-euo", "pipefail", "-c", code.replace(".venv/bin/", "")]
 
 
-def _run(command, stack):
-    env = os.environ | {"TURNSTILE_URL": stack.url, "TURNSTILE_TOKEN": stack.token, "TURNSTILE_HOME": str(stack.home)}
+def _run(command, server):
+    env = os.environ | {
+        "TURNSTILE_URL": server.url,
+        "TURNSTILE_TOKEN": server.token,
+        "TURNSTILE_HOME": str(server.home),
+    }
     env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
-    env["TMPDIR"] = str(stack.home)  # what they leave behind goes with the stack
+    env["TMPDIR"] = str(server.home)  # what they leave behind goes with the server
     ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -82,11 +86,11 @@ def test_the_readme_starts_with_the_first_command_and_then_the_second():
 
 
 def test_the_lines_that_attach_spark_are_those_that_up_prints():
-    from turnstile_cli.commands.stack import attach_lines
+    from turnstile_cli.commands.server import attach_lines
 
-    class Stack:
+    class Server:
         url, token = "http://127.0.0.1:8750", ""
 
     readme = next(s for s in PYTHON if s.page == "README.md")
-    for line in attach_lines(Stack()):
+    for line in attach_lines(Server()):
         assert line.replace("session()", "session(small=True)") in readme.code

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.repository import ROOT
 
-ROOTS = ("layers", "spark_client", "infra", "cli", "benchmarks")
+ROOTS = ("layers", "server", "spark_client", "infra", "cli", "benchmarks")
 MOST_MODULES = 22
 """In one folder."""
 

@@ -1,10 +1,15 @@
 """The ways into the project: make targets, the CI script, packaging."""
 
+import itertools
 import os
 import re
 import subprocess
 import tomllib
 
+import pytest
+from _pytest.mark.expression import Expression
+
+from tests.support.long import LONG
 from tests.support.repository import ROOT, tracked
 
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -13,7 +18,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 def test_make_help_lists_the_targets_that_people_use():
     shown = subprocess.run(["make", "help"], cwd=ROOT, text=True, capture_output=True, check=True).stdout
     for target in (
-        *("setup", "demo", "test", "test-quick", "test-spark", "check", "lint", "types", "imports"),
+        *("setup", "demo", "test", "test-all", "test-quick", "test-spark", "check", "lint", "types", "imports"),
         *("simulate", "bench", "lock", "clean", "up", "down"),
     ):
         assert re.search(rf"\b{target}\b", shown), target
@@ -26,6 +31,55 @@ def test_ci_is_one_script_that_can_be_run_anywhere():
     assert not re.search(r"[\s\"'=]/(?!dev/null|usr/bin/env)[a-z]+/", text)
     for target in ("setup", "lint", "types", "imports"):
         assert target in text
+
+
+def groups(target):
+    """The marker expressions by which the groups of a target select tests, less those of the mutants."""
+    steps = subprocess.run(["make", "--dry-run", target], cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    commands = [line for line in steps.splitlines() if "-m pytest" in line and not line.endswith("tests/mutation")]
+    return [re.search(r'-m "([^"]+)"', command)[1] for command in commands]
+
+
+def test_every_test_is_in_one_group_of_make_test_or_of_make_test_all():
+    usual, longer = groups("test"), groups("test-all")
+    assert len(usual) == len(longer) == 2
+    for spark, slow, stack in itertools.product((True, False), repeat=3):
+        marks = {"spark": spark, "slow": slow, "stack": stack}
+        chosen = [
+            expression for expression in usual + longer if Expression.compile(expression).evaluate(marks.__getitem__)
+        ]
+        assert len(chosen) == 1, (marks, chosen)
+        assert (chosen[0] in longer) == slow
+
+
+@pytest.mark.parametrize("entry", LONG)
+def test_what_make_test_quick_leaves_out_exists(entry):
+    path, _, name = entry.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text() if name else (ROOT / path).is_file()
+
+
+def test_make_test_quick_is_a_part_of_make_test():
+    (quick,), usual = groups("test-quick"), groups("test")
+    for marks in itertools.product((True, False), repeat=4):
+        names = dict(zip(("spark", "slow", "stack", "long"), marks, strict=True))
+        if Expression.compile(quick).evaluate(names.__getitem__):
+            assert any(Expression.compile(one).evaluate(names.__getitem__) for one in usual), names
+
+
+def test_make_test_spark_collects_every_folder_with_tests_of_spark_that_are_not_slow():
+    folders = re.search(r"^SPARK := (.+)$", MAKEFILE, re.MULTILINE)[1].split()
+    outside = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if path.relative_to(ROOT / "tests").parts[0] not in folders
+    ]
+    texts = {path: path.read_text() for path in outside if path.name != "test_make.py"}
+    marked = {path for path, text in texts.items() if "mark.spark" in text or re.search(r"\bspark: Any", text)}
+    assert marked, "the test must not be vacuous"
+    assert {path for path in marked if "mark.slow" not in texts[path]} == set()
+
+
+def test_ci_ends_with_the_tests_of_the_readme():
+    (targets,) = re.findall(r"for target in (.+); do", (ROOT / ".ci" / "run").read_text())
+    assert targets.split()[-1] == "test"
 
 
 def test_hooks_download_nothing():

@@ -10,7 +10,7 @@ from tests.simulation.engine.run import first_failure
 from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import HARMLESS, PAST_MISTAKES
-from tests.simulation.scenarios.by_name import KNOWN
+from tests.simulation.scenarios.by_name import LIKELY
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
@@ -24,17 +24,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 @pytest.mark.parametrize("name", PAST_MISTAKES)
 def test_i3_i8_i9_i10_a_mistake_planted_in_what_keeps_a_past_is_found(name: str) -> None:
-    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts(), known=KNOWN.get(name, 0)) is not None
+    assert first_failure(PAST_MISTAKES[name][0], SEARCHED, Pasts(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", FROZEN_MISTAKES)
 def test_i8_i9_i10_i11_a_mistake_planted_in_what_guards_against_frozen_sandboxes_is_found(name: str) -> None:
-    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), known=KNOWN.get(name, 0)) is not None
+    assert first_failure(FROZEN_MISTAKES[name][0], SEARCHED, Frozen(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", OWNER_MISTAKES)
 def test_i2_i3_i6_i10_a_mistake_planted_in_what_has_an_owner_is_found(name: str) -> None:
-    assert first_failure(OWNER_MISTAKES[name][0], SEARCHED, Owners(), known=KNOWN.get(name, 0)) is not None
+    assert first_failure(OWNER_MISTAKES[name][0], SEARCHED, Owners(), likely=LIKELY.get(name, 0)) is not None
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -24,25 +24,21 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("model", check.SOUND, ids=lambda model: model.name)
-def test_i1_i2_i3_i4_i5_i6_i10_i11_hold_in_every_state_of_the_model(model: check.Model) -> None:
+@pytest.mark.parametrize(
+    "model",
+    [*check.SOUND, *check.GROUP_SOUND, *check.LARGE_GROUP_SOUND, *check.CATALOG_SOUND],
+    ids=lambda model: model.name,
+)
+def test_i1_to_i11_hold_in_every_state_of_the_models(model: check.Model) -> None:
     checked = check.check(model)
     assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
 
 
-@pytest.mark.parametrize("model", check.CATALOG_SOUND, ids=lambda model: model.name)
-def test_i6_i9_i10_hold_in_every_state_of_the_model_of_a_catalog_and_gc(model: check.CatalogModel) -> None:
-    checked = check.check(model)
-    assert checked.violated == "" and checked.distinct > 1_000, checked.output[-3000:]
-
-
-@pytest.mark.parametrize("model", check.CATALOG_BROKEN, ids=lambda model: model.name)
-def test_i6_i9_i10_a_guard_of_catalogs_and_gc_that_is_removed_is_missed(model: check.CatalogModel) -> None:
-    checked = check.check(model)
-    assert checked.as_expected, checked.output[-3000:]
-
-
-@pytest.mark.parametrize("model", check.BROKEN, ids=lambda model: model.name)
+@pytest.mark.parametrize(
+    "model",
+    [*check.BROKEN, *check.GROUP_BROKEN, *check.LARGE_GROUP_BROKEN, *check.CATALOG_BROKEN],
+    ids=lambda model: model.name,
+)
 def test_i1_to_i11_a_past_mistake_is_found_when_its_guard_is_removed(model: check.Model) -> None:
     checked = check.check(model)
     assert checked.as_expected, checked.output[-3000:]

@@ -1,14 +1,15 @@
 """One Spark session for this folder, with lakes on ``file:`` and ``s3:`` attached, and a proxy that misbehaves.
 
 ``TURNSTILE_URL`` (and ``TURNSTILE_S3_URL``, ``TURNSTILE_S3_ENDPOINT``) point the tests at servers that run already;
-otherwise they use the embedded stacks of ``tests/conftest.py``, one for each kind of storage.
+otherwise they use the servers of ``tests/conftest.py``, one for each kind of storage.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,16 +22,13 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of this folder needs Spark and the stack."""
+    """All of this folder needs Spark; what needs an object store as well is slow."""
     for item in items:
         if "/tests/spark/" in str(item.path):
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.stack)
-
-
-def _running(request: pytest.FixtureRequest, fixture: str) -> Any:
-    stack = request.getfixturevalue(fixture)
-    return SimpleNamespace(url=stack.url, token=stack.token or None, s3=stack.s3_endpoint)
+            stored = getattr(item, "callspec", None) and item.callspec.params.get("stored")
+            if stored == "s3" or {"bucket", "s3_server"} & set(getattr(item, "fixturenames", ())):
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
@@ -38,17 +36,19 @@ def file_server(request: pytest.FixtureRequest) -> Any:
     """A server whose tables are on ``file:``."""
     if url := os.environ.get("TURNSTILE_URL"):
         return SimpleNamespace(url=url, token=os.environ.get("TURNSTILE_TOKEN"), s3=None)
-    return _running(request, "stack")
+    server = request.getfixturevalue("server")
+    return SimpleNamespace(url=server.url, token=server.token or None, s3=None)
 
 
 @pytest.fixture(scope="session")
 def s3_server(request: pytest.FixtureRequest) -> Any:
     """A server whose tables are on ``s3:``."""
     if url := os.environ.get("TURNSTILE_S3_URL"):
-        return SimpleNamespace(url=url, token=None, s3=os.environ["TURNSTILE_S3_ENDPOINT"])
+        return SimpleNamespace(url=url, token=None, s3=os.environ["TURNSTILE_S3_ENDPOINT"], env=os.environ)
     if os.environ.get("TURNSTILE_URL"):
         pytest.skip("TURNSTILE_URL is set and TURNSTILE_S3_URL is not")
-    return _running(request, "s3_stack")
+    server = request.getfixturevalue("server_on_s3")
+    return SimpleNamespace(url=server.url, token=server.token or None, s3=server.s3_endpoint, env=server.env)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,9 @@ def lake(spark: Any, file_server: Any) -> Any:
 def bucket(spark: Any, s3_server: Any) -> Any:
     """The lake on ``s3:``."""
     conf = spark._jsparkSession.sparkContext().hadoopConfiguration()
-    for key, value in (("endpoint", s3_server.s3), ("path.style.access", "true"), ("connection.ssl.enabled", "false")):
+    keys = {"access.key": s3_server.env["AWS_ACCESS_KEY_ID"], "secret.key": s3_server.env["AWS_SECRET_ACCESS_KEY"]}
+    plain = {"endpoint": s3_server.s3, "path.style.access": "true", "connection.ssl.enabled": "false"}
+    for key, value in (plain | keys).items():
         conf.set(f"fs.s3a.{key}", value)
     return turnstile_spark.attach(spark, "bucket", s3_server.url, token=s3_server.token)
 
@@ -117,3 +119,19 @@ class Sql:
 def sql(spark: Any) -> Sql:
     """Runs SQL in the one session."""
     return Sql(spark)
+
+
+@pytest.fixture
+def two(lake: Any, sql: Any, name: str) -> tuple[str, str]:
+    """Two tables with one row each, without their catalog."""
+    tables = f"{name}_a", f"{name}_b"
+    for table in tables:
+        sql(f"CREATE TABLE lake.{table} (id BIGINT)")
+        sql(f"INSERT INTO lake.{table} VALUES (0)")
+    return tables
+
+
+@pytest.fixture
+def log_of(sql: Any) -> Callable[[str], Path]:
+    """Where the log of a table without its catalog is, on the local disk."""
+    return lambda table: Path(sql(f"DESCRIBE DETAIL lake.{table}")[0].location.removeprefix("file:")) / "_delta_log"

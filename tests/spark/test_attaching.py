@@ -5,16 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import turnstile_spark
 from turnstile_spark import TurnstileError, selftest
-from turnstile_spark.catalog import SparkCatalog
+from turnstile_spark.catalog import NamedCatalog, SparkCatalog
 from turnstile_spark.coordinator import Coordinator, CoordinatorBuilder
 from turnstile_spark.delegate import Delegate
 from turnstile_spark.session_catalogs import _Listener
+from turnstile_spark.transactions.cut_log import CutLogStore
+from turnstile_spark.transactions.scope_coordinator import ScopeCoordinator, ScopeCoordinatorBuilder
+
+PROXIES = [
+    Coordinator,
+    CoordinatorBuilder,
+    CutLogStore,
+    Delegate,
+    NamedCatalog,
+    ScopeCoordinator,
+    ScopeCoordinatorBuilder,
+    SparkCatalog,
+    _Listener,
+]
 
 
-@pytest.mark.parametrize("proxy", [Coordinator, CoordinatorBuilder, Delegate, SparkCatalog, _Listener])
+@pytest.mark.parametrize("proxy", PROXIES)
 def test_a_proxy_has_every_method_of_its_interfaces(lake: Any, proxy: type) -> None:
     """py4j runs no Java default methods: one that is missing in Python fails when Spark first calls it."""
     modifier = lake.jvm.cls("java.lang.reflect.Modifier")
@@ -67,6 +82,16 @@ def test_a_detached_lake_says_so(sql: Any, spark: Any, file_server: Any, name: s
         old.count()
     assert caught.value.condition == "TURNSTILE_DETACHED"
     assert "gone" not in {row.catalog for row in sql("SHOW CATALOGS")}
+
+
+def test_a_session_cloned_in_the_jvm_says_what_it_lacks(lake: Any, sql: Any, spark: Any, name: str) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 1 AS id")
+    cloned = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    with pytest.raises(TurnstileError, match=r"lake\.join\(spark\)") as caught:
+        cloned.table(f"lake.{name}")
+    assert caught.value.condition == "TURNSTILE_DETACHED"
+    lake.join(cloned)
+    assert cloned.table(f"lake.{name}").count() == 1
 
 
 def test_attach_needs_a_server(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

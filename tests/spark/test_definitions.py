@@ -52,6 +52,7 @@ def test_ctas_has_its_data_in_version_0(stored: Any, sql: Any, name: str) -> Non
     assert stored.table(name).head().latest == 0
 
 
+@pytest.mark.slow
 def test_replace_keeps_id_and_history(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = f"{stored.name}.{name}"
     sql(f"CREATE TABLE {table} AS SELECT 1 AS id")
@@ -69,6 +70,7 @@ def test_replace_keeps_id_and_history(stored: Any, sql: Any, spark: Any, name: s
     assert sql(f"SELECT * FROM {table} VERSION AS OF 0")[0].id == 1
 
 
+@pytest.mark.slow
 def test_dataframe_writers_create_tables(lake: Any, sql: Any, spark: Any, name: str) -> None:
     spark.range(2).write.saveAsTable(f"lake.{name}a")
     spark.range(2).writeTo(f"lake.{name}b").create()
@@ -85,13 +87,16 @@ def test_a_ctas_that_fails_leaves_no_name(lake: Any, sql: Any, name: str) -> Non
 
 
 def test_create_table_like_copies_the_definition_and_no_data(lake: Any, sql: Any, spark: Any, name: str) -> None:
-    sql(f"CREATE TABLE lake.{name} (id BIGINT, k INT) PARTITIONED BY (k) TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    properties = {"delta.appendOnly": "true", "owned by": "us"}
+    pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    sql(f"CREATE TABLE lake.{name} (id BIGINT, k INT) PARTITIONED BY (k) COMMENT 'it' TBLPROPERTIES ({pairs})")
     sql(f"INSERT INTO lake.{name} VALUES (1, 1)")
     sql(f"CREATE TABLE lake.{name}l LIKE lake.{name}")
     sql(f"CREATE TABLE IF NOT EXISTS lake.{name}l LIKE lake.{name}")
     assert spark.table(f"lake.{name}l").schema == spark.table(f"lake.{name}").schema
     detail = sql(f"DESCRIBE DETAIL lake.{name}l")[0]
-    assert (detail.partitionColumns, detail.properties["delta.appendOnly"]) == (["k"], "true")
+    assert (detail.partitionColumns, detail.description) == (["k"], "it")
+    assert properties.items() <= detail.properties.items()
     assert lake.table(name).id != lake.table(name + "l").id
     assert sql.ids(f"lake.{name}l") == []
 

@@ -12,6 +12,7 @@ from pyspark.errors.exceptions.captured import UnsupportedOperationException
 
 import turnstile_spark
 from turnstile_spark import TurnstileError
+from turnstile_spark.jvm import throw
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,19 @@ def test_a_defect_of_the_client_is_no_py4j_error(
     assert isinstance(caught.value, TurnstileError)
     assert caught.value.condition == "TURNSTILE_CLIENT_ERROR"
     assert any("failed" in record.message for record in caplog.records if record.name == "turnstile_spark")
+
+
+def test_a_checked_exception_is_no_py4j_error(lake: Any, sql: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy may throw one that its interface does not declare, so Java wraps it."""
+    gone = lake.jvm.new("java.io.FileNotFoundException", "gone")
+
+    def failing(*_: Any) -> None:
+        raise throw(gone)
+
+    monkeypatch.setattr(lake.api, "load", failing)
+    with pytest.raises(PySparkException, match="gone") as caught:
+        sql(f"SELECT * FROM lake.{name}")
+    assert len(str(caught.value)) < 100
 
 
 def test_expected_errors_are_not_logged_as_failures_of_the_proxy(

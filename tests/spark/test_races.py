@@ -9,6 +9,7 @@ import pytest
 from delta.exceptions import ConcurrentAppendException, ConcurrentDeleteDeleteException, MetadataChangedException
 
 
+@pytest.mark.slow
 def test_threads_that_insert_into_one_table_lose_nothing(stored: Any, sql: Any, spark: Any, name: str) -> None:
     """I1, I2: versions are contiguous and each is one writer's."""
     table = f"{stored.name}.{name}"

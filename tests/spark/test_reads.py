@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import turnstile_spark
 
 
@@ -17,6 +19,7 @@ def test_time_travel_by_version_and_by_time(stored: Any, sql: Any, name: str) ->
     assert sql.ids(f"{table} TIMESTAMP AS OF '{moment}'") == [0, 1]
 
 
+@pytest.mark.slow
 def test_restore_goes_back_and_keeps_history(lake: Any, sql: Any, name: str) -> None:
     sql(f"CREATE TABLE lake.{name} AS SELECT 0 AS id")
     sql(f"INSERT INTO lake.{name} VALUES (1)")

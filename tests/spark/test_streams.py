@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 
 @pytest.fixture
@@ -43,6 +44,7 @@ def test_a_stream_reads_change_data(source: str, sql: Any, spark: Any, tmp_path:
     ]
 
 
+@pytest.mark.slow
 def test_foreach_batch_writes_each_batch_once(source: str, sql: Any, spark: Any, tmp_path: Path) -> None:
     """The application's transaction id makes a repeated batch a no-op."""
     sql(f"CREATE TABLE {source}sink (id BIGINT)")
@@ -59,6 +61,38 @@ def test_foreach_batch_writes_each_batch_once(source: str, sql: Any, spark: Any,
     assert seen == [3]
 
 
+def test_a_name_without_a_catalog_is_in_a_batch_what_it_is_in_the_session(
+    lake: Any, sql: Any, spark: Any, name: str, tmp_path: Path
+) -> None:
+    schema = f"{name.split('.')[1]}batches"
+    sql(f"CREATE SCHEMA lake.{schema}")
+    sql(f"USE lake.{schema}")
+    try:
+        sql("CREATE TABLE source AS SELECT 1L AS id")
+        stream = spark.readStream.table("source").writeStream.trigger(availableNow=True)
+        stream.foreachBatch(lambda batch, _: batch.write.saveAsTable("sink"))
+        stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination()
+    finally:
+        sql("USE spark_catalog.default")
+    assert lake.tables(schema) == ["sink", "source"]
+
+
+def test_a_stream_in_another_format_is_told_to_say_delta(
+    lake: Any, sql: Any, spark: Any, name: str, tmp_path: Path
+) -> None:
+    sql(f"CREATE TABLE lake.{name} AS SELECT 1L AS id")
+    sql(f"CREATE TABLE lake.{name}sink (id BIGINT)")
+    spark.conf.set("spark.sql.sources.default", "parquet")  # Spark's own default
+    try:
+        for sink in ("sink", "new"):
+            stream = spark.readStream.table(f"lake.{name}").writeStream.trigger(availableNow=True)
+            with pytest.raises(PySparkException, match=r"\.format\(\"delta\"\)"):
+                stream.option("checkpointLocation", str(tmp_path / sink)).toTable(f"lake.{name}{sink}")
+    finally:
+        spark.conf.set("spark.sql.sources.default", "delta")
+
+
+@pytest.mark.slow
 def test_a_new_session_has_the_lake_and_its_streams_too(
     lake: Any, sql: Any, spark: Any, name: str, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 
 def make(stored: Any, sql: Any, name: str, columns: str = "id BIGINT, kind STRING") -> str:
     table = f"{stored.name}.{name}"
@@ -33,6 +35,7 @@ def test_update_delete_and_merge_change_what_they_say(stored: Any, sql: Any, nam
     assert [row.operation for row in stored.table(name).history(4)] == ["MERGE", "DELETE", "UPDATE", "WRITE"]
 
 
+@pytest.mark.slow
 def test_overwrites_replace_all_a_partition_or_a_condition(stored: Any, sql: Any, name: str) -> None:
     table = f"{stored.name}.{name}"
     sql(f"CREATE TABLE {table} (id BIGINT, day STRING) PARTITIONED BY (day)")
@@ -45,6 +48,7 @@ def test_overwrites_replace_all_a_partition_or_a_condition(stored: Any, sql: Any
     assert sql.values(f"SELECT * FROM {table}") == [(30, "wed")]
 
 
+@pytest.mark.slow
 def test_dataframe_writers_append_and_overwrite(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = make(stored, sql, name, "id BIGINT")
     spark.range(2).write.mode("append").saveAsTable(table)
@@ -55,6 +59,7 @@ def test_dataframe_writers_append_and_overwrite(stored: Any, sql: Any, spark: An
     assert sql.ids(table) == [9]
 
 
+@pytest.mark.slow
 def test_alter_table_changes_columns_properties_and_constraints(stored: Any, sql: Any, spark: Any, name: str) -> None:
     table = make(stored, sql, name)
     etag = stored.table(name).head().etag
@@ -97,6 +102,7 @@ def test_with_an_inline_limit_of_nothing_every_commit_is_staged(lake: Any, sql: 
     assert sql.ids(table) == [1]
 
 
+@pytest.mark.slow
 def test_checkpoints_are_written_and_read(stored: Any, sql: Any, spark: Any, name: str) -> None:
     """I4, I5: a checkpoint needs everything below it published; Delta writes one at every tenth version."""
     table = make(stored, sql, name, "id BIGINT")

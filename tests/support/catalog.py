@@ -24,7 +24,8 @@ from turnstile.delta.core.head import PINNED, TableHead, new_head_row
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.limits import Limits, SpillLimits
-from turnstile.store.core.locations import ancestors, published_path
+from turnstile.store.core.locations import ancestors
+from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Change, Insert, Row, Set, new_row
 from turnstile.store.ports import World
 

@@ -1,14 +1,18 @@
-"""The command line against a canned service."""
+"""The command line: in this process, against a canned service or a running one, and as the program that is installed."""
 
 from __future__ import annotations
 
 import functools
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,8 +23,11 @@ from turnstile_cli.main import app
 
 if TYPE_CHECKING:
     from turnstile_local import Stack
+    from turnstile_server import Server
 
 Answer = tuple[int, Any]
+TURNSTILE = Path(sys.executable).with_name("turnstile")
+"""The installed command."""
 
 
 @dataclass
@@ -86,14 +93,40 @@ def run(*arguments: str, **environment: str) -> Result:
     return CliRunner().invoke(_command(), list(arguments), env={**clean, **environment})
 
 
-def ask(stack: Stack, *arguments: str, exit: int = 0) -> Any:
-    ended = run(*arguments, "--output", "json", TURNSTILE_HOME=str(stack.home))
+def ask(service: Server | Stack, *arguments: str, exit: int = 0) -> Any:
+    ended = run(*arguments, "--output", "json", TURNSTILE_HOME=str(service.home))
     assert ended.exit_code == exit, ended.output
     (line,) = (ended.stdout if exit in (0, 6) else ended.stderr).splitlines()
     return json.loads(line)
 
 
-def show(stack: Stack, *arguments: str) -> str:
-    ended = run(*arguments, TURNSTILE_HOME=str(stack.home))
+def show(service: Server | Stack, *arguments: str) -> str:
+    ended = run(*arguments, TURNSTILE_HOME=str(service.home))
     assert ended.exit_code == 0, ended.output
     return ended.stdout
+
+
+class Program:
+    """The installed command in a process of its own, with a home."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing of the caller's that could lead it elsewhere, and an AWS and a proxy that nobody answers at."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("TURNSTILE_", "AWS_"))}
+        nowhere = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "HTTP_PROXY": "http://x:1"}
+        return {**clean, **nowhere, "TURNSTILE_HOME": str(self.home)}
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [TURNSTILE, *arguments],
+            env=self.environment, cwd=self.home.parent, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def json(self, *arguments: str) -> Any:
+        done = self.run(*arguments, "--output", "json")
+        assert done.returncode == 0, done.stderr
+        (line,) = done.stdout.splitlines()
+        return json.loads(line)

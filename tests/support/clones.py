@@ -25,7 +25,7 @@ from turnstile.iceberg.clones import copiers
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.iceberg.tables import CreateTable, Tables
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 SCHEMA = {
     "type": "struct",

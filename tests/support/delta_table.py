@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from tests.support.fakes import delta
 from tests.support.fakes.heads import recount
 from tests.support.fakes.world import FakeWorld, fake_world
@@ -23,9 +25,11 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis, Repairer
 from turnstile.store.core.evaluate import clone
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
+from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.faults import no_faults
+from turnstile.store.ports import Obj
 
 TABLE = "11111111-1111-4111-8111-111111111111"
 
@@ -65,13 +69,16 @@ class Table:
         self.ratified: dict[int, bytes] = {0: zero}
         self.names: dict[int, str] = {}
         self.storage.put_if_absent(published_path(0), zero)
+        first = first_metadata(read_content(zero, first_version=True))
+        payload = msgspec.json.encode(msgspec.structs.replace(first, timestamp=0))
+        world.objs.put(Obj(world.space.objs("main"), "metadata/m", METADATA.name, payload, created_us=1))
         row = new_head_row(
             key=self.key,
             table_id=id,
             catalog="main",
             name=f"main.default.t{id[:8]}",
             location=self.location,
-            metadata="m",
+            metadata="metadata/m",
             version=0,
             ict=now,
             row_hwm=None,
@@ -81,6 +88,13 @@ class Table:
         world.refs.write(Insert(row, (new_row("I2"),)))
         if owned:
             self.own(id)
+        self.ratifier.facts(id)
+
+    def supports(self, *features: str) -> None:
+        """Give the table these features, without a commit."""
+        zero = read_content(delta.version_zero("features", 1, *features), first_version=True)
+        store = MetadataStore(self.world.objs, self.world.space)
+        self.row["metadata"] = store.put("main", self.id, first_metadata(zero), 1)
 
     def own(self, id: str) -> None:
         """Make table ``id`` the owner of this location."""

@@ -1,6 +1,6 @@
 """What some tests have to download or compile first, made ahead of them: ``python -m tests.support.downloads``.
 
-It takes minutes on a new machine and nothing on another, so CI runs it beside its first tests. A test that comes too
+It takes minutes on a new machine and nothing on another: run it ahead of ``make test-all``, or beside it. A test that comes too
 early waits for what is being made. What cannot be had here is told and is no error: its tests are skipped with the reason.
 """
 
@@ -37,7 +37,7 @@ def alone(folder: Path) -> Iterator[None]:
 def main() -> int:
     """Make everything; 0 unless something is broken rather than missing."""
     from tests.support.clients import kernel_rs
-    from tests.support.iceberg import spark41
+    from tests.support.iceberg import compatibility_kit, spark41
     from tests.support.store import servers
 
     makers: dict[str, Callable[[], Path]] = {
@@ -45,6 +45,7 @@ def main() -> int:
         "DynamoDB Local 3": lambda: servers.libraries(servers.LOCAL_3),
         "delta-kernel-rs": kernel_rs.build,
         spark41.SPARK: spark41.python,
+        "Iceberg's compatibility kit": compatibility_kit.libraries,
     }
     broken = 0
     for name, make in makers.items():

@@ -54,7 +54,11 @@ class Lake:
 
     def append(self, version: int | None, txn: str, **more: Any) -> Answer:
         """Propose a blind append, stamped with the server's time."""
-        return self.inline(version, delta.append(txn, self.now()), **more)
+        tracked = version is not None and self.head.row_hwm is not None
+        ids = {"baseRowId": 10 * (version or 0), "defaultRowCommitVersion": version} if tracked else {}
+        return self.inline(
+            version, delta.lines(delta.info(txn, self.now()), delta.add(f"{txn}.parquet", **ids)), **more
+        )
 
     def stage(self, version: int, content: bytes, unique: str = "aaaa") -> dict[str, Any]:
         """Write a staged file; the ``staged`` member that proposes it."""

@@ -11,7 +11,7 @@ from tests.support.faults import Faulty
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.ports import LogStorage
 from turnstile.transfer.imports import Importer
 

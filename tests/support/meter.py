@@ -138,10 +138,9 @@ class Metered:
         return found
 
 
-def filled(size: int) -> Metered:
-    """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in one change."""
-    fake, meter = fake_world(), Meter()
-    world = FakeWorld(
+def metered(fake: FakeWorld, meter: Meter) -> FakeWorld:
+    """The same world, whose requests ``meter`` counts."""
+    return FakeWorld(
         refs=_Refs(fake, meter),  # type: ignore[arg-type]
         objs=_Objs(fake, meter),  # type: ignore[arg-type]
         storages=fake.storages,
@@ -149,6 +148,12 @@ def filled(size: int) -> Metered:
         ids=SpreadIds(),  # type: ignore[arg-type]
         space=fake.space,
     )
+
+
+def filled(size: int) -> Metered:
+    """A catalog with ``size`` tables in its index, which no HEAD or location stands behind: made in one change."""
+    fake, meter = fake_world(), Meter()
+    world = metered(fake, meter)
     bootstrap.ensure(world, lake_root=LAKE)
     services = build(world, lake_root=LAKE)
     tables: dict[Path, Entity] = {}

@@ -41,3 +41,9 @@ def at_once(calls: list[Callable[[], object]]) -> list[object]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(one, calls))
+
+
+def elsewhere(do: Callable[[], T]) -> T:
+    """What ``do`` returns, or raises, in another thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(do).result()

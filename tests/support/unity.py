@@ -182,9 +182,10 @@ class Unity:
         """Write a staged file; the ``add-commit`` action that proposes it."""
         loaded = self.get(T1).json["metadata"]
         ict = ict or self.world.clock.now_ms()
-        content = delta.lines(
-            delta.info(txn or f"txn-{version}-{ict}", ict), *(actions or (delta.add(f"f{version}.parquet"),))
-        )
+        tracked = "delta.feature.rowTracking" in loaded["properties"]
+        ids = {"baseRowId": 10 * version, "defaultRowCommitVersion": version} if tracked else {}
+        append = delta.add(f"f{version}.parquet", partitionValues=dict.fromkeys(loaded["partition-columns"]), **ids)
+        content = delta.lines(delta.info(txn or f"txn-{version}-{ict}", ict), *(actions or (append,)))
         name = name or f"{version:020d}.{ict}.json"
         self.write(loaded["location"], f"_delta_log/_staged_commits/{name}", content)
         return {

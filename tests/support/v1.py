@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import FakeWorld, copied, fake_world
 from tests.support.functions import Answer, Http, function
 from tests.support.openapi import Operation, check, operations
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 NAMESPACES = "/v1/catalogs/main/namespaces"
 
@@ -86,6 +87,7 @@ class Site:
         path = operation.path.replace("{catalog}", "main").replace("{namespace}", "sales").replace("{table}", "orders")
         path = path.replace("{securable_type}", "table").replace("{full_name}", "main.sales.orders")
         path = path.replace("{name}", "app").replace("{snapshot}", "named")
+        path = path.replace("{transaction_id}", NOBODY)
         return path.replace("{table_id}", getattr(self, "table", NOBODY))
 
     def ask(self, id: str, json_body: Any = None, path: str = "", **options: Any) -> Answer:
@@ -109,6 +111,10 @@ class Site:
         content = delta.append(txn, self.now()).decode()
         return self.ask("commit", {"version": version, "inline": {"content": content}, **more})
 
+    def head(self) -> dict[str, Any]:
+        """The row of the table's HEAD."""
+        return dict(self.world.refs.rows[self.world.space.table(self.table)])
+
     def set(self, **attributes: Any) -> None:
         self.world.refs.rows[self.world.space.table(self.table)].update(attributes)
 
@@ -118,6 +124,36 @@ class Site:
         zero = delta.lines(*PLAIN)
         self.world.storages.open(location).put_if_absent("_delta_log/00000000000000000000.json", zero)
         return location
+
+
+class Pair(Site):
+    """A site with two more tables, ``second`` and ``third``, at version 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.second, self.third = (self._new(name) for name in ("second", "third"))
+
+    def _new(self, name: str) -> str:
+        id = self.stage(name)
+        self.register(name, id)
+        return id
+
+    def inline(self, table_id: str, version: int | None, txn: str, **more: Any) -> dict[str, Any]:
+        content = delta.append(txn, self.now()).decode()
+        return {"table_id": table_id, "version": version, "inline": {"content": content}, **more}
+
+    def transact(self, *commits: dict[str, Any], id: str = "", **more: Any) -> Answer:
+        return self.ask("transact", {"id": id or str(uuid.uuid4()), "commits": list(commits), **more})
+
+    def latest(self, *table_ids: str) -> list[int]:
+        return [self.world.refs.rows[self.world.space.table(id)]["latest"] for id in table_ids]
+
+    def shown(self, table_id: str) -> int:
+        """The latest version as the API tells it."""
+        return int(self.ask("listCommits", path=f"/v1/tables/{table_id}/commits").json["latest"])
+
+    def state(self) -> Any:
+        return dict(self.world.refs.rows), dict(self.world.storages.files)
 
 
 PLAIN: list[dict[str, Any]] = [

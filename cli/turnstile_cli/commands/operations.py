@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -15,10 +16,27 @@ from turnstile_cli.errors import CliError, Exit, usage
 from turnstile_cli.names import Table, TableName
 from turnstile_cli.output import Format
 
+
+class Side(StrEnum):
+    """What stays: what the HEAD ratified, or what is published in ``_delta_log``."""
+
+    HEAD = "head"
+    LOG = "log"
+
+
 _REPAIR_COLUMNS = ("table", "state", "finding", "#latest", "#published", "#adopted", "what")
+
+_SIDES = {
+    "first: operation": "operation", "engine": "engine", "transaction": "txn_id", "written": "written",
+    "in-commit time": "in_commit_timestamp", "bytes": "size", "digest": "digest",
+}  # fmt: skip
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only report what would be deleted.")]
 RepairDryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how it stands, and what would help.")]
+AdoptSide = Annotated[
+    Side | None,
+    typer.Option("--adopt", help="Where HEAD and _delta_log contradict each other: which of the two stays."),
+]
 AllTables = Annotated[
     bool, typer.Option("--all", help="Every table, instead of one: after a restore of the coordinator.")
 ]
@@ -44,18 +62,31 @@ def publish(api: Api, *, table: Table, output: Format) -> None:
 
 @with_api
 def repair(
-    api: Api, *, table: OptionalTable = None, every: AllTables = False, dry_run: RepairDryRun = False, output: Format
+    api: Api,
+    *,
+    table: OptionalTable = None,
+    every: AllTables = False,
+    dry_run: RepairDryRun = False,
+    adopt: AdoptSide = None,
+    output: Format,
 ) -> None:
     """Get a table going that is stuck, or was restored from a backup behind its own log.
 
     Publishes what is in nobody's way, adopts published versions that the HEAD does not know, and says what is left and
     what to do about it. Nothing in _delta_log is ever overwritten. The exit code is 1 while a table is not healthy.
+
+    Where HEAD and _delta_log hold different commits as one version, both are shown and nothing is done until you choose:
+    --adopt log takes back what the HEAD holds and adopts the log's; --adopt head names the files that are in its way.
     """
     if (table is None) != every:
         raise usage("give either a table or --all", "turnstile repair namespace.table")
+    if adopt is not None and (every or dry_run):
+        raise usage("--adopt is a choice for one table", "turnstile repair namespace.table --adopt log")
     if table is not None:
         name = TableName.parse(table)
-        results = [{"name": str(name), **_repair(api, name.table_id(api), dry_run=dry_run)}]
+        table_id = name.table_id(api)
+        done = _repair(api, table_id, dry_run=dry_run) if adopt is None else _adopt(api, table_id, adopt)
+        results = [{"name": str(name), **done}]
     else:
         heads = api.pages("/v1/tables", "tables")
         tables = sorted((str(head["name"]), head["table_id"]) for head in heads if head["state"] != "dropped")
@@ -72,6 +103,16 @@ def _repair(api: Api, table_id: str, *, dry_run: bool) -> dict[str, Any]:
     """What the service did; with ``dry_run`` its diagnosis alone."""
     path = f"/v1/tables/{table_id}/repair"
     return {"diagnosis": api.get(path)} if dry_run else api.post(path, {})
+
+
+def _adopt(api: Api, table_id: str, side: Side) -> dict[str, Any]:
+    """Chooses ``side`` as the diagnosis shows both now; a plain repair where there is nothing to choose."""
+    path = f"/v1/tables/{table_id}/repair"
+    sides = api.get(path).get("sides")
+    if sides is None:
+        return api.post(path, {})
+    choice = {"side": side.value, "version": sides["log"]["version"], "digest": sides["log"]["digest"]}
+    return {**api.post(path, {"adopt": choice}), "chosen_from": sides}
 
 
 def _repair_one_of_many(api: Api, name: str, table_id: str, *, dry_run: bool) -> dict[str, Any]:
@@ -125,10 +166,32 @@ def _show_in_full(result: dict[str, Any], *, dry_run: bool) -> None:
     if not dry_run:
         pairs.append(("done", f"{result['published']} published, {result['adopted']} adopted"))
     pairs += [(name.replace("_", " "), value) for name, value in diagnosis["facts"].items() if value not in (None, "")]
+    pairs += [("set aside", path) for path in result.get("set_aside", ())]
+    pairs += [("remove by hand", path) for path in result.get("to_remove", ())]
     if not _is_healthy(result):
         pairs.append(("remedy", diagnosis["remedy"]))
     for label, value in pairs:
         out.say(f"[bold]{label:<18}[/bold] {escape(str(value))}")
+    sides = result.get("chosen_from") or diagnosis.get("sides")
+    if sides is not None:
+        _show_sides(sides)
+
+
+def _show_sides(sides: dict[str, Any]) -> None:
+    """What HEAD and log hold, beside each other."""
+    columns = {"HEAD": sides["head"] or {}, "_delta_log": sides["log"]}
+    rows = [
+        ("versions", *(f"{side['version']} to {side['up_to']}" if side else "none" for side in columns.values())),
+        *((label, *(_fact(side, member) for side in columns.values())) for label, member in _SIDES.items()),
+    ]
+    out.table("", ("", *columns), rows, empty="")
+
+
+def _fact(side: dict[str, Any], member: str) -> str:
+    value = side.get(member)
+    if value is None:
+        return "-"
+    return out.when(value) if member in ("written", "in_commit_timestamp") else str(value)
 
 
 @with_api

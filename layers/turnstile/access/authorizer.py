@@ -26,9 +26,11 @@ from turnstile.access.core.rules import (
     see_table,
 )
 from turnstile.catalog.catalogs import REALM_TREE
-from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, id_of
+from turnstile.catalog.commit import View
+from turnstile.catalog.core.entities import ICEBERG_KINDS, NAMESPACE, TABLE, Catalog, Entity, is_same
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader
@@ -76,10 +78,7 @@ class Authorizer:
 
     def chain(self, tree: Tree, target: Target) -> Chain:
         """Returns the rights along ``target``: no request where its entities are cached, else one."""
-        entries = _entries(tree, target)
-        entities = self.entities(tree, [entry.obj for entry in entries])
-        levels = [tree.commit.access, *(access_of(entities[entry.obj]) for entry in entries)]
-        return padded(levels, len(target.namespace), table=bool(target.table))
+        return _chain(View(tree, self._reader.store), target)
 
     def catalog_rights(self, catalogs: Sequence[Catalog]) -> list[Access]:
         """Returns the rights of these catalogs, ``NO_ACCESS`` where one is gone: one request per hundred, and one for each
@@ -104,6 +103,11 @@ class Authorizer:
         """Returns the tree at the catalog's HEAD: one request warm; None when there is no such catalog."""
         row = self._refs.read(self._reader.key(catalog))
         return None if row is None else self._reader.at(catalog, row)
+
+    def current_since(self, catalog: str) -> tuple[Tree, int] | None:
+        """Returns the same, with when the catalog was created (server clock, ms)."""
+        row = self._refs.read(self._reader.key(catalog))
+        return None if row is None else (self._reader.at(catalog, row), CatalogHead.from_row(row).created)
 
 
 class Guard:
@@ -182,7 +186,7 @@ class Guard:
         present = self._source.entities(now, [entry.obj for entry in entries if entry is not None])
         return [
             entry is not None
-            and id_of(entity) == id_of(present[entry.obj])
+            and is_same(entity, present[entry.obj])
             and self._sees(above, entry, access_of(present[entry.obj]))
             for entity, entry in zip(entities, entries, strict=True)
         ]
@@ -198,6 +202,18 @@ class Guard:
         self._open.discard(position)
         if position == 0:
             self.chain = chain
+
+
+def authorize_in(view: View, principal: Principal, needs: Sequence[Need]) -> None:
+    """Checks needs in a tree that nobody has seen yet, as changes before them leave it. Raises PermissionDenied, also where
+    none is about its catalog."""
+    if principal.admin:
+        return
+    if not any(_is_about(need, view.tree.catalog) for need in needs):
+        raise _undeclared(view.tree.catalog)
+    for need in needs:
+        if _is_about(need, view.tree.catalog) and not allowed(need.rule, principal, _chain(view, need.target)):
+            raise denied(principal, need)
 
 
 def denied(principal: Principal, need: Need) -> PermissionDenied:
@@ -224,6 +240,14 @@ def _is_about(need: Need, catalog: str) -> bool:
 
 def _undeclared(catalog: str) -> PermissionDenied:
     return PermissionDenied(f"the request declares nothing that it needs in catalog '{catalog}'")
+
+
+def _chain(view: View, target: Target) -> Chain:
+    """The rights along ``target``."""
+    entries = _entries(view.tree, target)
+    entities = view.entities([entry.obj for entry in entries])
+    levels = [view.tree.commit.access, *(access_of(entities[entry.obj]) for entry in entries)]
+    return padded(levels, len(target.namespace), table=bool(target.table))
 
 
 def _entries(tree: Tree, target: Target) -> list[IndexEntry]:

@@ -19,7 +19,7 @@ from turnstile.access.core.rules import (
     read_schema,
     read_table,
 )
-from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE
+from turnstile.catalog.core.entities import ICEBERG_TABLE, NAMESPACE, IcebergTable
 from turnstile.catalog.core.location_rows import HeldLocation
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.core.tree import Tree
@@ -67,7 +67,8 @@ class SourceRights:
 
     def may_read(self, principal: Principal, held: HeldLocation) -> bool:
         """Whether ``principal`` may read the Iceberg table whose location a clone needs. For all but admins the table is
-        searched for by its uuid among all Iceberg tables of the catalog, a hundred a request where they are not cached."""
+        searched for by its location among all Iceberg tables of the catalog, a hundred a request where they are not cached: a
+        registered file may have any table's uuid."""
         if principal.admin:
             return True
         owner = self._world.refs.read(self._world.space.location(held.location))
@@ -77,7 +78,8 @@ class SourceRights:
         tables = [(path_of(key), entry.obj) for key, entry in tree.subtree(()) if entry.kind == ICEBERG_TABLE]
         entities = self._reader.store.entities(tree.catalog, [obj for _, obj in tables])
         for path, obj in tables:
-            if getattr(entities[obj], "table_id", "") == held.owner:
+            table = entities[obj]
+            if isinstance(table, IcebergTable) and (table.location, table.table_id) == (held.location, held.owner):
                 chain = self._authorizer.chain(tree, Target(tree.catalog, path[:-1], path[-1]))
                 return permitted(read_table, principal, chain)
         row = self._world.refs.read(self._world.space.table(held.owner))

@@ -12,7 +12,7 @@ after a rename.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from turnstile.access.authorizer import Authorizer, Target
@@ -21,6 +21,7 @@ from turnstile.access.core.rules import Chain, Rule, permitted
 from turnstile.catalog.core.paths import Path
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.head import TableHead
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, PermissionDenied
 from turnstile.store.ports import World
@@ -65,6 +66,26 @@ class TableAuthorizer:
                 problem = f"'{principal.name}' may not {rule.__name__.replace('_', ' ')}: table {table_id}"
                 raise PermissionDenied(problem, remedy="ask its owner, or the owner of what it is in, for a grant")
         return chain
+
+    def rights_in(self, tree: Tree, table_id: str) -> Chain | None:
+        """Returns the rights along the table's name in ``tree``; None when no name there leads to it."""
+        try:
+            return self._chain(tree, table_id)
+        except NotFound:
+            return None
+
+    def learn(self, heads: Iterable[TableHead]) -> None:
+        """Takes the names of tables from HEADs that were read: authorizing these tables next reads none of them again."""
+        for head in heads:
+            catalog, *path = (head.name or head.catalog).split(".")
+            self._keep(head.table_id, catalog, tuple(path))
+
+    def prefetch(self, table_ids: Sequence[str]) -> None:
+        """Reads the names of tables that are not known, of many in one request: authorizing them next reads none of them."""
+        unknown = [id for id in table_ids if self._names.get(id) is None]
+        if len(unknown) > 1:
+            rows = self._refs.read_many([self._space.table(id) for id in unknown])
+            self.learn(TableHead.from_row(row) for row in rows.values())
 
     def _cached(self, catalog: str) -> Tree | None:
         last = self._reader.last_head(catalog)

@@ -8,8 +8,10 @@ import re
 import secrets
 import stat as modes
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import BinaryIO, Final
 
 from turnstile.store.core.errors import InvalidRequest, StorageFault
@@ -37,10 +39,11 @@ def check_prefix(prefix: str) -> str:
 
 
 # Paths are text here, as in the port; Path objects would be made and dropped at every call.
-# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH116, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
 
 _TEMPORARY: Final = ".turnstile-"
 _TRIES: Final = 20
+_SYNCS: Final = 8
 _ABANDONED_S: Final = 3600
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
@@ -49,32 +52,34 @@ _GONE: Final = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 class FileStorage:
     """``turnstile.store.ports.LogStorage`` below one directory.
 
-    Files appear whole or not at all: content is written to a hidden file beside the target, made durable, and linked
-    under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
+    Nothing is reached by a symbolic link below it, which could lead to another table's files: InvalidRequest is raised
+    instead (I10, I12). Files appear whole or not at all: content is written to a hidden file beside the target, made durable,
+    and linked under its name, which fails when the name is taken. Hidden files (temporary ones, Hadoop's checksums) are never
     listed. A checksum is deleted with its file, and the folders with the table's last file; of a managed table
     (``<root>/<catalog>/<namespace>/<uuid>``) also the two folders above, if nothing else is in them."""
 
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
-        with _faults("read", path), suppress(*_GONE), open(self._full(path), "rb") as file:
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
+        with _faults("read", path), suppress(*_GONE), open(self._full(path), "rb", opener=_opened) as file:
             info = os.fstat(file.fileno())
+            file.seek(offset)
             return file.read(-1 if limit is None else limit), _stat(path, info)
         return None
 
     def stat(self, path: str) -> Stat | None:
         with _faults("look at", path), suppress(*_GONE):
-            info = os.stat(self._full(path))
+            info = os.lstat(self._full(path))
             return _stat(path, info) if modes.S_ISREG(info.st_mode) else None
         return None
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
         target = self._full(path)
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
         with _faults("write", path):
-            _write_durably(folder, temporary, content)
+            _write_durably(folder, temporary, (content,) if isinstance(content, bytes) else content)
             try:
                 os.link(temporary, target)
             except FileExistsError:
@@ -85,8 +90,29 @@ class FileStorage:
                 _sync(folder)
         return True
 
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        """As the port says. All contents are made durable at once, and the names of each folder by one sync, so that many
+        files cost little more than one."""
+        targets = [self._full(path) for path, _ in files]
+        written: list[str] = []
+        with _faults("write", files[0][0] if files else ""):
+            try:
+                for target, (_, content) in zip(targets, files, strict=True):
+                    written.append(_write_temporary(os.path.dirname(target), content))
+                list(_syncs().map(_sync, written))
+                created = _link_in_order(written, targets)
+                for folder in {os.path.dirname(target) for target in targets[:created]}:
+                    with suppress(FileNotFoundError):  # published, collected and gone already
+                        _sync(folder)
+            finally:
+                for temporary in written:
+                    with suppress(FileNotFoundError):
+                        os.unlink(temporary)
+        return created
+
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         folder, _, start = check_prefix(prefix).rpartition("/")
+        self._check_folders(prefix)
         files = [
             (path, entry)
             for path, entry in _entries(self._root, folder)
@@ -116,26 +142,82 @@ class FileStorage:
             _remove_parents(self._root)
 
     def _full(self, path: str) -> str:
-        return os.path.join(self._root, check_path(path))
+        self._check_folders(check_path(path))
+        return os.path.join(self._root, path)
+
+    def _check_folders(self, path: str) -> None:
+        """Raises InvalidRequest if a folder between the root and the file is a symbolic link."""
+        folder = self._root
+        for name in path.split("/")[:-1]:
+            folder = os.path.join(folder, name)
+            if os.path.islink(folder):
+                raise _is_link(path)
 
 
-def _write_durably(folder: str, temporary: str, content: bytes) -> None:
+def _opened(path: str, flags: int) -> int:
+    """A descriptor of a file that is not a symbolic link."""
+    try:
+        return os.open(path, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _is_link(os.path.basename(path)) from None
+        raise
+
+
+def _is_link(path: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{path} is, or lies behind, a symbolic link",
+        field="path",
+        remedy="keep a table's files below its location: replace the link by what it leads to",
+    )
+
+
+def _write_durably(folder: str, temporary: str, pieces: Iterable[bytes]) -> None:
     with _create(folder, temporary) as file:
         try:
-            file.write(content)
+            for piece in pieces:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
-        except OSError:
+        except BaseException:
             os.unlink(temporary)
             raise
 
 
+def _write_temporary(folder: str, content: bytes) -> str:
+    """Writes a hidden file, not durable yet, and returns its path."""
+    temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
+    with _create(folder, temporary) as file:
+        file.write(content)
+    return temporary
+
+
+def _link_in_order(written: Sequence[str], targets: Sequence[str]) -> int:
+    for created, (temporary, target) in enumerate(zip(written, targets, strict=True)):
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return created
+    return len(targets)
+
+
+@cache
+def _syncs() -> ThreadPoolExecutor:
+    """Threads that wait for the disk, which merges the syncs of several files."""
+    return ThreadPoolExecutor(_SYNCS, thread_name_prefix="sync")
+
+
 def _create(folder: str, temporary: str) -> BinaryIO:
-    for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # the table's last file was deleted just now, with its folders
+    """Opens a new file, and makes its folders. They may be removed meanwhile, when the table's last file is deleted: then
+    ``makedirs`` may find one there, and gone when it looks whether that is a folder."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
             os.makedirs(folder, exist_ok=True)
             return open(temporary, "xb")
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
+        except (FileNotFoundError, FileExistsError):
+            if not tries_left:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _holds_files(folder: str) -> bool:
@@ -180,9 +262,9 @@ def _is_left_over(path: str) -> bool:
     return name.startswith(".") and name.endswith(".crc")
 
 
-def _sync(folder: str) -> None:
-    """Make a new name durable: a crash of the machine must not undo what was acknowledged (I5)."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: str) -> None:
+    """Makes a file's content, or a folder's names, durable: a crash of the machine must not undo what was acknowledged (I5)."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

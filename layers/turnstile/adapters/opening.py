@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 import uuid
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -31,6 +32,11 @@ _DEFAULT_REGION: Final = "us-east-1"  # emulators serve any; on AWS the function
 _RANDOM_BITS: Final = 80
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _S3_SCHEMES: Final = ("s3", "s3a", "s3n")
+_STATIC_KEYS: Final = {
+    "TURNSTILE_S3_ACCESS_KEY_ID": "aws_access_key_id",
+    "TURNSTILE_S3_SECRET_ACCESS_KEY": "aws_secret_access_key",
+    "TURNSTILE_S3_SESSION_TOKEN": "aws_session_token",
+}
 
 
 def open_world(*, refs_table: str, objs_table: str, realm: str, endpoint_url: str | None = None) -> World:
@@ -82,31 +88,41 @@ class RandomIds:
 # ``dynamo/calls.py`` and ``s3.py`` retry themselves, count every request, and know which faults may have had effect.
 
 
-def _client(service: str, endpoint_url: str | None, *, attempts: int = 1, **config: Any) -> Any:
+def _client(
+    service: str, endpoint_url: str | None, *, attempts: int = 1, keys: Mapping[str, str] | None = None, **config: Any
+) -> Any:
     import botocore.session
     from botocore.config import Config
 
-    session = botocore.session.get_session()
+    session: Any = botocore.session.get_session()
     region = session.get_config_variable("region") or _DEFAULT_REGION
     config |= {"retries": {"mode": "standard", "total_max_attempts": attempts}}
     limits = Config(connect_timeout=CONNECT_S, read_timeout=READ_S, **config)
-    return session.create_client(service, region, endpoint_url=endpoint_url, config=limits)
+    return session.create_client(service, region, endpoint_url=endpoint_url, config=limits, **(keys or {}))
 
 
 @cache
 def dynamodb(endpoint_url: str | None) -> DynamoDBClient:
-    """The DynamoDB client."""
-    own = {"parameter_validation": False}  # the models serialise; validation would walk every row again
+    """The DynamoDB client. What botocore would do again for every request is left out: validation (the models serialise),
+    composing the name of the agent; and the rest that ``transport`` takes over."""
+    from botocore import __version__
+
+    from turnstile.adapters.dynamo.transport import install
+
+    own: dict[str, Any] = {"parameter_validation": False, "user_agent": f"Botocore/{__version__} turnstile"}
     client = _client("dynamodb", endpoint_url, max_pool_connections=CONNECTIONS, tcp_keepalive=True, **own)
+    install(client)
     return cast("DynamoDBClient", client)
 
 
 @cache
 def s3(endpoint_url: str | None) -> S3Client:
-    """The S3 client; emulators are addressed by path, since bucket host names do not resolve there."""
+    """The S3 client; other stores than AWS's are addressed by path, since bucket host names need not resolve there. A store
+    that has static keys for clients (``TURNSTILE_S3_...``) takes them from us, too: it knows no roles."""
     emulator = endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     style = {"addressing_style": "path" if emulator else "auto"}
-    client = _client("s3", endpoint_url, max_pool_connections=CONNECTIONS, tcp_keepalive=True, s3=style)
+    static = {argument: os.environ[name] for name, argument in _STATIC_KEYS.items() if os.environ.get(name)}
+    client = _client("s3", endpoint_url, keys=static, max_pool_connections=CONNECTIONS, tcp_keepalive=True, s3=style)
     return cast("S3Client", client)
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, IncompleteReadError, ResponseStreamingError
 
 from turnstile.adapters.files import check_path, check_prefix
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.ports import Stat
+from turnstile.store.ports import PIECE_BYTES, Stat, put_one_by_one
 from turnstile.store.retry import Patience, Retries
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE: Final = Patience(deadline_s=3.0, first_s=0.05, longest_s=1.0)
+LONG_PATIENCE: Final = Patience(deadline_s=60.0, first_s=0.5, longest_s=5.0)
+"""For the request that makes a file of many parts, which takes longer than an answer is waited for."""
 _TRANSIENT: Final = {"ConditionalRequestConflict", "OperationAborted", "RequestTimeout", "SlowDown", "Throttling"}
 _LOST: Final = (HTTPClientError, IncompleteReadError, ResponseStreamingError)
 _ABSENT: Final = ("NoSuchKey", "404", "NotFound")
@@ -43,10 +47,10 @@ def _transient(error: Exception) -> bool:
     return isinstance(error, _LOST)
 
 
-def patiently(what: str, attempt: Callable[[], T]) -> T:
-    """Returns what ``attempt()`` returns, trying again within ``PATIENCE``. Raises StorageFault when time is up, or for an
-    error that does not go away."""
-    retries = Retries(PATIENCE, now=time.monotonic, sleep=time.sleep, jitter=random.random)
+def patiently(what: str, attempt: Callable[[], T], patience: Patience | None = None) -> T:
+    """Returns what ``attempt()`` returns, trying again within ``patience`` (``PATIENCE``). Raises StorageFault when time is
+    up, or for an error that does not go away."""
+    retries = Retries(patience or PATIENCE, now=time.monotonic, sleep=time.sleep, jitter=random.random)
     while True:
         try:
             return attempt()
@@ -63,9 +67,10 @@ class S3Storage:
         self._client, self._bucket, self._page = client, bucket, page
         self._root = f"{prefix}/" if prefix else ""
 
-    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
         key = self._key(path)
-        ranged: dict[str, Any] = {} if limit is None else {"Range": f"bytes=0-{max(limit, 1) - 1}"}
+        last = "" if limit is None else str(offset + max(limit, 1) - 1)
+        ranged: dict[str, Any] = {"Range": f"bytes={offset}-{last}"} if offset or last else {}
 
         def attempt() -> tuple[bytes, Stat] | None:
             try:
@@ -73,7 +78,7 @@ class S3Storage:
             except ClientError as error:
                 if code_of(error) in _ABSENT:
                     return None
-                if ranged and code_of(error) == "InvalidRange":  # S3's answer to any range of an empty file
+                if ranged and code_of(error) == "InvalidRange":  # there is no byte at the offset, as in any empty file
                     stat = self._stat(path)
                     return None if stat is None else (b"", stat)
                 raise
@@ -87,9 +92,13 @@ class S3Storage:
         self._key(path)
         return patiently(f"look at {path}", lambda: self._stat(path))
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
         key = self._key(path)
+        return (
+            self._put(path, key, content) if isinstance(content, bytes) else self._put_parts(path, key, _parts(content))
+        )
 
+    def _put(self, path: str, key: str, content: bytes) -> bool:
         def attempt() -> bool:
             try:
                 self._client.put_object(Bucket=self._bucket, Key=key, Body=content, IfNoneMatch="*")
@@ -100,6 +109,55 @@ class S3Storage:
             return True
 
         return patiently(f"write {path}", attempt)
+
+    def _put_parts(self, path: str, key: str, parts: Iterator[bytes]) -> bool:
+        """Uploads ``parts`` one after the other and makes the file of them in one step: until then there is none."""
+        part = next(parts, b"")
+        if len(part) < PIECE_BYTES:  # it is the only one
+            return self._put(path, key, part)
+        at: dict[str, Any] = {"Bucket": self._bucket, "Key": key}
+        at["UploadId"] = patiently(f"write {path}", lambda: self._client.create_multipart_upload(**at))["UploadId"]
+        try:
+            done: list[dict[str, Any]] = []
+            while part:
+                upload = partial(self._client.upload_part, **at, PartNumber=len(done) + 1, Body=part)
+                done.append({"PartNumber": len(done) + 1, "ETag": patiently(f"write {path}", upload)["ETag"]})
+                del upload, part  # so that no more than the next part is held while that is read
+                part = next(parts, b"")
+            created = self._complete(path, at, done)
+        except BaseException:
+            self._abort(at)
+            raise
+        if not created:
+            self._abort(at)
+        return created
+
+    def _abort(self, at: dict[str, Any]) -> None:
+        with suppress(BotoCoreError, ClientError):  # what is left of it, the bucket's lifecycle removes
+            self._client.abort_multipart_upload(**at)
+
+    def _complete(self, path: str, at: dict[str, Any], parts: list[Any]) -> bool:
+        repeated = False
+
+        def attempt() -> bool:
+            nonlocal repeated
+            again, repeated = repeated, True
+            try:
+                self._client.complete_multipart_upload(**at, MultipartUpload={"Parts": parts}, IfNoneMatch="*")
+            except ClientError as error:
+                if status_of(error) == 412:
+                    return False
+                if status_of(error) == 409:  # this upload is over: S3 asks for another one
+                    raise StorageFault(f"could not write {path}: {error}", remedy="try again later") from error
+                if again and code_of(error) == "NoSuchUpload" and self._stat(path) is not None:
+                    return False  # an attempt whose answer was lost made the file
+                raise
+            return True
+
+        return patiently(f"write {path}", attempt, LONG_PATIENCE)
+
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        return put_one_by_one(self, files)
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         yield from self._list(check_prefix(prefix), after=after, Delimiter="/")
@@ -138,6 +196,18 @@ class S3Storage:
 
     def _key(self, path: str) -> str:
         return self._root + check_path(path)
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yields ``pieces`` joined so that each part but the last has ``PIECE_BYTES`` or more: S3 takes none below 5 MiB."""
+    held = b""
+    for piece in pieces:
+        held = held + piece if held else piece
+        if len(held) >= PIECE_BYTES:
+            yield held
+            held = b""
+    if held:
+        yield held
 
 
 def _ms(time: datetime) -> int:

@@ -13,43 +13,59 @@ from collections.abc import Callable, Iterable
 
 from turnstile.api import settings
 from turnstile.api.auth.bearer import authentication
-from turnstile.api.http.handler import App, Routes, routes_of
+from turnstile.api.http.handler import App, Routes, Telemetry, routes_of
 from turnstile.api.services import Services
 from turnstile.api.settings import Settings
 
 
-def commit(services: Services | None = None) -> App:
-    """Returns the hot path: commits, loads, and the same in Unity's APIs."""
+def commit(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
+    """Returns the hot path: commits, also of several tables, and their journal, loads, cuts, and the same in Unity's APIs."""
     from turnstile.api.unity import delta_commits, preview_commits
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import commits, load
+    from turnstile.api.v1 import commits, journal, load, snapshots, transactions
 
     return App(
         "commit",
-        *(module.routes for module in (commits, load, delta_commits, preview_commits)),
+        *(
+            module.routes
+            for module in (commits, transactions, journal, snapshots, load, delta_commits, preview_commits)
+        ),
         services=_opener(services, settings.commit, "ratifier", "outcomes", "updater", "authorizers", "open_loader"),
         authentication=authentication(),
+        telemetry=telemetry,
         renders={PREFIX: render},
     )
 
 
-def catalog(services: Services | None = None) -> App:
+def catalog(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns everything else of our own API and of Unity's. It also gets what no app has a route for."""
     from turnstile.api.unity import credentials, delta_tables, older_catalogs, older_tables
     from turnstile.api.unity import permissions as unity_permissions
     from turnstile.api.unity.errors import PREFIX, render
-    from turnstile.api.v1 import history, namespaces, operators, permissions, references, tables
+    from turnstile.api.v1 import (
+        catalog_transactions,
+        events,
+        history,
+        journal,
+        namespaces,
+        operators,
+        permissions,
+        references,
+        tables,
+    )
 
-    own = (namespaces, tables, history, references, operators, permissions)
+    own = (namespaces, tables, catalog_transactions, history, events, references, operators, permissions)
     unity = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
 
     return App(
         "catalog",
         *(module.routes for module in (*own, *unity)),
+        journal.listing,
         services=_opener(
             services, settings.catalog, "open_catalog", "open_loader", "authorizers", "vendor", "collector"
         ),
         authentication=authentication(),
+        telemetry=telemetry,
         elsewhere=_elsewhere,
         renders={PREFIX: render},
     )
@@ -59,12 +75,25 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps whose paths are among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, load
+    from turnstile.api.v1 import commits, journal, load, snapshots, transactions
 
-    return [routes_of(module.routes) for module in (commits, load, delta_commits, preview_commits, endpoint, clients)]
+    return [
+        routes_of(module.routes)
+        for module in (
+            commits,
+            transactions,
+            journal,
+            snapshots,
+            load,
+            delta_commits,
+            preview_commits,
+            endpoint,
+            clients,
+        )
+    ]
 
 
-def iceberg(services: Services | None = None) -> App:
+def iceberg(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the Iceberg REST catalog."""
     from turnstile.api.iceberg import namespaces, tables, views
     from turnstile.api.iceberg.context import BODIES
@@ -77,12 +106,14 @@ def iceberg(services: Services | None = None) -> App:
             services, settings.iceberg, "open_catalog", "metadata_files", "vendor", "authorizers", "source_rights"
         ),
         authentication=authentication(),
+        telemetry=telemetry,
         renders={PREFIX: render},
         bodies=BODIES,
+        slashed=("namespace", "table", "view"),
     )
 
 
-def tokens(services: Services | None = None) -> App:
+def tokens(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
     """Returns the token endpoint and the operations on its clients."""
     from turnstile.api.tokens import clients, endpoint
 
@@ -92,6 +123,7 @@ def tokens(services: Services | None = None) -> App:
         clients.routes,
         services=_opener(services, settings.tokens, "clients", "signed"),
         authentication=authentication(),
+        telemetry=telemetry,
         public=(endpoint.TOKEN, endpoint.EXCHANGE),
         renders={"/oauth": endpoint.render, "/api/1.0/unity-control": endpoint.render},
     )

@@ -14,6 +14,7 @@ from turnstile.api import settings
 from turnstile.api.services import Services
 from turnstile.api.stream import count, remaining_ms
 from turnstile.coordination.tasks import Busy
+from turnstile.delta.recover import mark_all_restored
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
 from turnstile.store.core.rows import Kind
@@ -34,6 +35,12 @@ class CollectEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: int = 10_000
 
 
+class SweepEvent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An event that a person or a program sent; ``restored``: refs was restored and nothing is ratified yet."""
+
+    restored: bool = False
+
+
 class ScheduleHandler:
     """Handles schedules and events. Services are opened from the environment unless they are set before."""
 
@@ -46,9 +53,14 @@ class ScheduleHandler:
         services.prepare("sweeper", "collect_task")
         return services
 
-    def sweep(self, _event: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Every minute: publishes every table that has something unpublished."""
+    def sweep(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Every minute: publishes every table that has something unpublished. On the event ``{"restored": true}`` only marks
+        every table as recovering, so that none takes a commit before its log has been looked at (``delta.recover``)."""
         here = self.services
+        if event.get("source") not in _SCHEDULED and msgspec.convert(event, SweepEvent).restored:
+            figures = {"restored": mark_all_restored(here.world)}
+            self._record("restored", figures, [])
+            return figures
         each_ms, workers = here.settings.table_ms, here.settings.workers
         swept = here.sweeper.sweep(until_ms=self._until_ms(context), each_ms=each_ms, workers=workers)
         heads = {"heads": swept.tables, "unreadable": len(swept.unreadable), "incomplete": int(not swept.complete)}

@@ -6,6 +6,7 @@ is imported then, so that the commit function starts without it.
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -18,6 +19,7 @@ from turnstile.api.settings import Settings
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.commits import Commits
+from turnstile.delta.cuts import Cuts
 from turnstile.delta.metadata import MetadataStore
 from turnstile.store.core.limits import Limits
 from turnstile.store.ports import CredentialVendor, VendedCredentials, World
@@ -34,10 +36,15 @@ if TYPE_CHECKING:
     from turnstile.catalog.external import Externals
     from turnstile.catalog.load import Loader
     from turnstile.catalog.services import CatalogServices
+    from turnstile.delta.groups import GroupRatifier
     from turnstile.delta.identity import Outcomes
+    from turnstile.delta.journal import Journal
     from turnstile.delta.publish import Publisher
     from turnstile.delta.ratify import Ratifier
     from turnstile.delta.sweep import Sweeper
+    from turnstile.events.append import Appender
+    from turnstile.events.deliver import Deliverer
+    from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.files import MetadataFiles
     from turnstile.transfer.exports import Exporter
@@ -84,10 +91,29 @@ class Services:
         return Commits(self.world, self.limits)
 
     @cached_property
+    def cuts(self) -> Cuts:
+        """Latest versions of several tables as of one moment."""
+        return Cuts(self.world)
+
+    @cached_property
     def ratifier(self) -> Ratifier:
         from turnstile.delta.ratify import Ratifier
 
-        return Ratifier(self.world, self.limits, self.metadata)
+        return Ratifier(self.world, self.limits, self.metadata, pause=time.sleep)
+
+    @cached_property
+    def groups(self) -> GroupRatifier:
+        """Commits of several tables at once."""
+        from turnstile.delta.groups import GroupRatifier
+
+        return GroupRatifier(self.world, self.ratifier, self.limits)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """Announced transactions."""
+        from turnstile.delta.journal import Journal
+
+        return Journal(self.world, self.groups)
 
     @cached_property
     def outcomes(self) -> Outcomes:
@@ -105,13 +131,42 @@ class Services:
     def publisher(self) -> Publisher:
         from turnstile.delta.publish import Publisher
 
-        return Publisher(self.world, faults=self.settings.faults)
+        settings = self.settings
+        return Publisher(self.world, settings.limits, faults=settings.faults, keep=settings.keep_published)
 
     @cached_property
     def sweeper(self) -> Sweeper:
         from turnstile.delta.sweep import Sweeper
 
         return Sweeper(self.world, self.publisher)
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def appender(self) -> Appender:
+        """What turns changes of HEADs into events."""
+        from turnstile.events.append import Appender
+
+        return Appender(self.world, faults=self.settings.faults)
+
+    @cached_property
+    def event_reader(self) -> EventReader:
+        from turnstile.events.read import EventReader
+
+        return EventReader(self.world)
+
+    @cached_property
+    def deliverers(self) -> list[Deliverer]:
+        """What sends events to targets, one for each."""
+        from turnstile.events.deliver import Deliverer
+
+        alone, faults = self.settings.delivers_alone, self.settings.faults
+        return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
+
+    @cached_property
+    def event_waits(self) -> threading.BoundedSemaphore:
+        """Held by requests that wait for events; the others are answered at once."""
+        return threading.BoundedSemaphore(self.settings.event_waits)
 
     # -- the catalog --------------------------------------------------------------------------------------------------
 

@@ -4,17 +4,23 @@ it starts, so that a bad deployment fails at once."""
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from turnstile.adapters import open_world
 from turnstile.adapters.credentials import StaticCredentials, open_credential_vendor
+from turnstile.adapters.opening import SystemClock
 from turnstile.api.auth.settings import AuthSettings, read
 from turnstile.api.http import env
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.store.core.limits import ROW_BUDGET, Limits, SpillLimits
 from turnstile.store.faults import Faults, faults_from, no_faults
 from turnstile.store.ports import CredentialVendor, World
+
+if TYPE_CHECKING:
+    from turnstile.delta.core.ratify_writes import Keep
+    from turnstile.events.deliver import EventTarget
 
 _YEARS = 10 * 366 * 24  # hours
 
@@ -47,7 +53,9 @@ class Settings(msgspec.Struct, frozen=True):
     """The settings of one function; what it does not read has its default.
 
     ``lake_root`` is the location below which new tables go; ``grace`` how long garbage stays; ``table_ms`` the longest
-    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``auth`` the tokens.
+    turn of one table in a batch or a sweep; ``workers`` the tables, or files, handled at once; ``auth`` the tokens;
+    ``event_waits`` how many requests may wait for events at once; ``event_targets`` where events are sent to,
+    ``delivers_alone`` whether no other process sends them.
     """
 
     stores: Stores | None = None
@@ -57,8 +65,12 @@ class Settings(msgspec.Struct, frozen=True):
     vending: Vending = Vending()
     table_ms: int = 60_000
     workers: int = 8
+    keep_published: Keep | None = None
     faults: Faults = no_faults
     auth: AuthSettings | None = None
+    event_waits: int = 8
+    event_targets: tuple[EventTarget, ...] = ()
+    delivers_alone: bool = False
 
 
 # -- of each function -------------------------------------------------------------------------------------------------
@@ -93,6 +105,11 @@ def publish() -> Settings:
     table_ms = 1000 * env.integer("TURNSTILE_PUBLISH_TABLE_SECONDS", 20, 1, 600)
     workers = env.integer("TURNSTILE_PUBLISH_WORKERS", 8, 1, 32)
     return Settings(stores=stores(), table_ms=table_ms, workers=workers, faults=faults_from(os.environ))
+
+
+def events() -> Settings:
+    """Returns the settings of the function that makes events of what a stream names."""
+    return Settings(stores=stores(), faults=faults_from(os.environ), event_targets=event_targets())
 
 
 def gc() -> Settings:
@@ -151,6 +168,19 @@ def spill() -> SpillLimits:
 def limits() -> Limits:
     """Returns the limits of a function that changes catalogs."""
     return Limits(spill=spill(), history_ms=grace().history_ms)
+
+
+def event_targets() -> tuple[EventTarget, ...]:
+    """Returns where events are sent to."""
+    description = env.text("TURNSTILE_EVENT_TARGETS", "")
+    if not description:
+        return ()
+    from turnstile.adapters.event_targets import BadTarget, open_targets
+
+    try:
+        return tuple(open_targets(description, env.text("TURNSTILE_EVENT_SECRET", ""), SystemClock()))
+    except BadTarget as error:
+        raise env.BadSetting(f"TURNSTILE_EVENT_TARGETS: {error}") from None
 
 
 def _hours(name: str, default: int, least: int = 1) -> int:

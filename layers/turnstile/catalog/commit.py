@@ -17,6 +17,7 @@ A crash before 5 leaves unreachable objs; at 5 the change is made entirely or no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -29,11 +30,12 @@ from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.spill import spill
 from turnstile.catalog.core.tree import CatalogCommit, Tree, parents_after
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.retry import STARVING, Backoff, Pause, PriorityClaim, no_pause
+from turnstile.catalog.retry import STARVING, Backoff, PriorityClaim
 from turnstile.catalog.store import CatalogStore
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Rejected, SomeRejected, World
+from turnstile.store.retry import Pause, no_pause
 
 DEADLINE_MS: Final = 10_000
 
@@ -79,14 +81,14 @@ class View:
     """What a change function may read: the tree that it would change, and the entities of that tree."""
 
     def __init__(self, tree: Tree, store: CatalogStore) -> None:
-        self.tree, self._store = tree, store
+        self.tree, self.store = tree, store
 
     def entity(self, obj: str) -> Entity:
         """Cached, so another attempt reads only what has changed."""
-        return self._store.entity(self.tree.catalog, obj)
+        return self.store.entity(self.tree.catalog, obj)
 
     def entities(self, objs: Sequence[str]) -> dict[str, Entity]:
-        return self._store.entities(self.tree.catalog, objs)
+        return self.store.entities(self.tree.catalog, objs)
 
     def namespace(self, path: Path) -> Namespace:
         """Raises NotFound."""
@@ -114,6 +116,20 @@ the catalog was changed meanwhile, so only real conflicts are refused."""
 RejectionHandler = Callable[[Mapping[int, Row | None]], None]
 """Called with the rows that refused, by position in ``Edit.writes``. Raises the operation's error, or returns to try
 again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChange:
+    """A change that is prepared: to be committed alone, or with others in one swap (``catalog.composed``).
+
+    Attributes:
+        apply, on_rejected: as ``Committer.commit`` takes them.
+        settled: called once when the outcome is known, with whether the change was applied. Not called where it is unknown.
+    """
+
+    apply: ChangeFunction
+    on_rejected: RejectionHandler | None = None
+    settled: Callable[[bool], None] = lambda _applied: None
 
 
 class Committer:

@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 
 from turnstile.access.core.grants import OPERATOR, Access, Principal, owner_for
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import owner_row
-from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location
+from turnstile.catalog.core.paths import Path, check_path, dotted, fold, managed_location, stored_name
 from turnstile.catalog.core.rows import OPEN, new_staging, use_staging
 from turnstile.catalog.locations import Zones
 from turnstile.catalog.namespaces import require_free
@@ -30,8 +30,7 @@ from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.ratify import timestamp_ahead
 from turnstile.store.core.errors import InvalidCommit, NotFound, PermissionDenied, StateConflict, TurnstileError
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import published_path
-from turnstile.store.core.names import check_comment, check_identifier, check_uuid
+from turnstile.store.core.names import check_comment, check_identifier, check_name, check_uuid, published_path
 from turnstile.store.core.writes import Insert, Row, new_row
 from turnstile.store.ports import Rejected, World
 
@@ -65,14 +64,15 @@ class Staging:
         name: str,
         *,
         creator: str = "",
+        free_names: bool = False,
         check: Callable[[str, str], object] = lambda _table_id, _location: None,
     ) -> StagingTable:
         """Returns a fresh staging table, which ``creator`` may register (empty: admins only). Two requests when warm. A
         repeated request gets another one; gc collects the first. ``check`` is called with uuid and location before
         anything is written; if it raises, nothing is left behind. Raises InvalidRequest, NotFound; AlreadyExists if the
-        name is taken now. It may also be taken later: names are not reserved."""
+        name is taken now. It may also be taken later: names are not reserved. ``free_names``: as Iceberg's clients choose them."""
         check_path(namespace)
-        check_identifier(name, "name")
+        (check_name if free_names else check_identifier)(name, "name")
         root = self._zones.ensure(self._root)
         view = View(self._reader.current(catalog), self._reader.store)
         view.tree.parent(namespace)
@@ -86,7 +86,7 @@ class Staging:
                 key=self._world.space.staging(table_id),
                 table_id=table_id,
                 catalog=view.tree.catalog,
-                namespace=dotted(*written),
+                namespace=stored_name(*written),
                 name=name,
                 location=location,
                 creator=creator,
@@ -188,23 +188,57 @@ class Registrar:
             if entry is None or entry.table_id != table_id:
                 raise _used(table_id, rows[head_key], principal)
             return Registration(table_id, replayed=True)
-        staging = rows.get(staging_key)
-        if staging is None or fold(staging["catalog"]) != fold(tree.catalog) or staging["state"] != OPEN:
-            raise _no_staging(table_id)
-        check_creator(staging, principal)
+        staging = _open_staging(rows.get(staging_key), table_id, tree.catalog, principal)
         require_free(View(tree, self._reader.store), path, "name")
-        zero = read_version_zero(self._world, self._limits, staging["location"], table_id)
-        metadata = self._metadata.put(tree.catalog, table_id, describe(zero), self._world.clock.now_ms())
-        access, now = Access(owner_for(principal)), self._world.clock.now_ms()
-        table = Table(name, table_id, staging["location"], now, comment=comment, access=access)
-        registered: list[Row] = []  # the HEAD, if another request registers the staging table meanwhile
+        registered = _Registered(principal)
+        table = Table(name, table_id, staging["location"], 0, comment=comment, access=Access(owner_for(principal)))
+        prepared = self._registration(tree.catalog, path, table, describe, registered)
 
         def change(view: View) -> Edit | None:
             entry = view.tree.find(path)
             if entry is not None and entry.table_id == table_id:
                 return None
-            if registered:
-                raise _used(table_id, registered[-1], principal)
+            return prepared.apply(view)
+
+        self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=prepared.on_rejected)
+        return Registration(table_id, replayed=registered.head is not None)
+
+    def prepared(
+        self, catalog: str, namespace: Path, name: str, table_id: str, *, comment: str | None, principal: Principal
+    ) -> CatalogChange:
+        """As ``register``, to be committed with others; steps 1 and 2. A table that is registered already is refused, since
+        the others would be changed after it."""
+        check_path(namespace)
+        check_identifier(name, "name")
+        check_comment(comment)
+        table_id, space = check_uuid(table_id), self._world.space
+        staging_key, head_key = space.staging(table_id), space.table(table_id)
+        rows = self._world.refs.read_many([staging_key, head_key])
+        registered = _Registered(principal)
+        if (head := rows.get(head_key)) is not None:
+            registered.head = head
+            return CatalogChange(lambda _: registered.refuse(table_id))
+        staging = _open_staging(rows.get(staging_key), table_id, catalog, principal)
+        table = Table(name, table_id, staging["location"], 0, comment=comment, access=Access(owner_for(principal)))
+        return self._registration(catalog, (*namespace, name), table, first_metadata, registered)
+
+    def _registration(
+        self,
+        catalog: str,
+        path: Path,
+        table: Table,
+        describe: Callable[[Content], DeltaMetadata],
+        registered: _Registered,
+    ) -> CatalogChange:
+        """Step 2, the metadata of 3, and the change of 4, of ``table``, which is created now."""
+        table_id, namespace, name, space = table.table_id, path[:-1], path[-1], self._world.space
+        staging_key, head_key = space.staging(table_id), space.table(table_id)
+        zero = read_version_zero(self._world, self._limits, table.location, table_id)
+        metadata = self._metadata.put(catalog, table_id, describe(zero), self._world.clock.now_ms())
+        table = msgspec.structs.replace(table, created=self._world.clock.now_ms())
+
+        def change(view: View) -> Edit | None:
+            registered.refuse(table_id)
             view.tree.parent(namespace)
             require_free(view, path, "name")
             full = dotted(view.tree.catalog, *view.written(namespace), name)
@@ -228,15 +262,27 @@ class Registrar:
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             head = failed.get(0)
             if head is not None:  # the next tree says whether it was registered under this name
-                registered.append(head)
+                registered.head = head
             elif 1 in failed:
                 raise _no_staging(table_id)
             elif 2 in failed:
                 problem = f"location {table.location} has another owner"
                 raise StateConflict("LocationOwned", problem, field="table_id", remedy=_ANOTHER)
 
-        self._committer.commit(catalog, change, row=rows[catalog_key], on_rejected=on_rejected)
-        return Registration(table_id, replayed=bool(registered))
+        return CatalogChange(change, on_rejected)
+
+
+class _Registered:
+    """The HEAD of the table, if another request registers the staging table meanwhile."""
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+        self.head: Row | None = None
+
+    def refuse(self, table_id: str) -> None:
+        """Raises StateConflict if it was registered meanwhile."""
+        if self.head is not None:
+            raise _used(table_id, self.head, self._principal)
 
 
 def check_creator(staging: Row, principal: Principal) -> None:
@@ -244,6 +290,14 @@ def check_creator(staging: Row, principal: Principal) -> None:
     PermissionDenied (I12)."""
     if not principal.admin and staging["creator"] != principal.name:
         raise PermissionDenied("the staging table was created by somebody else", field="table_id", remedy=_ANOTHER)
+
+
+def _open_staging(staging: Row | None, table_id: str, catalog: str, principal: Principal) -> Row:
+    """Returns the row of a staging table that ``principal`` may register in ``catalog``. Raises NotFound, PermissionDenied."""
+    if staging is None or fold(staging["catalog"]) != fold(catalog) or staging["state"] != OPEN:
+        raise _no_staging(table_id)
+    check_creator(staging, principal)
+    return staging
 
 
 def _no_staging(table_id: str) -> NotFound:

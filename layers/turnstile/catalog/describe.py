@@ -10,6 +10,7 @@ from turnstile.delta.core.head import READ_ONLY, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.state_writes import describe_head
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Accepted, World
@@ -24,6 +25,10 @@ def not_active(name: str, row: Row | None) -> TurnstileError:
     """Returns the error for a table ``name`` whose HEAD, as the refused write saw it, is not in ordinary use."""
     if row is None or row["state"] == "dropped":
         return NotFound("table", name, field="table", remedy="list the namespace; it was dropped meanwhile")
+    if row.get("undecided") and row["state"] in ("active", "stuck"):
+        problem = f"a transaction over many tables is being decided on table '{name}'"
+        remedy = "send the same request again"
+        return StateConflict("ConcurrentChange", problem, field="table", remedy=remedy, retry_after_ms=200)
     reason = f": {row['reason']}" if row.get("reason") else ""
     return StateConflict(
         "TableNotActive",
@@ -69,7 +74,8 @@ class Describer:
                 raise OutcomeUnknown(
                     f"an answer to a change of table '{head.name}' was lost; the same, again, was refused"
                 )
-            if head.state != "active":
+            head = settle_one(world, head)
+            if head.state != "active" or head.undecided:
                 raise not_active(head.name, answer.row)
         problem = "the table's metadata changed during every attempt"
         raise StateConflict("ConcurrentChange", problem, remedy="send the same request again", retry_after_ms=200)

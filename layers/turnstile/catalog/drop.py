@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from turnstile.catalog.clone.core import let_go_of
-from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
+from turnstile.catalog.commit import MAX_ROWS, CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import ICEBERG_KINDS, TABLE, Table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, dotted, path_of
@@ -23,7 +23,8 @@ from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.state_writes import drop_head, drop_published_head
 from turnstile.delta.publish import Publisher
-from turnstile.store.core.errors import NotFound, StateConflict
+from turnstile.delta.undecided import is_settled
+from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, World
 
@@ -57,12 +58,7 @@ class Dropper:
 
         def change(view: View) -> Edit:
             if view.tree.table(namespace, name).table_id != table_id:
-                raise StateConflict(
-                    "ConcurrentChange",
-                    f"'{full}' became another table meanwhile",
-                    remedy="send the request again if that one is meant too",
-                    retry_after_ms=0,
-                )
+                raise _another_table(full)
             key, now = self._world.space.table(table_id), self._world.clock.now_ms()
             write = drop_head(key, now) if head is None else drop_published_head(head, now)
             return Edit(f"drop table {full}", remove=((*namespace, name),), writes=(write, *released))
@@ -72,11 +68,43 @@ class Dropper:
             if 0 not in failed:
                 return
             refused = failed[0]
+            if is_settled(self._world, refused):
+                return
             if head is None or refused is None or refused["state"] not in ("active", "stuck"):
                 raise not_active(full, refused)
             head = published_head(self._world, self._publisher, table_id, full)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)
+
+    def prepared(self, catalog: str, namespace: Path, name: str) -> CatalogChange:
+        """The drop of a managed table or a clone, to be committed with others; no request. It raises as ``drop``, and
+        UnsupportedTable for another table: an imported one is published first, and what is registered only is looked up by
+        its location."""
+        full, path = dotted(catalog, *namespace, name), (*namespace, name)
+        first: list[str] = []  # the uuid that the name led to first
+
+        def change(view: View) -> Edit:
+            table = view.table(namespace, name)
+            if table.external is not None or not (table.managed or table.clone is not None):
+                problem = f"table '{full}' is not managed, and cannot be dropped together with other changes"
+                raise UnsupportedTable(problem, field="table", remedy="drop it alone")
+            if first and table.table_id != first[0]:
+                raise _another_table(full)
+            first[:] = [table.table_id]
+            write = drop_head(self._world.space.table(table.table_id), self._world.clock.now_ms())
+            released = let_go_of(self._world.space, [table])
+            return Edit(f"drop table {full}", remove=(path,), writes=(write, *released))
+
+        def on_rejected(failed: Mapping[int, Row | None]) -> None:
+            if 0 in failed:
+                raise not_active(full, failed[0])
+
+        return CatalogChange(change, on_rejected)
+
+
+def _another_table(full: str) -> StateConflict:
+    problem, remedy = f"'{full}' became another table meanwhile", "send the request again if that one is meant too"
+    return StateConflict("ConcurrentChange", problem, remedy=remedy, retry_after_ms=0)
 
 
 def published_head(world: World, publisher: Publisher, table_id: str, full: str) -> TableHead:
@@ -139,7 +167,7 @@ class NamespaceDropper:
 
         def on_rejected(failed: Mapping[int, Row | None]) -> None:
             for position, refused in failed.items():
-                if position < len(tables):
+                if position < len(tables) and not is_settled(self._world, refused):
                     raise not_active(dotted(catalog, *tables[position][0]), refused)
 
         self._committer.commit(catalog, change, row=row, on_rejected=on_rejected)

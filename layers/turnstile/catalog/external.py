@@ -31,13 +31,17 @@ MAX_BYTES: Final = 262_144
 
 
 class Externals:
-    """Registers, updates and drops external tables; ``claim_root`` claims the lake root, before a location beside it is
-    claimed."""
+    """Registers, updates and drops external tables; ``admit`` raises InvalidRequest for a location that the deployment does not
+    serve, and claims the lake root, before a location beside it is claimed."""
 
     def __init__(
-        self, world: World, reader: CatalogReader, committer: Committer, claim_root: Callable[[], object] = lambda: None
+        self,
+        world: World,
+        reader: CatalogReader,
+        committer: Committer,
+        admit: Callable[[str], object] = lambda _location: None,
     ) -> None:
-        self._world, self._reader, self._committer, self._claim_root = world, reader, committer, claim_root
+        self._world, self._reader, self._committer, self._admit = world, reader, committer, admit
 
     def register(
         self,
@@ -61,7 +65,7 @@ class Externals:
         if is_root(location):
             problem = f"location {location} is a whole bucket"
             raise StateConflict("LocationOwned", problem, field="location", remedy="name a folder in it")
-        self._claim_root()
+        self._admit(location)
         now = world.clock.now_ms()
         id, access = world.ids.uuid(), Access(owner)
         table = Table(name, id, location, now, format, comment, managed=False, external=about, access=access)

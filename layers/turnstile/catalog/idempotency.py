@@ -16,10 +16,10 @@ from turnstile.catalog.commit import ChangeFunction, Committer, Edit, RejectionH
 from turnstile.catalog.core.request_rows import DONE, RequestOutcome, request_row
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.retry import Pause, no_pause
 from turnstile.store.core.errors import ErrorType, TurnstileError
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Rejected, World
+from turnstile.store.retry import Pause, no_pause
 
 T = TypeVar("T")
 

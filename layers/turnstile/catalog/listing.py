@@ -1,5 +1,6 @@
 """Listings and look-ups of a catalog's names, now or as of a moment. A listing is read page by page, each page from the
-HEAD that the first one read, without what the request may not see now."""
+HEAD that the first one read, without what the request may not see now, and without names that only Iceberg's clients can
+use."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from turnstile.catalog.paging import page_size
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import PageBudget, response_size
+from turnstile.store.core.names import is_identifier
 from turnstile.store.ports import BATCH_GET_MAX, batched
 
 T = TypeVar("T")
@@ -129,7 +131,8 @@ class Listings:
                 self._as_of_reader.require(moment, parent, member=field)
             moment.tree.namespace(parent, field)
         below = moment.tree.subtree(parent, after) if deep else moment.tree.children(parent, kind, after)
-        items, more = self._visible(moment, (item for item in below if item[1].kind == kind), size)
+        named = (item for item in below if item[1].kind == kind and all(map(is_identifier, path_of(item[0]))))
+        items, more = self._visible(moment, named, size)
         page = _first_page(items)
         return moment, page, start.following(page[-1][0]) if more or len(page) < len(items) else None
 

@@ -20,16 +20,23 @@ from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import read_table
 from turnstile.catalog.core.entities import Table, external_table
 from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import ALL as SNAPSHOTS
+from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.undecided import seen_one
+from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.names import MAX_VERSION
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
+
+_LOCATIONS = 10_000
+"""Tables whose locations are remembered."""
 
 
 class TableState(msgspec.Struct, frozen=True):
@@ -48,6 +55,19 @@ class RegisteredTable(msgspec.Struct, frozen=True):
     etag: str
 
 
+class Found(msgspec.Struct, frozen=True):
+    """What a name leads to, the tree that says so, and the row of its location's owner (None: not read)."""
+
+    table: TableHead | RegisteredTable
+    tree: Tree
+    owner: Row | None = None
+
+
+class _Beside(msgspec.Struct, frozen=True):
+    tree: Tree
+    owner: Row | None = None
+
+
 class Loader:
     """Loads tables by name. One per sandbox, and one for each request that is authorized; they share caches and threads
     (for parallel reads). Without a ``guard`` there is no request, or it is an operator's."""
@@ -61,13 +81,23 @@ class Loader:
         *,
         guard: Guard | None = None,
         threads: ThreadPoolExecutor | None = None,
+        locations: Lru[str, str] | None = None,
     ) -> None:
         self._world, self.reader, self._metadata, self._commits = world, reader, metadata, commits
         self._guard, self._threads = guard, threads or ThreadPoolExecutor(2, thread_name_prefix="load")
+        self._locations = locations or Lru[str, str](_LOCATIONS)
 
     def authorized_by(self, guard: Guard) -> Loader:
         reader = self.reader.authorized_by(guard)
-        return Loader(self._world, reader, self._metadata, self._commits, guard=guard, threads=self._threads)
+        return Loader(
+            self._world,
+            reader,
+            self._metadata,
+            self._commits,
+            guard=guard,
+            threads=self._threads,
+            locations=self._locations,
+        )
 
     def load(self, catalog: str, namespace: Sequence[str], table: str, *, content: bool = False) -> TableState:
         """Returns the table that the name leads to now. ``content``: return inline content instead of writing files, if
@@ -87,24 +117,52 @@ class Loader:
 
     def find(self, catalog: str, namespace: Sequence[str], table: str) -> TableHead | RegisteredTable:
         """Returns what the name leads to now: a HEAD, or a table that is registered only. Raises NotFound."""
+        return self.found(catalog, namespace, table).table
+
+    def found(self, catalog: str, namespace: Sequence[str], table: str) -> Found:
+        """As ``find``, with what else was read on the way."""
         path = tuple(namespace)
-        resolved, row = self._resolve(catalog, path, table)
+        resolved, row, beside = self._resolve(catalog, path, table)
         if row is None or row["state"] == "dropped":  # dropped between the two reads: the name may lead elsewhere now
             resolved = self.reader.resolve(catalog, path, table)
             row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is None:
             entity = self.reader.store.entity(resolved.catalog, resolved.entity)
             if isinstance(entity, Table) and entity.external is not None:
-                return RegisteredTable(resolved.catalog, entity, resolved.entity)
+                return Found(RegisteredTable(resolved.catalog, entity, resolved.entity), beside.tree)
         if row is None or row["state"] == "dropped":
             raise NotFound("table", table, field="table", remedy="list the namespace; names may have changed")
-        return TableHead.from_row(row)
+        head = TableHead.from_row(row)
+        head = seen_one(self._world, head) if head.undecided else head
+        self._locations.put(head.table_id, head.location)
+        return Found(head, beside.tree, beside.owner)
 
-    def _resolve(self, catalog: str, namespace: tuple[str, ...], table: str) -> tuple[ResolvedTable, Row | None]:
+    def files_needed(self, found: Found, head: TableHead) -> bool:
+        """Returns whether others than the table's readers need files of ``head``, whose name was ``found``: clones, or named
+        snapshots of the catalog. One read where the location's owner was not read with it."""
+        space = self._world.space
+        owner = found.owner or self._world.refs.read(space.location(head.location)) or {}
+        if owner.get("clones"):
+            return True
+        for _, entry in found.tree.index.iterate(*SNAPSHOTS):
+            snapshot = self.reader.store.entity(found.tree.catalog, entry.obj)
+            if isinstance(snapshot, NamedSnapshot) and (
+                head.table_id in snapshot.versions or (not snapshot.versions and snapshot.at >= head.created * 1000)
+            ):
+                return True
+        return False
+
+    def _resolve(
+        self, catalog: str, namespace: tuple[str, ...], table: str
+    ) -> tuple[ResolvedTable, Row | None, _Beside]:
         world, guess = self._world, self.reader.guess(catalog, namespace, table)
         keys = [self.reader.key(catalog)]
+        location = None
         if guess is not None:
             keys.append(world.space.table(guess.table_id))
+            location = self._locations.get(guess.table_id)
+        if location is not None:
+            keys.append(world.space.location(location))
         rows = world.refs.read_many(keys)
         tree = self.reader.unauthorized_at(catalog, rows.get(keys[0]), (*namespace, table))
         try:
@@ -114,7 +172,7 @@ class Loader:
             raise
         if guess is not None and guess.table_id == resolved.table_id:
             self._authorize(tree)
-            return resolved, rows.get(keys[1])
+            return resolved, rows.get(keys[1]), _Beside(tree, None if location is None else rows.get(keys[2]))
         authorized = self._threads.submit(self._authorize, tree)
         newest = self._threads.submit(
             world.objs.newest, world.space.objs(resolved.catalog), METADATA.id(f"{resolved.table_id}/")
@@ -124,7 +182,7 @@ class Loader:
         obj = newest.result()
         if obj is not None:
             self._metadata.adopt(resolved.catalog, obj)
-        return resolved, row
+        return resolved, row, _Beside(tree)
 
     def _authorize(self, tree: Tree) -> None:
         if self._guard is not None:

@@ -1,4 +1,4 @@
-"""Claims lake roots, and finds whose a location is (I10)."""
+"""Says which locations are served, claims lake roots, and finds whose a location is (I10)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ from turnstile.catalog.core.location_rows import Location, claim, conflict, keys
 from turnstile.catalog.core.paths import Path, dotted, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
-from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, AllAccepted, World, batched
 
 _ATTEMPTS: Final = 8
+
+
+def require_served(location: str, lake_root: str, *, only_registered: bool = False) -> str:
+    """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its scheme: S3's, and that of
+    ``lake_root``. So ``file:`` leads to the server's own disk only where the lake is there; what is refused is the scheme, the
+    same whatever the disk holds (I12). ``only_registered``: nothing is read there, so other object stores may be named."""
+    location = normalise(location)
+    scheme, served = location.partition(":")[0], {"s3", normalise(lake_root).partition(":")[0]}
+    if scheme in served or (only_registered and scheme != "file"):
+        return location
+    raise InvalidRequest(
+        f"locations that begin with {scheme}: are not served: this deployment keeps tables at {' and '.join(sorted(served))}",
+        field="location",
+        remedy="copy the files there, and name that location",
+    )
 
 
 class Zones:

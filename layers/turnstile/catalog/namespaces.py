@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.core.paths import Path, check_path, dotted
@@ -51,6 +51,13 @@ class Namespaces:
         """Creates a namespace. Levels above it that do not exist are created in the same change, for the same
         ``owner``. Raises NotFound, InvalidRequest; AlreadyExists for a name of a namespace or a table, perhaps in
         another case."""
+        prepared = self.creation(path, comment=comment, properties=properties, owner=owner)
+        return self.of(self._committer.commit(catalog, prepared.apply), path)
+
+    def creation(
+        self, path: Path, *, comment: str | None, properties: Mapping[str, str] | None, owner: str
+    ) -> CatalogChange:
+        """As ``create``, to be committed with others."""
         check_path(path, "name")
         now = self._world.clock.now_ms()
         ids, access = [self._world.ids.uuid() for _ in path], Access(owner)
@@ -68,8 +75,7 @@ class Namespaces:
                     view.tree.parent(here, "name")
             return Edit(f"create namespace {dotted(*path)}", put=put)
 
-        tree = self._committer.commit(catalog, change)
-        return self.of(tree, path)
+        return CatalogChange(change)
 
     def get(self, catalog: str, path: Path) -> NamedNamespace:
         return self.of(self._reader.current(catalog), path)
@@ -91,23 +97,15 @@ class Namespaces:
         """Sets and unsets properties and then merges; a comment of None removes the comment, UNSET keeps it. Concurrent
         updates of different properties are all applied, and so are merges of the same one. Raises NotFound;
         InvalidRequest for a property that occurs twice, or to merge that is no whole number."""
-        both = sorted({*unset} & {*(set or {})})
-        if both:
-            raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
-        twice = sorted({*unset, *(set or {})} & {*(merge or {})})
-        if twice:
-            raise InvalidRequest(f"property {twice[0]!r} is merged as well", field="merge", remedy="choose one")
-
-        def alter(old: Namespace) -> Namespace:
-            kept = {name: value for name, value in old.properties.items() if name not in unset}
-            properties = apply_merges({**kept, **(set or {})}, merge or {})
-            text = old.comment if comment is msgspec.UNSET else comment
-            return check_size(msgspec.structs.replace(old, properties=properties, comment=text))
-
-        return self.alter(catalog, path, alter)
+        prepared = self.alteration(path, properties_altered(set=set, unset=unset, merge=merge, comment=comment))
+        return self.of(self._committer.commit(catalog, prepared.apply), path)
 
     def alter(self, catalog: str, path: Path, alter: Alter) -> NamedNamespace:
         """Changes a namespace but not its name, and returns it. Raises NotFound."""
+        return self.of(self._committer.commit(catalog, self.alteration(path, alter).apply), path)
+
+    def alteration(self, path: Path, alter: Alter) -> CatalogChange:
+        """As ``alter``, to be committed with others."""
 
         def change(view: View) -> Edit | None:
             old = view.namespace(path)
@@ -117,7 +115,31 @@ class Namespaces:
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())
             return Edit(f"update namespace {dotted(*path)}", put={path: new})
 
-        return self.of(self._committer.commit(catalog, change), path)
+        return CatalogChange(change)
+
+
+def properties_altered(
+    *,
+    set: Mapping[str, str] | None = None,
+    unset: Collection[str] = (),
+    merge: Mapping[str, Merge] | None = None,
+    comment: str | msgspec.UnsetType | None = msgspec.UNSET,
+) -> Alter:
+    """Returns the change that ``Namespaces.update`` makes. Raises InvalidRequest for a property that occurs twice."""
+    both = sorted({*unset} & {*(set or {})})
+    if both:
+        raise InvalidRequest(f"property {both[0]!r} is both set and unset", field="unset", remedy="choose one")
+    twice = sorted({*unset, *(set or {})} & {*(merge or {})})
+    if twice:
+        raise InvalidRequest(f"property {twice[0]!r} is merged as well", field="merge", remedy="choose one")
+
+    def alter(old: Namespace) -> Namespace:
+        kept = {name: value for name, value in old.properties.items() if name not in unset}
+        properties = apply_merges({**kept, **(set or {})}, merge or {})
+        text = old.comment if comment is msgspec.UNSET else comment
+        return check_size(msgspec.structs.replace(old, properties=properties, comment=text))
+
+    return alter
 
 
 def named_namespace(view: View, path: Path) -> NamedNamespace:

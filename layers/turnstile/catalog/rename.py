@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import NAMESPACE, TABLE, Table, external_table
 from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import MAX_LEVELS, Path, check_path, dotted, is_below, key_of, path_of
@@ -54,6 +54,15 @@ class Renamer:
         StateConflict ``TableNotActive``; UnsupportedTable if the table is registered only and ``external`` is not
         set."""
         target = check_path(namespace if new_namespace is None else new_namespace)
+        prepared = self.prepared(catalog, namespace, name, new_name, target, external=external)
+        tree = self._committer.commit(catalog, prepared.apply, on_rejected=prepared.on_rejected)
+        return (*View(tree, self._reader.store).written(target), new_name)
+
+    def prepared(
+        self, catalog: str, namespace: Path, name: str, new_name: str, target: Path, *, external: bool
+    ) -> CatalogChange:
+        """As ``rename``, to be committed with others. No request."""
+        check_path(target)
         check_identifier(new_name, "name")
         source, wanted = (*namespace, name), (*target, new_name)
         same = key_of(source) == key_of(wanted)
@@ -80,8 +89,7 @@ class Renamer:
             if 0 in failed:
                 raise not_active(dotted(catalog, *source), failed[0])
 
-        tree = self._committer.commit(catalog, change, on_rejected=on_rejected)
-        return (*View(tree, self._reader.store).written(target), new_name)
+        return CatalogChange(change, on_rejected)
 
 
 class NamespaceMover:

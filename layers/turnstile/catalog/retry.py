@@ -13,7 +13,7 @@ every time; and the writer that has just won has the newest tree and wins again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,16 +21,10 @@ from turnstile.catalog.core.rows import CatalogHead, claim_priority
 from turnstile.store.core.errors import StateConflict
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Clock, Ids, World
+from turnstile.store.retry import Pause
 
 STARVING: Final = 0.4
 """The part of its deadline after which a change claims priority."""
-
-Pause = Callable[[float], None]
-"""Waits for so many seconds. Passed in, because services do not wait by themselves."""
-
-
-def no_pause(seconds: float) -> None:
-    """Does not wait: for tests, and where the store's own latency is pause enough."""
 
 
 class Backoff:

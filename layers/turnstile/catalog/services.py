@@ -16,11 +16,10 @@ from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.history.reset import Resetter
 from turnstile.catalog.history.snapshots import NamedSnapshots
 from turnstile.catalog.listing import Entries, Listings
-from turnstile.catalog.locations import Zones
+from turnstile.catalog.locations import Zones, require_served
 from turnstile.catalog.namespaces import Namespaces
 from turnstile.catalog.reader import CatalogReader, TreeAuthorizer
 from turnstile.catalog.rename import NamespaceMover, Renamer
-from turnstile.catalog.retry import Pause, no_pause
 from turnstile.catalog.store import CatalogStore
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
@@ -28,6 +27,7 @@ from turnstile.store.core.errors import AlreadyExists
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.names import check_namespace
 from turnstile.store.ports import World
+from turnstile.store.retry import Pause, no_pause
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,11 @@ class CatalogServices:
 
     @cached_property
     def externals(self) -> Externals:
-        return Externals(self.world, self.reader, self.committer, lambda: self.zones.ensure(self.lake_root))
+        def admit(location: str) -> None:
+            require_served(location, self.lake_root, only_registered=True)
+            self.zones.ensure(self.lake_root)
+
+        return Externals(self.world, self.reader, self.committer, admit)
 
     @cached_property
     def entries(self) -> Entries:

@@ -20,19 +20,31 @@ the right to delete in the lake, which the commit function does not have, and wo
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, digest_of, final_bytes, positioned
+from turnstile.delta.core.head import (
+    DROPPED,
+    RECOVERING,
+    ContentDigest,
+    Entry,
+    Positioned,
+    TableHead,
+    digest_of,
+    digest_of_pieces,
+    final_bytes,
+    positioned,
+)
+from turnstile.delta.undecided import seen_one
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import NotFound, StateConflict, StorageFault, TurnstileError
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import published_path, staged_path
-from turnstile.store.core.names import MAX_VERSION
+from turnstile.store.core.names import MAX_VERSION, published_path, staged_path
+from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import BATCH_GET_MAX, Accepted, LogStorage, Rejected, World
+from turnstile.store.ports import BATCH_GET_MAX, PIECE_BYTES, LogStorage, Stat, World
 
 _FILES = 10_000
 _WRITE_ATTEMPTS = 3
@@ -54,19 +66,17 @@ class ContentChanged(StorageFault):
 
 
 def read_head(world: World, table_id: str) -> TableHead:
-    """Returns the HEAD in whatever state, also a dropped table's tombstone: one strongly consistent read. Raises
-    NotFound."""
-    row = world.refs.read(world.space.table(table_id))
+    """Returns the HEAD as a reader sees it (``undecided.seen``), in whatever state, also a dropped table's tombstone: one
+    strongly consistent read, and one more while a large group is decided. Raises NotFound."""
+    head = head_of(world.refs.read(world.space.table(table_id)), table_id)
+    return seen_one(world, head) if head.undecided else head
+
+
+def head_of(row: Row | None, table_id: str) -> TableHead:
+    """Returns the HEAD in a row that was read, or returned to a write. Raises NotFound."""
     if row is None:
         raise no_such_table(table_id)
     return TableHead.from_row(row)
-
-
-def head_after(response: Accepted | Rejected, table_id: str) -> TableHead:
-    """Returns the HEAD that the store returned to a write. Raises NotFound."""
-    if response.row is None:
-        raise no_such_table(table_id)
-    return TableHead.from_row(response.row)
 
 
 def no_such_table(table_id: str) -> NotFound:
@@ -103,8 +113,8 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 class Earlier(msgspec.Struct, frozen=True):
-    """A commit ratified before: its ``place`` while a tail has it, its exact bytes (None: the log was cleaned up
-    since; a prefix when not ``whole``) and the ``size`` of its published file."""
+    """A commit ratified before: its ``place`` while a tail has it, its exact bytes (None: they are too many, or the
+    log was cleaned up since; a prefix when not ``whole``) and the ``size`` of its published file."""
 
     place: Positioned | None
     raw: bytes | None
@@ -152,7 +162,9 @@ class Commits:
         head = self.head(table_id)
         for place in positioned(head):
             if place.version == version:
-                return Earlier(place, content_of(self._world, head, place), whole=True)
+                large = place.entry.size > self._limits.winners_bytes
+                raw = None if large else content_of(self._world, head, place)
+                return Earlier(place, raw, whole=raw is not None)
         storage = self._world.storages.open(head.location)
         file = storage.read(published_path(version), limit=self._limits.prefix_bytes)
         if file is None:
@@ -207,9 +219,22 @@ def unpack(packed: bytes) -> bytes:
     return zlib.decompress(packed)
 
 
+def pieces_of(storage: LogStorage, path: str, first: bytes, stat: Stat) -> Iterator[bytes]:
+    """Yields the content of a file piece by piece, of which ``first`` and ``stat`` were just read. Raises StorageFault if it
+    is another file by now."""
+    yield first
+    offset = len(first)
+    while offset < stat.size:
+        file = storage.read(path, PIECE_BYTES, offset)
+        if file is None or file[1] != stat or not file[0]:
+            raise StorageFault(f"{path} changed while it was read", remedy="try again", path=path)
+        yield file[0]
+        offset += len(file[0])
+
+
 def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
     """Returns the exact bytes that version ``place.version`` was ratified with. At most two requests; usually one or none.
-    Raises ContentMissing, ContentChanged or StorageFault."""
+    Raises ContentMissing, ContentChanged or StorageFault. For a large commit: ``pieces_of_staged``."""
     entry = place.entry
     if entry.data:
         return final_bytes(place, unpack(entry.data))
@@ -222,33 +247,116 @@ def content_of(world: World, head: TableHead, place: Positioned) -> bytes:
             return final_bytes(place, unpack(obj.payload))
         return _published(storage, place, f"obj {entry.obj}")
     path = staged_path(place.name)
-    file = storage.read(path)
+    file = storage.read(path, _most(entry))
     if file is None:
         return _published(storage, place, path)
-    raw, _ = file
+    raw, stat = file
     if not is_same_commit(place, raw):
-        was = f"was ratified with {entry.size}" if len(raw) != entry.size else "was ratified with other content"
-        raise ContentChanged(
-            f"staged file {place.name} has {len(raw)} bytes but {was}",
-            remedy="restore the file as it was ratified, then run 'turnstile repair'",
-            version=place.version,
-            path=path,
-        )
+        raise _changed(place, stat)
     return raw
 
 
 def _published(storage: LogStorage, place: Positioned, expected: str) -> bytes:
     """The published file of the same commit. Raises ContentMissing, which names the place that was ``expected`` to have
     the content."""
-    file = storage.read(published_path(place.version))
+    file = storage.read(published_path(place.version), _most(place.entry))
     if file is not None and is_same_commit(place, file[0]):
         return file[0]
-    raise ContentMissing(
+    raise _missing(place, expected)
+
+
+def _most(entry: Entry) -> int:
+    """How much of a file is read that should hold ``entry``: a byte more than it has, to tell that another one is longer. A
+    ticket's final bytes are at most twice the proposed ones, and its last line."""
+    return 2 * entry.size + 1_000 if entry.ticket else entry.size + 1
+
+
+def _missing(place: Positioned, expected: str) -> ContentMissing:
+    return ContentMissing(
         f"the content of version {place.version} is missing: {expected}",
         remedy="restore it, then run 'turnstile repair'",
         version=place.version,
         path=expected,
     )
+
+
+def _changed(place: Positioned, stat: Stat) -> ContentChanged:
+    size = place.entry.size
+    was = f"was ratified with {size}" if stat.size != size else "was ratified with other content"
+    return ContentChanged(
+        f"staged file {place.name} has {stat.size} bytes but {was}",
+        remedy="restore the file as it was ratified, then run 'turnstile repair'",
+        version=place.version,
+        path=stat.path,
+    )
+
+
+# -- content that is too large to be held as a whole --------------------------------------------------------------------
+
+
+def is_large(place: Positioned) -> bool:
+    """Whether the commit is a staged file of more than a piece, not published yet."""
+    entry = place.entry
+    return not (entry.inline or place.published) and entry.size > PIECE_BYTES
+
+
+def pieces_of_staged(world: World, head: TableHead, place: Positioned) -> Iterator[bytes] | None:
+    """Returns the ratified bytes of a large commit, piece by piece; None if its file is gone, and the log holds the commit.
+
+    Raises ContentMissing at once, StorageFault and ContentChanged also at the end: what is made of the pieces must not
+    count before all were taken.
+    """
+    storage, path = world.storages.open(head.location), staged_path(place.name)
+    file = storage.read(path, PIECE_BYTES)
+    if file is not None:
+        return _verified(storage, place, *file)
+    if published_is_same(storage, place):
+        return None
+    raise _missing(place, path)
+
+
+def _verified(storage: LogStorage, place: Positioned, first: bytes, stat: Stat) -> Iterator[bytes]:
+    check = _PieceCheck(place, place.entry.digest)
+    for piece in pieces_of(storage, stat.path, first, stat):
+        check.take(piece)
+        yield piece
+    if not check.passed():
+        raise _changed(place, stat)
+
+
+def published_is_same(storage: LogStorage, place: Positioned) -> bool:
+    """Whether ``_delta_log`` holds the commit, as ``is_same_commit``, in bounded memory. Where the row has no digest (an earlier
+    release), that of the staged file counts while it is there."""
+    file = storage.read(published_path(place.version), PIECE_BYTES)
+    if file is None or file[1].size != place.entry.size:
+        return False
+    digest = place.entry.digest
+    if not digest and (staged := storage.read(staged_path(place.name), PIECE_BYTES)) is not None:
+        digest = digest_of_pieces(pieces_of(storage, staged[1].path, *staged))
+    check = _PieceCheck(place, digest)
+    for piece in pieces_of(storage, file[1].path, *file):
+        check.take(piece)
+    return check.passed()
+
+
+class _PieceCheck:
+    """``is_same_commit`` of content that comes in pieces. The first one has the commit's first line
+    (``Limits.first_line_bytes``)."""
+
+    def __init__(self, place: Positioned, digest: int) -> None:
+        self._entry, self._expected = place.entry, digest
+        self._txn: str | None = None
+        self._size, self._digest = 0, ContentDigest()
+
+    def take(self, piece: bytes) -> None:
+        if self._txn is None:
+            self._txn = transaction_of(piece)
+        self._size += len(piece)
+        self._digest.update(piece)
+
+    def passed(self) -> bool:
+        same = self._txn == self._entry.txn and self._size == self._entry.size
+        return same and self._expected in (0, self._digest.value())
 
 
 def is_same_commit(place: Positioned, raw: bytes) -> bool:
@@ -335,7 +443,7 @@ def _put(storage: LogStorage, path: str, content: bytes) -> None:
     for _ in range(_WRITE_ATTEMPTS):
         if storage.put_if_absent(path, content):
             return
-        file = storage.read(path)
+        file = storage.read(path, len(content) + 1)
         if file is not None and file[0] == content:
             return
     raise StorageFault(

@@ -16,22 +16,26 @@ from __future__ import annotations
 import importlib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from turnstile.delta.commits import pieces_of
+from turnstile.delta.core.actions import DomainMetadata, Metadata, Protocol
 from turnstile.delta.core.protocols import as_features
 from turnstile.store.core.errors import UnsupportedTable
-from turnstile.store.core.locations import LOG, published_path
-from turnstile.store.ports import LogStorage, Stat
+from turnstile.store.core.names import LOG, published_path
+from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat
 
 _NAME: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
 _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 CHECKSUMS_TRIED: Final = 3
+LINE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of the longest line of a log, and of a checksum, that is held."""
 _PART: Final = re.compile(r".*\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 _MAPS: Final = ("configuration", "options")
-_WANTED: Final = ("protocol", "metaData", "domainMetadata")
+_WANTED: Final[dict[str, Any]] = {"protocol": Protocol, "metaData": Metadata, "domainMetadata": DomainMetadata}
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -128,22 +132,25 @@ def _starts(storage: LogStorage, files: LogFiles, newest: Commit, latest: int) -
 
 def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None:
     """The state in ``<version>.crc``. One left behind by a commit that lost would name another transaction."""
-    file = storage.read(f"{LOG}{version:020d}.crc")
+    file = storage.read(f"{LOG}{version:020d}.crc", LINE_BYTES)
     try:
         checksum = msgspec.json.decode(file[0], type=dict[str, Any]) if file else {}
     except (msgspec.DecodeError, UnicodeError):
         return None
-    protocol, metadata = checksum.get("protocol"), checksum.get("metadata")
-    if not isinstance(protocol, dict) or not isinstance(metadata, dict):
-        return None
     if not checksum.get("txnId") or checksum["txnId"] != commit.info.get("txnId"):
         return None
-    domains = checksum.get("domainMetadata")
-    if not isinstance(domains, list):
-        if "domainMetadata" in as_features(protocol)[1]:
-            return None
-        domains = []
-    return Start(version, protocol, metadata, apply_domains({}, domains), f"checksum of version {version}")
+    source, domains = f"checksum of version {version}", checksum.get("domainMetadata")
+    try:
+        protocol = _checked("protocol", checksum.get("protocol"), source)
+        metadata = _checked("metaData", checksum.get("metadata"), source)
+        if not isinstance(domains, list):
+            if "domainMetadata" in as_features(protocol)[1]:
+                return None
+            domains = []
+        domains = [_checked("domainMetadata", domain, source) for domain in domains]
+    except UnsupportedTable:
+        return None
+    return Start(version, protocol, metadata, apply_domains({}, domains), source)
 
 
 def _replayed(storage: LogStorage, start: Start | None, after: range, commits: dict[int, Commit]) -> Start | None:
@@ -191,26 +198,37 @@ def listed(storage: LogStorage) -> LogFiles:
 
 def read_commit(storage: LogStorage, version: int) -> Commit:
     """One commit of the log, however it was written. Raises UnsupportedTable if its file is missing or no Delta commit."""
-    file = storage.read(published_path(version))
+    path = published_path(version)
+    file = storage.read(path, PIECE_BYTES)
     if file is None:
         raise broken(f"version {version} is missing")
-    commit = Commit(domains=[])
-    for name, body in actions(file[0], f"version {version}"):
+    commit, where = Commit(domains=[]), f"version {version}"
+    for name, body in actions(pieces_of(storage, path, *file), where):
         match name:
             case "commitInfo":
                 commit.info = body
             case "protocol":
-                commit.protocol = body
+                commit.protocol = _checked(name, body, where)
             case "metaData":
-                commit.metadata = body
+                commit.metadata = _checked(name, body, where)
             case "domainMetadata":
-                commit.domains.append(body)
+                commit.domains.append(_checked(name, body, where))
     return commit
 
 
-def actions(raw: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Actions of newline-delimited JSON, without those about files."""
-    for line in raw.splitlines():
+def _checked(name: str, body: Any, where: str) -> dict[str, Any]:
+    """``body``, which has the members of its action in their types. Raises UnsupportedTable if not."""
+    try:
+        given = {member: value for member, value in msgspec.convert(body, dict[str, Any]).items() if value is not None}
+        msgspec.convert(given, _WANTED[name])
+    except msgspec.ValidationError as error:
+        raise broken(f"{name} of {where}: {error}") from None
+    return dict(body)
+
+
+def actions(pieces: Iterable[bytes], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Actions of newline-delimited JSON, without those about files; a few pieces are held at once."""
+    for line in lines(pieces, where):
         stripped = line.strip()
         if not stripped or stripped.startswith(_SKIPPED):
             continue
@@ -221,6 +239,18 @@ def actions(raw: bytes, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, body in parsed.items():
             if isinstance(body, dict):
                 yield name, body
+
+
+def lines(pieces: Iterable[bytes], where: str) -> Iterator[bytes]:
+    """Lines of a log's file, one after the other; raises UnsupportedTable for one that is too long to hold."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield from line.splitlines()
+        if len(rest) > LINE_BYTES:
+            raise broken(f"{where} has a line of more than {LINE_BYTES} bytes")
+    yield from rest.splitlines()
 
 
 def apply_domains(domains: Mapping[str, str], changes: list[dict[str, Any]]) -> dict[str, str]:
@@ -256,11 +286,10 @@ def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Sta
 def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
     actions: list[tuple[str, dict[str, Any]]] = []
     for path in paths:
-        file = storage.read(path)
-        rows = None if file is None else _rows(file[0], path)
+        rows = _rows(storage, path)
         if rows is None:
             return None
-        actions += rows
+        actions += [(name, _checked(name, body, f"the checkpoint of version {version}")) for name, body in rows]
     protocol = next((body for name, body in actions if name == "protocol"), None)
     metadata = next((body for name, body in actions if name == "metaData"), None)
     if protocol is None or metadata is None:
@@ -269,17 +298,58 @@ def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
     return Start(version, protocol, metadata, domains, f"checkpoint of version {version}")
 
 
-def _rows(raw: bytes, path: str) -> list[tuple[str, dict[str, Any]]] | None:
+def _rows(storage: LogStorage, path: str) -> list[tuple[str, dict[str, Any]]] | None:
+    """The actions of a checkpoint's file that are not about files; None if it is gone, or cannot be read here."""
     if path.endswith(".json"):
-        return [(name, body) for name, body in actions(raw, path) if name in _WANTED]
+        file = storage.read(path, PIECE_BYTES)
+        if file is None:
+            return None
+        return [(name, body) for name, body in actions(pieces_of(storage, path, *file), path) if name in _WANTED]
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         return None
-    file = parquet.ParquetFile(io.BytesIO(raw))
-    columns = [name for name in _WANTED if name in file.schema_arrow.names]
-    rows = file.read(columns=columns).to_pylist()
-    return [(name, _plain(row[name])) for row in rows for name in columns if row.get(name) is not None]
+    stat = storage.stat(path)
+    if stat is None:
+        return None
+    with parquet.ParquetFile(io.BufferedReader(_Ranges(storage, stat))) as rows:
+        columns = [name for name in _WANTED if name in rows.schema_arrow.names]
+        return [
+            (name, _plain(body))
+            for batch in rows.iter_batches(columns=columns, use_threads=False)
+            for name in columns
+            for body in batch.column(name).drop_null().to_pylist()
+        ]
+
+
+class _Ranges(io.RawIOBase):
+    """A file of a storage that is read where it is asked to be: Parquet's readers skip the columns that they do not need."""
+
+    def __init__(self, storage: LogStorage, stat: Stat) -> None:
+        self._storage, self._stat, self._at = storage, stat, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._stat.size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        size = min(len(buffer), PIECE_BYTES)
+        file = self._storage.read(self._stat.path, size, self._at) if size else None
+        if size and (file is None or file[1] != self._stat):
+            raise broken(f"{self._stat.path} changed while it was read")
+        content = file[0] if file is not None else b""
+        buffer[: len(content)] = content
+        self._at += len(content)
+        return len(content)
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import MAX_APPS, ROWS_KEPT, Entry
 from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.store.core.errors import InvalidCommit, InvalidRequest
-from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file, staged_file
+from turnstile.store.core.names import MAX_VERSION, inline_unique, parse_staged_file
 from turnstile.store.core.rows import app_key
 
 Describe = Callable[[str, DeltaMetadata, Content, int], DeltaMetadata]
@@ -26,7 +26,7 @@ class CommitRequest(msgspec.Struct, frozen=True):
 
     ``version`` None asks for a ticket. Either ``staged`` (base name, with ``size`` and ``modified_ms``) or ``content``.
     ``inline_name`` is the staged name an inline commit will be materialised under (default: derived).
-    ``any_name``: the staged name need not follow the convention. ``describe`` makes the table metadata of a commit that
+    ``any_name``: the staged name need not follow the convention (``name_below``). ``describe`` makes the table metadata of a commit that
     changes it, and with ``always`` of every commit.
     """
 
@@ -67,9 +67,28 @@ def check_request(request: CommitRequest) -> None:
         raise InvalidRequest("staged.modified must be a time in ms", field="staged.modified")
 
 
-def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0) -> Proposal:
+def name_below(request: CommitRequest) -> InvalidCommit | None:
+    """Returns why the staged name of ``request`` is refused; None if it is not of a version below the proposed one.
+
+    gc takes a name at its word: the files of versions that are published are removed (I10). So no version is ratified under
+    the name of an earlier one, whoever proposes a file again that lost.
+    """
+    parsed = parse_staged_file(request.staged)
+    if parsed is None or request.version is None or parsed[0] >= request.version:
+        return None
+    return InvalidCommit(
+        f"staged file {request.staged} is named for version {parsed[0]}, and version {request.version} is proposed",
+        field="staged.name",
+        remedy=f"write the commit of version {request.version} to a new file, and propose that: files of earlier versions "
+        "may be removed at any time",
+    )
+
+
+def proposal_of(
+    request: CommitRequest, content: Content, raw: bytes | None, now: int, *, digest: int = 0, group: str = ""
+) -> Proposal:
     """Returns the proposal of ``request`` with ``content``, whose bytes are ``raw`` when it came inline (None: staged).
-    ``now`` (ms) is kept with the entry, and so is the ``digest`` of a staged file that was read whole.
+    The entry keeps ``now`` (ms), the ``digest`` of a staged file that was read whole, and the id of the ``group``.
 
     Raises:
         InvalidCommit: a ticket for something that is not a blind append, or row tracking without statistics.
@@ -123,15 +142,8 @@ def proposal_of(request: CommitRequest, content: Content, raw: bytes | None, now
             ratified_ms=now,
             apps=len(apps),
             digest=digest,
+            group=group,
         ),
         apps=apps,
         asserts=request.etag,
     )
-
-
-def staged_name(proposal: Proposal) -> str:
-    """The staged name that the proposal's commit has or would have (empty for a ticket: it depends on the position)."""
-    entry = proposal.entry
-    if entry.name or proposal.version is None:
-        return entry.name
-    return staged_file(proposal.version, entry.unique or inline_unique(entry.txn))

@@ -13,17 +13,29 @@ Any number of publishers may work on a table at once: they write the same files,
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
-from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, head_after, no_such_table
+from turnstile.delta.commits import (
+    ContentChanged,
+    ContentMissing,
+    content_of,
+    head_of,
+    is_large,
+    no_such_table,
+    pieces_of_staged,
+    published_is_same,
+)
 from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
-from turnstile.delta.core.ratify_writes import evicted, raise_floor
+from turnstile.delta.core.ratify_writes import Keep, evicted, raise_floor
 from turnstile.delta.core.state_writes import mark_stuck, mark_unstuck, stuck_at
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.recover import Recoverer
+from turnstile.delta.undecided import settle_one
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled, TurnstileError
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import Accepted, World
 
@@ -48,7 +60,34 @@ def publish_version(world: World, head: TableHead, place: Positioned, faults: Fa
             return
 
 
+def _publish_large(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
+    """As ``_publish``, in bounded memory: the bytes that are copied are compared with the row's digest while they pass, and
+    there is no file before the last of them did. A file that is there is compared with the digest as well."""
+    storage, path = world.storages.open(head.location), published_path(place.version)
+    stat = storage.stat(path)
+    if stat is None:
+        pieces = pieces_of_staged(world, head, place)
+        faults("publish.fetched")
+        if pieces is None or storage.put_if_absent(path, pieces):
+            faults("publish.copied")
+            return
+        stat = storage.stat(path)
+    if stat is None or not published_is_same(storage, place):
+        size = place.entry.size
+        raise LogDiffers(
+            f"{path} holds {stat.size if stat else 0} bytes that are not the ratified commit's {size}",
+            remedy="'turnstile repair TABLE --dry-run' shows both; choose which of them stays",
+            version=place.version,
+            path=path,
+            growing=stat is None or stat.size < size,
+        )
+    faults("publish.verified")
+
+
 def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -> None:
+    if is_large(place):
+        _publish_large(world, head, place, faults)
+        return
     content = content_of(world, head, place)
     faults("publish.fetched")
     storage = world.storages.open(head.location)
@@ -63,8 +102,7 @@ def _publish(world: World, head: TableHead, place: Positioned, faults: Faults) -
     if raw != content:
         raise LogDiffers(
             f"{path} holds {stat.size} bytes that are not the ratified commit's {len(content)}",
-            remedy="somebody wrote it past the catalog: move the file away and run 'turnstile repair', "
-            "which publishes the ratified bytes",
+            remedy="'turnstile repair TABLE --dry-run' shows both; choose which of them stays",
             version=place.version,
             path=path,
             growing=content.startswith(raw),
@@ -122,7 +160,13 @@ class TableUnread(StorageFault):
 
 
 class Publisher:
-    """Publishes tables. No state between calls."""
+    """Publishes tables. No state between calls.
+
+    Args:
+        step: versions between two floor writes.
+        patience_ms: how long missing content counts as late.
+        keep: how many published entries stay; by default as few as suit a store whose writes are charged by size.
+    """
 
     def __init__(
         self,
@@ -132,15 +176,18 @@ class Publisher:
         faults: Faults = no_faults,
         step: int = STEP,
         patience_ms: int = PATIENCE_MS,
+        keep: Keep | None = None,
     ) -> None:
         self._world, self._clock, self._faults = world, world.clock, faults
-        self._step, self._patience = step, patience_ms
+        self._step, self._patience, self._keep = step, patience_ms, keep
         self._recoverer = Recoverer(world, limits, faults=faults)
         days = (limits or Limits()).identity_days
         self._identities = IdentityIndex(world.objs, world.space, world.clock, days)
 
-    def publish(self, table_id: str, *, until_ms: int | None = None) -> Published:
-        """Publishes everything ratified, also what is ratified meanwhile, but begins no version after ``until_ms``.
+    def publish(self, table_id: str, *, until_ms: int | None = None, meanwhile: bool = True) -> Published:
+        """Publishes everything ratified, also what is ratified ``meanwhile``, but begins no version after ``until_ms``.
+        A caller that comes again leaves what is ratified meanwhile for then: versions that are published together cost
+        less than each alone.
 
         A failure of the table's own (storage, lost content, a throttled row) is in the result. A dropped table is left
         alone: its location may belong to another table soon. Raises NotFound and TableUnread.
@@ -148,8 +195,10 @@ class Publisher:
         run = _Run(self._clock.now_ms(), until_ms)
         head = self._read(table_id)
         self._faults("publish.read")
-        problem = None
+        problem, latest_read = None, head.latest
         try:
+            head = settle_one(self._world, head)
+            latest_read = head.latest
             while head.state != DROPPED:
                 fault = self._copy(head, run)
                 head = self._raise(head, run.seen)
@@ -162,6 +211,8 @@ class Publisher:
                         continue  # the tail has grown; or the table is active again, and may have commits
                     break
                 if head.floor == head.latest or run.over(self._clock.now_ms()):
+                    break
+                if not meanwhile and head.floor >= latest_read:
                     break
                 if self._clock.now_ms() - run.read_ms > FRESH_MS:
                     run.read_ms = self._clock.now_ms()
@@ -190,20 +241,35 @@ class Publisher:
         run.seen = max(run.seen, head.floor)
         if head.tail_from > head.floor + 1:
             raise TurnstileError(f"the HEAD of {head.table_id} does not carry version {head.floor + 1}")
-        for place in positioned(head):
-            if place.version <= run.seen:
-                continue
+        due = [place for place in positioned(head) if run.seen < place.version <= head.floor + self._step]
+        for place in due[self._copy_carried(head, due, run) :]:
             now = self._clock.now_ms()
-            if place.version > head.floor + self._step or run.over(now) or now - run.read_ms > FRESH_MS:
+            if run.over(now) or now - run.read_ms > FRESH_MS:
                 break
             try:
                 publish_version(self._world, head, place, self._faults)
             except StorageFault as fault:
                 return place, fault
-            run.seen = place.version
-            run.count += 1
-            run.lag_ms = max(run.lag_ms, now - place.entry.ratified_ms)
+            run.copied(place, now)
         return None
+
+    def _copy_carried(self, head: TableHead, due: list[Positioned], run: _Run) -> int:
+        """Copies the first versions, if the HEAD carries the bytes of several, by one call of the storage; returns how many.
+        One whose name is taken, and one after a fault, is left to be looked at alone."""
+        now = self._clock.now_ms()
+        carried = list(takewhile(lambda place: bool(place.entry.data), due))
+        if len(carried) < 2 or run.over(now) or now - run.read_ms > FRESH_MS:
+            return 0
+        files = [(published_path(place.version), content_of(self._world, head, place)) for place in carried]
+        self._faults("publish.fetched")
+        try:
+            created = self._world.storages.open(head.location).put_in_order(files)
+        except StorageFault:
+            return 0
+        self._faults("publish.copied")
+        for place in carried[:created]:
+            run.copied(place, now)
+        return created
 
     def _raise(self, head: TableHead, seen: int) -> TableHead:
         """Raises the floor to ``seen`` or above and returns the HEAD; ``pending`` goes only when nothing is left to
@@ -213,12 +279,13 @@ class Publisher:
             if head.floor >= seen and not settled:
                 return head
             target = max(seen, head.floor)
-            leaving = positioned(head)[: evicted(head, target)]
+            keep = self._keep.of(head) if self._keep is not None else None
+            leaving = positioned(head)[: evicted(head, target, keep)]
             if leaving:
                 self._identities.remember(head.catalog, head.table_id, leaving)
                 self._faults("publish.identities")
-            response = self._world.refs.write(raise_floor(head, target, idle=target == head.latest))
-            head = head_after(response, head.table_id)
+            response = self._world.refs.write(raise_floor(head, target, idle=target == head.latest, keep=keep))
+            head = head_of(response.row, head.table_id)
             if isinstance(response, Accepted):
                 self._faults("publish.floor")
                 return head
@@ -263,6 +330,11 @@ class _Run:
     def __init__(self, read_ms: int, until_ms: int | None) -> None:
         self.read_ms, self.until_ms = read_ms, until_ms
         self.seen, self.count, self.lag_ms, self.adopted = -1, 0, 0, 0
+
+    def copied(self, place: Positioned, now_ms: int) -> None:
+        """Notes a version that is in ``_delta_log``; ``now_ms`` is when its copying began."""
+        self.seen, self.count = place.version, self.count + 1
+        self.lag_ms = max(self.lag_ms, now_ms - place.entry.ratified_ms)
 
     def over(self, now_ms: int) -> bool:
         """Whether the caller's time is up."""

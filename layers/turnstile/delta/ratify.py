@@ -1,7 +1,7 @@
 """Ratification of a commit: the hot path.
 
     1  read the content           inline: from the request; staged: one storage read
-    2  validate it                protocol, contract, timestamps (I7), before anything is written
+    2  judge it                   protocol, contract, timestamps (I7), before anything is written
     3  metadata, if it changes    read the HEAD and its table metadata, write the new table metadata as an obj
     4  one conditional write      accepted: done
     5  refused                    ``decide`` answers from the returned row; after Recall and Spill the write is sent again
@@ -13,12 +13,13 @@ response, unless the earlier attempt cannot be accepted any more either (``exclu
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
-from turnstile.delta.commits import head_after, read_head
-from turnstile.delta.core.content import Content, read_content
+from turnstile.delta.commits import head_of, pieces_of, read_head
+from turnstile.delta.core.content import Content, TableRules, Uses, check_uses, read_content, rules_of
 from turnstile.delta.core.decide import (
     Conflict,
     Proposal,
@@ -30,11 +31,14 @@ from turnstile.delta.core.decide import (
     excludes_earlier,
     find_identity,
 )
-from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of, positioned
+from turnstile.delta.core.definition import check_definition
+from turnstile.delta.core.head import INLINE_IN_ROW, Positioned, TableHead, digest_of_pieces, newest, positioned
+from turnstile.delta.core.metadata import DeltaMetadata, apply
 from turnstile.delta.core.ratify_writes import named_change, ticket_change
 from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.metadata import MetadataStore, with_effects
-from turnstile.delta.proposals import CommitRequest, check_request, proposal_of, staged_name
+from turnstile.delta.proposals import CommitRequest, Describe, check_request, name_below, proposal_of
+from turnstile.delta.undecided import settle_one
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import (
     ErrorType,
@@ -47,10 +51,11 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import staged_path
+from turnstile.store.core.names import staged_path
 from turnstile.store.core.rows import INLINE, inline_obj
 from turnstile.store.core.writes import Change
 from turnstile.store.ports import Accepted, Obj, World
+from turnstile.store.retry import Pause, no_pause
 
 _FACTS: Final = 10_000
 """Tables whose facts are remembered."""
@@ -81,46 +86,137 @@ class TableFacts(msgspec.Struct, frozen=True):
     location: str
 
 
-class Ratifier:
-    """Decides commits of Delta tables. No state between requests but a cache of immutable facts."""
+class LastSeen(msgspec.Struct, frozen=True):
+    """A table's HEAD when this process saw it last. ``latest`` and ``last_ict`` never fall but by a restore, so they tell
+    which writes would be refused; the row decides."""
 
-    def __init__(self, world: World, limits: Limits | None = None, metadata: MetadataStore | None = None) -> None:
-        self._world, self._clock = world, world.clock
+    metadata: str
+    latest: int
+    last_ict: int
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A proposal that was judged and may be written. ``uses``: what its commit needs of the table, if it is judged again
+    where the metadata has changed. ``clock_behind``: the form of a ticket (``ticket_change``)."""
+
+    request: CommitRequest
+    proposal: Proposal
+    uses: Uses | None = None
+    clock_behind: bool = False
+
+    @property
+    def table_id(self) -> str:
+        return self.request.table_id
+
+
+class Ratifier:
+    """Decides commits of Delta tables. No state between requests but caches of what was seen."""
+
+    def __init__(
+        self,
+        world: World,
+        limits: Limits | None = None,
+        metadata: MetadataStore | None = None,
+        *,
+        pause: Pause = no_pause,
+    ) -> None:
+        self._world, self._clock, self.pause = world, world.clock, pause
         self._limits = limits or Limits()
         self._identities = IdentityIndex(world.objs, world.space, world.clock, self._limits.identity_days)
         self._metadata = metadata or MetadataStore(world.objs, world.space)
         self._facts = Lru[str, TableFacts](_FACTS)
+        self._seen = Lru[str, LastSeen](_FACTS)
+        self._rules = Lru[str, TableRules](_FACTS)
 
-    def commit(self, request: CommitRequest) -> Ratified | Conflict | Refused:
+    def commit(self, request: CommitRequest, group: str = "") -> Ratified | Conflict | Refused:
         """Decides one proposal. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound (table or staged file) if it is
         refused, Throttled if nothing was applied, OutcomeUnknown if the write's outcome could not be learned."""
+        prepared = self.prepare(request, group)
+        return self._attempt(prepared) if isinstance(prepared, Prepared) else prepared
+
+    # -- for groups (``delta.groups``) ------------------------------------------------------------------------------
+
+    def prepare(self, request: CommitRequest, group: str = "") -> Prepared | Ratified | Conflict | Refused:
+        """Steps 1 to 3: the proposal as a member of ``group``, to be written; or the decision, where the table has been
+        read on the way and it is clear from its HEAD. Raises as ``commit``; nothing was written but objs."""
         check_request(request)
         read = self._content(request)
         if isinstance(read, Ratified):
             return read
         content, raw, digest = read
-        proposal = proposal_of(request, content, raw, self._clock.now_ms(), digest=digest)
+        proposal = proposal_of(request, content, raw, self._clock.now_ms(), digest=digest, group=group)
         proposal = msgspec.structs.replace(proposal, room=self._limits.backlog_bytes)
-        ahead = timestamp_ahead(content.ict, self._clock.now_ms(), self._limits.clock_skew_ms)
-        if ahead is None and content.whole and not content.changes_metadata and not request.always:
-            return self._attempt(request.table_id, proposal)
+        refusal = name_below(request) or timestamp_ahead(content.ict, self._clock.now_ms(), self._limits.clock_skew_ms)
+        if refusal is None and content.whole and not content.changes_metadata and not request.always:
+            fitted = self._fitted(request, proposal, content.uses)
+            return self._prepared(request, fitted, content.uses) if isinstance(fitted, Proposal) else fitted
         head = self._head(request.table_id)
-        if ahead is not None:  # a replay is answered whatever the clock says by now (I3)
+        if refusal is not None:  # a replay is answered whatever the clock says by now, and whatever its name is (I3)
             decision = self._decide_only(head, proposal)
             if isinstance(decision, Ratified):
                 return decision
-            raise ahead
+            raise refusal
         if request.version != head.latest + 1:  # without its table metadata the proposal must never be written
             return self._decide_only(head, proposal)
         now = self._clock.now_ms()
-        described = with_effects(self._metadata, head, proposal, content, request=request, now_ms=now)
-        return self._attempt(request.table_id, described)
+        if not content.changes_metadata and (
+            misfit := self._misfit(head.catalog, head.metadata, proposal, content.uses)
+        ):
+            raise misfit
+        judged = msgspec.structs.replace(request, describe=_judged(request.describe))
+        described = with_effects(self._metadata, head, proposal, content, request=judged, now_ms=now)
+        return self._prepared(request, described)
+
+    def again(self, prepared: Prepared, head: TableHead) -> Prepared | Ratified | Conflict | Refused:
+        """Step 5: what ``head``, which the store returned, says: the decision, or what to write next. Raises as
+        ``commit``."""
+        proposal = prepared.proposal
+        decision = self._decide(head, proposal)
+        if prepared.uses is not None and prepared.request.etag is None and _is_stale(decision):
+            decision = self._fitted(prepared.request, proposal, prepared.uses)
+        if not isinstance(decision, Proposal):
+            return decision
+        # The same one: a ticket whose form did not fit.
+        behind = head.last_ict >= proposal.entry.ict if decision is proposal else prepared.clock_behind
+        return msgspec.structs.replace(prepared, proposal=decision, clock_behind=behind)
+
+    def change(self, prepared: Prepared) -> Change:
+        """The conditional write of step 4."""
+        proposal, key, now = prepared.proposal, self._world.space.table(prepared.table_id), self._clock.now_ms()
+        if proposal.version is None:
+            return ticket_change(key, proposal, now, clock_behind=prepared.clock_behind)
+        return named_change(key, proposal, now)
+
+    def is_taken(self, prepared: Prepared) -> bool:
+        """Whether its version was seen taken: the write would be refused with the row that a read returns."""
+        seen, version = self._seen.get(prepared.table_id), prepared.proposal.version
+        return seen is not None and version is not None and version <= seen.latest
+
+    def learn(self, head: TableHead) -> TableHead:
+        """Remembers what a HEAD says that was read or returned; returns it."""
+        self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
+        self._seen.put(head.table_id, LastSeen(head.metadata, head.latest, head.last_ict))
+        return head
+
+    def learn_accepted(self, prepared: Prepared) -> Ratified:
+        """What a named commit became whose metadata is asserted or new, and whose write was accepted without its row being
+        returned, as by a transaction."""
+        proposal, entry = prepared.proposal, prepared.proposal.entry
+        version, metadata = proposal.version or 0, proposal.metadata or proposal.asserts or ""
+        self._seen.put(prepared.table_id, LastSeen(metadata, version, entry.ict))
+        place = Positioned(version, entry.ict, entry.modified_ms or entry.ict, None, False, entry)
+        return Ratified(place, version, latest=version, metadata=metadata)
+
+    def unseen(self, table_ids: Iterable[str]) -> list[str]:
+        """Those tables whose HEAD a proposal would have to read first."""
+        return [id for id in table_ids if self._seen.get(id) is None]
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def _content(self, request: CommitRequest) -> tuple[Content, bytes | None, int] | Ratified:
-        """The content, its bytes when it came inline, and their digest when it is a file that was read whole: the file
-        may be overwritten from here on, and what was validated is what counts (I4)."""
+        """The content, its bytes when it came inline, and their digest when it is a file: the file may be overwritten from
+        here on, and what was validated is what counts (I4). Of a large file the beginning is validated, and all of it read
+        for the digest, piece by piece."""
         if request.content is not None:
             size, limit = len(request.content), self._limits.inline_bytes
             if size > limit:
@@ -132,8 +228,10 @@ class Ratifier:
                     size=size,
                 )
             return read_content(request.content), request.content, 0
-        storage = self._world.storages.open(self.facts(request.table_id).location)
-        file = storage.read(staged_path(request.staged), limit=self._limits.staged_bytes)
+        if request.size > self._limits.staged_max_bytes:
+            return self._too_large(request)
+        storage, path = self._world.storages.open(self.facts(request.table_id).location), staged_path(request.staged)
+        file = storage.read(path, limit=self._limits.staged_bytes)
         if file is None:
             return self._replayed_content(request)
         raw, stat = file
@@ -143,8 +241,29 @@ class Ratifier:
                 field="staged.size",
                 remedy="propose the file after it is written completely, with its true size",
             )
-        whole = len(raw) == stat.size
-        return read_content(raw, whole=whole), None, digest_of(raw) if whole else 0
+        content = read_content(raw, whole=len(raw) == stat.size)
+        most = self._limits.first_line_bytes
+        if len(raw) > most and raw.find(b"\n", 0, most) < 0:
+            raise InvalidCommit(
+                f"the first line of staged file {request.staged} has more than {most} bytes",
+                field="commitInfo",
+                remedy="keep what belongs to the commit as a whole short",
+            )
+        return content, None, digest_of_pieces(pieces_of(storage, path, raw, stat))
+
+    def _too_large(self, request: CommitRequest) -> Ratified:
+        """A commit that is too large to be published; one that was ratified when there was no limit is answered (I3)."""
+        try:
+            return self._replayed_content(request)
+        except NotFound:
+            limit = self._limits.staged_max_bytes
+            raise TooLarge(
+                f"staged file {request.staged} has {request.size} bytes, and a commit may have {limit}",
+                field="staged.size",
+                remedy="split the change into several commits: what adds or removes fewer files at once is smaller",
+                limit=limit,
+                size=request.size,
+            ) from None
 
     def _replayed_content(self, request: CommitRequest) -> Ratified:
         """A staged file that is gone: perhaps it was ratified, published and collected long ago (I3)."""
@@ -158,34 +277,82 @@ class Ratifier:
             raise NotFound("staged file", request.staged, field="staged.name", remedy=remedy)
         return _replay(head, version)
 
-    def _attempt(self, table_id: str, proposal: Proposal) -> Ratified | Conflict | Refused:
-        """Steps 4 and 5."""
-        lost = False  # whether the response to a write of this request was lost
+    def _fitted(
+        self, request: CommitRequest, proposal: Proposal, uses: Uses
+    ) -> Proposal | Ratified | Conflict | Refused:
+        """The proposal of a commit that changes no metadata, with the metadata that it was judged by: the write asserts that
+        it is still current (I2). Without a request if this sandbox knows the table's metadata and the commit fits it.
+        Otherwise as the HEAD says: a replay, or a conflict, is answered whatever the metadata is by now (I3).
+
+        Raises InvalidCommit if the commit does not fit the table."""
+        proposal = msgspec.structs.replace(proposal, asserts=request.etag)
+        seen = self._seen.get(request.table_id)
+        if seen is not None and request.etag in (None, seen.metadata):
+            catalog = self.facts(request.table_id).catalog
+            if self._misfit(catalog, seen.metadata, proposal, uses) is None:
+                return msgspec.structs.replace(proposal, asserts=seen.metadata)
+        head, misfit = self._head(request.table_id), None
+        if request.etag in (None, head.metadata):
+            misfit = self._misfit(head.catalog, head.metadata, proposal, uses)
+            if misfit is None:
+                return msgspec.structs.replace(proposal, asserts=head.metadata)
+        decision = self._decide_only(head, proposal)
+        if misfit is None or decision is not CONTENDED:
+            return decision
+        raise misfit
+
+    def _misfit(self, catalog: str, metadata: str, proposal: Proposal, uses: Uses) -> InvalidCommit | None:
+        """Why a commit does not fit a table with this metadata; None if it does."""
+        rules = self._rules.get(metadata)
+        if rules is None:
+            try:
+                table = self._metadata.get(catalog, metadata)
+            except (StorageFault, Throttled) as error:  # the proposal may have been ratified long ago
+                raise OutcomeUnknown(f"the table's metadata could not be read: {error.message}") from error
+            rules = rules_of(table.protocol, table.metadata)
+            self._rules.put(metadata, rules)
         try:
-            if len(proposal.entry.data) > INLINE_IN_ROW:
-                proposal = self._spill(table_id, proposal)
-            clock_behind = False
+            check_uses(uses, rules, ticket=proposal.version is None)
+        except InvalidCommit as error:
+            return error
+        return None
+
+    def _prepared(self, request: CommitRequest, proposal: Proposal, uses: Uses | None = None) -> Prepared:
+        """With ``uses`` the proposal is judged again where the metadata has changed since."""
+        if len(proposal.entry.data) > INLINE_IN_ROW:
+            proposal = self._spill(request.table_id, proposal)
+        seen = self._seen.get(request.table_id)
+        return Prepared(request, proposal, uses, seen is not None and proposal.entry.ict <= seen.last_ict)
+
+    def _attempt(self, prepared: Prepared) -> Ratified | Conflict | Refused:
+        """Steps 4 and 5."""
+        table_id = prepared.table_id
+        lost = False  # whether the response to a write of this request was lost
+        decision: Ratified | Conflict | Refused = CONTENDED
+        try:
+            is_taken = self.is_taken(prepared)
             for _ in range(self._limits.attempts):
-                response = self._world.refs.write(self._change(table_id, proposal, clock_behind))
-                head = self._learn(head_after(response, table_id))
-                if isinstance(response, Accepted):
-                    return _accepted(head, proposal)
-                lost = lost or response.uncertain
-                decision = self._decide(head, proposal)
-                if not isinstance(decision, Proposal):
+                if is_taken:
+                    head, is_taken = self._head(table_id), False
+                else:
+                    response = self._world.refs.write(self.change(prepared))
+                    head = self.learn(head_of(response.row, table_id))
+                    if isinstance(response, Accepted):
+                        return _accepted(head, prepared.proposal)
+                    lost = lost or response.uncertain
+                    head = self.learn(settle_one(self._world, head, self.pause))
+                following = self.again(prepared, head)
+                if not isinstance(following, Prepared):
+                    decision = following
                     break
-                if decision is proposal:  # a ticket whose form did not fit
-                    clock_behind = head.last_ict >= proposal.entry.ict
-                proposal = decision
-            else:
-                decision = _CONTENDED
+                prepared = following
         except OutcomeUnknown:
             raise
         except TurnstileError as error:  # true of the last write, and not of the one before it
             if not lost:
                 raise
             raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
-        if lost and not excludes_earlier(decision, proposal):
+        if lost and not excludes_earlier(decision, is_named=prepared.proposal.version is not None):
             reason = decision.message if isinstance(decision, Refused) else ""
             raise OutcomeUnknown(f"an answer was lost; the attempt after it was refused, which may pass: {reason}")
         return decision
@@ -197,19 +364,20 @@ class Ratifier:
             if not isinstance(decision, Proposal):
                 return decision
             proposal = decision
-        return _CONTENDED
+        return CONTENDED
 
     def _decide(self, head: TableHead, proposal: Proposal) -> Ratified | Conflict | Refused | Proposal:
         """Step 5: the decision of ``head``; or the proposal to be sent next, which is the same one if it would be
         accepted."""
         match decide(head, proposal):
-            case Recall(tail_from=tail_from):
-                version = self._recall(head, [proposal.entry.txn, staged_name(proposal)])
+            case Recall():
+                version = self._recall(head, [proposal.entry.txn])
                 if version is not None:
                     return _replay(head, version)
                 if proposal.entry.ict < self._clock.now_ms() - (self._limits.identity_days - 1) * 86_400_000:
                     return _forgotten(head)
-                return msgspec.structs.replace(proposal, recalled=tail_from)
+                # Not in the index, which has all that left the tail, nor in this row's tail: in no version up to its latest.
+                return msgspec.structs.replace(proposal, recalled=head.latest + 1)
             case Spill():
                 return self._spill(head.table_id, proposal)
             case Ratified(replayed=False):
@@ -225,12 +393,6 @@ class Ratifier:
             return self._identities.recall(head.catalog, head.table_id, identities)
         except (StorageFault, Throttled) as error:
             raise OutcomeUnknown(f"past transactions could not be read: {error.message}") from error
-
-    def _change(self, table_id: str, proposal: Proposal, clock_behind: bool) -> Change:
-        key, now = self._world.space.table(table_id), self._clock.now_ms()
-        if proposal.version is None:
-            return ticket_change(key, proposal, now, clock_behind=clock_behind)
-        return named_change(key, proposal, now)
 
     def _spill(self, table_id: str, proposal: Proposal) -> Proposal:
         """Moves inline bytes to an obj, which is written before the row refers to it."""
@@ -251,17 +413,30 @@ class Ratifier:
         return facts
 
     def _head(self, table_id: str) -> TableHead:
-        return self._learn(read_head(self._world, table_id))
+        return self.learn(read_head(self._world, table_id))
 
-    def _learn(self, head: TableHead) -> TableHead:
-        self._facts.put(head.table_id, TableFacts(head.catalog, head.location))
-        return head
+
+def _judged(describe: Describe | None) -> Describe:
+    """``describe``, which refuses a commit that does not fit the table as it is afterwards."""
+
+    def judged(id: str, before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
+        after = describe(id, before, content, version) if describe else apply(before, content, version)
+        if content.changes_metadata:
+            check_definition(after.protocol, after.metadata)
+        check_uses(content.uses, rules_of(after.protocol, after.metadata))
+        return after
+
+    return judged
+
+
+def _is_stale(decision: object) -> bool:
+    return isinstance(decision, Refused) and decision.kind == ErrorType.STALE_METADATA
 
 
 def _accepted(head: TableHead, proposal: Proposal) -> Ratified:
-    place = find_identity(positioned(head), proposal.entry.txn)
-    if place is None:
-        raise TurnstileError("an accepted commit is missing from its HEAD")
+    place = newest(head)
+    if place is None or place.entry.txn != proposal.entry.txn:
+        raise TurnstileError("an accepted commit is not the newest of its HEAD")
     return Ratified(place, place.version, latest=head.latest, metadata=head.metadata, head=head)
 
 
@@ -278,7 +453,7 @@ def _forgotten(head: TableHead) -> Refused:
     )
 
 
-_CONTENDED: Final = Refused(
+CONTENDED: Final = Refused(
     ErrorType.CONCURRENT_CHANGE,
     "the table changed during every attempt",
     "send the same proposal again",

@@ -7,7 +7,8 @@
     4  end        nothing more is published: commits again. Or stuck, at the version that cannot be adopted
 
 1, 3 and 4 are the publisher's work (stream, sweeper, ``turnstile repair``); 2 is asked for by an operator, who knows of the
-restore. A crash after any step leaves nothing to undo: the next publisher goes on from the row.
+restore. Who restores all rows may do 2 first for every table, without a look at its log (``mark_all_restored``): then nothing
+can be ratified in between. A crash after any step leaves nothing to undo: the next publisher goes on from the row.
 
 A commit that was ratified after the restore has a later in-commit timestamp than everything before it, so the rule that
 timestamps increase (I7) also keeps two histories from being mixed: what was published before the restore is not adopted
@@ -17,33 +18,38 @@ on top of what was ratified after it.
 from __future__ import annotations
 
 import re
+import threading
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from turnstile.delta.commits import head_after, read_head
-from turnstile.delta.core.content import Content, read_content
+from turnstile.delta.commits import head_of, read_head
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content, read_content
 from turnstile.delta.core.decide import Proposal, Ratified, Refused, decide
 from turnstile.delta.core.head import ACTIVE, RECOVERING, TableHead
+from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
     end_recovery,
     give_up_recovery,
+    mark_restored,
+    may_be_restored,
     may_recover,
     stuck_at,
+    take_back,
 )
 from turnstile.delta.identity import IdentityIndex
+from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore, with_effects
 from turnstile.delta.proposals import CommitRequest, proposal_of
 from turnstile.store.core.errors import ErrorType, InvalidCommit, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import LOG, STAGED, published_path
-from turnstile.store.core.names import inline_unique, staged_file
+from turnstile.store.core.names import LOG, STAGED, inline_unique, published_path, staged_file
 from turnstile.store.core.writes import Change
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import Accepted, LogStorage, Stat, World
+from turnstile.store.ports import PIECE_BYTES, Accepted, LogStorage, Stat, World
 
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
 
@@ -53,8 +59,7 @@ class NotAdoptable(StorageFault):
     ``details``, and ``gap``: it is missing while later ones are there."""
 
     usual_remedy = (
-        "find out who wrote it; if it does not belong to the table's history, move it and every later version out of "
-        "_delta_log and run 'turnstile repair'"
+        "'turnstile repair TABLE --dry-run' shows what the HEAD and what _delta_log holds; choose between them"
     )
 
 
@@ -65,6 +70,10 @@ class Adoptable(msgspec.Struct, frozen=True):
     request: CommitRequest
     content: Content
     proposal: Proposal
+
+
+_LARGE: Final = threading.Lock()
+"""Of the tables that are recovered at once, one holds a commit of more than a piece (64 MiB are judged at most)."""
 
 
 class Unknowns:
@@ -86,7 +95,8 @@ class Unknowns:
         first published version), no commit, or not the next one of this table; and StorageFault."""
         version = head.latest + 1
         storage, path = self._world.storages.open(head.location), published_path(version)
-        file = storage.read(path, limit=self._limits.staged_bytes) if first == version else None
+        most = self._limits.staged_bytes
+        file = storage.read(path, limit=min(most, PIECE_BYTES)) if first == version else None
         if file is None:
             raise NotAdoptable(
                 f"{path} is missing, but version {first} is published",
@@ -96,6 +106,17 @@ class Unknowns:
                 gap=True,
             )
         raw, stat = file
+        if len(raw) in (stat.size, most):
+            return self._judged(head, raw, stat, storage)
+        with _LARGE:
+            rest = storage.read(path, limit=most - len(raw), offset=len(raw))
+            if rest is None or rest[1] != stat:
+                raise StorageFault(f"{path} changed while it was read", remedy="try again", path=path)
+            return self._judged(head, raw + rest[0], stat, storage)
+
+    def _judged(self, head: TableHead, raw: bytes, stat: Stat, storage: LogStorage) -> Adoptable:
+        """``adoptable`` for a file that begins with ``raw``, of which as much as counts is there."""
+        version = head.latest + 1
         try:
             content = read_content(raw, whole=len(raw) == stat.size)
         except InvalidCommit as error:
@@ -126,8 +147,7 @@ class Unknowns:
             name = staged.path.removeprefix(STAGED)
             if staged.size != stat.size or name == derived:
                 continue
-            file = storage.read(staged.path, limit=len(raw))
-            if file is not None and file[0] == raw:
+            if _begins_with(storage, staged.path, raw):
                 return msgspec.structs.replace(inline, staged=name, modified_ms=staged.modified_ms), False
         return inline, True
 
@@ -148,6 +168,16 @@ class Unknowns:
                 return
 
 
+def _begins_with(storage: LogStorage, path: str, content: bytes) -> bool:
+    """Whether a file begins with ``content``; no more than a piece of it is held."""
+    for offset in range(0, len(content), PIECE_BYTES):
+        expected = memoryview(content)[offset : offset + PIECE_BYTES]
+        file = storage.read(path, len(expected), offset)
+        if file is None or file[0] != expected:
+            return False
+    return True
+
+
 def _unfit(version: int, why: str) -> NotAdoptable:
     return NotAdoptable(f"{published_path(version)} cannot be adopted: {why}", version=version, gap=False)
 
@@ -162,6 +192,22 @@ class Advanced(msgspec.Struct, frozen=True):
     head: TableHead
     adopted: int
     problem: NotAdoptable | None = None
+
+
+def mark_all_restored(world: World) -> int:
+    """Makes every table that takes commits recover first: its HEAD was restored and may be behind its log. Returns how many
+    are recovering then. A row that cannot be parsed is left alone: nothing is ratified on it. Raises what the store raises:
+    then call again, before any commit is let in."""
+    count = 0
+    for row in world.refs.scan("table"):
+        try:
+            head = TableHead.from_row(row)
+        except (msgspec.ValidationError, msgspec.DecodeError, KeyError):
+            continue
+        while may_be_restored(head):
+            head = head_of(world.refs.write(mark_restored(head, world.clock.now_ms())).row, head.table_id)
+        count += head.state == RECOVERING
+    return count
 
 
 class Recoverer:
@@ -201,6 +247,22 @@ class Recoverer:
             head, adopted = after, adopted + (after.latest == version)
         return Advanced(head, adopted)
 
+    def take_back(self, head: TableHead) -> TableHead:
+        """Takes back every version of ``head`` above its floor, by an operator's choice for ``_delta_log``, whose versions the
+        publisher adopts then. Copies of the content are set aside before (``delta.sides``). Returns the HEAD, as it is if
+        it changed meanwhile. Raises UnsupportedTable if the metadata of the floor cannot be read from the log, and StorageFault."""
+        now, metadata = self._world.clock.now_ms(), head.metadata
+        present = self._metadata.get(head.catalog, metadata)
+        if max(present.version, head.epoch) > head.floor:
+            state = read_state(self._world.storages.open(head.location), head.location, head.floor)
+            domains = {name: text for name, text in state.domains.items() if name != ROW_TRACKING_DOMAIN}
+            earlier = DeltaMetadata(
+                head.floor, state.protocol, state.metadata, domains, state.ict or 0,
+                msgspec.structs.replace(present.beside, etag=""),
+            )  # fmt: skip
+            metadata = self._metadata.put(head.catalog, head.table_id, earlier, now)
+        return self._write(head, take_back(head, metadata, now), "recover.taken_back")
+
     def _adopt(self, head: TableHead, first: int) -> TableHead:
         """Step 3 for the version after ``latest``; ``first`` is the first one that is published."""
         next, now = self._unknowns.adoptable(head, first), self._world.clock.now_ms()
@@ -213,7 +275,7 @@ class Recoverer:
     def _write(self, head: TableHead, change: Change, point: str) -> TableHead:
         """Returns the HEAD after ``change``, or as it is if ``change`` was refused."""
         response = self._world.refs.write(change)
-        after = head_after(response, head.table_id)
+        after = head_of(response.row, head.table_id)
         if isinstance(response, Accepted):
             self._faults(point)
         return after

@@ -1,8 +1,18 @@
 """Diagnosis and repair of a table that cannot be published.
 
-Turnstile never overwrites a file of the log and never takes back what it ratified (I2, I4). So a repair publishes what can
-be published, adopts what is published after a HEAD that was restored from a backup, and says exactly what is where. The
-rest is for an operator to decide.
+Turnstile never overwrites a file of the log (I4), and takes back what it ratified only by an operator's choice (I2). So a
+repair publishes what can be published, adopts what is published after a HEAD that was restored from a backup, and says exactly
+what is where.
+
+Where HEAD and log contradict each other, both sides may have been acknowledged: the log's, as it was published, by a
+coordinator whose state was lost; the HEAD's, as it was ratified since. Then both are shown, and nothing is done until one
+is chosen by ``adopt``:
+
+    log     the HEAD takes back what is not published, and adopts the published versions
+    head    the files of the log that are in the way are named; whoever chose removes them. A service that did so itself
+            could remove, late, what was published in their place
+
+A copy of whatever is not kept is in ``_delta_log/_set_aside`` before anything changes.
 """
 
 from __future__ import annotations
@@ -11,32 +21,48 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from turnstile.delta.commits import ContentChanged, ContentMissing, content_of, read_head, transaction_of
-from turnstile.delta.core.head import DROPPED, RECOVERING, Positioned, TableHead, positioned
+from turnstile.delta.commits import ContentChanged, ContentMissing, read_head
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, Positioned, TableHead, positioned
 from turnstile.delta.core.state_writes import may_recover, stuck_at
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.recover import NotAdoptable, Recoverer, Unknowns
-from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.delta.sides import (
+    Commit,
+    Sides,
+    copies_of_unpublished,
+    copy_of,
+    log_after,
+    published_as,
+    ratified_from,
+    with_later,
+    without_content,
+)
+from turnstile.store.core.errors import ErrorType, StateConflict, StorageFault
+from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import World
 
 Finding = Literal[
     "healthy", "behind", "missing", "changed", "differs", "ahead", "gap", "foreign", "unreadable", "not in use"
 ]
 
+Side = Literal["head", "log"]
+
+_KEEP_LOG = "'--adopt log' keeps _delta_log: it takes back what the HEAD holds and adopts the published versions"
+_KEEP_HEAD = "'--adopt head' keeps the HEAD: it names the files that you then remove from _delta_log, in its order; then repair again"
+_COPIES = (
+    "Both may have been acknowledged to their writers. Copies of what is not kept are in _delta_log/_set_aside first"
+)
+
 _REMEDIES: dict[Finding, str] = {
     "healthy": "nothing to do",
     "behind": "repair: nothing is in the way",
     "missing": "restore the staged file from a backup or an object version, under the same name, and repair again",
     "changed": "restore the staged file as it was ratified (its size is in 'facts') and repair again",
-    "differs": "somebody wrote this version past the catalog: move that file out of _delta_log, keep what it added in "
-    "mind, and repair again, which publishes the ratified commit",
-    "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then. If the "
-    "coordinator was not restored, look first who wrote them",
+    "differs": f"choose, and repair again: {_KEEP_LOG}; {_KEEP_HEAD}. {_COPIES}",
+    "ahead": "repair: the published versions are adopted in order, and the table takes no commits until then",
     "gap": "bring the missing version back into _delta_log from a backup or an object version, or restore a later state "
-    "of the coordinator, and repair again",
-    "foreign": "find out who wrote it; if it does not belong to the table's history, move it and every later version out "
-    "of _delta_log, and repair again",
+    f"of the coordinator, and repair again. If it is nowhere: {_KEEP_HEAD}",
+    "foreign": f"find out who wrote it. If the table is to go on without it: {_KEEP_HEAD}. {_COPIES}",
     "unreadable": "mend the access to the table's storage and repair again",
     "not in use": "a dropped table is not published",
 }
@@ -45,9 +71,9 @@ _LOOKS: Final = 5
 """How often a table that commits meanwhile is looked at again."""
 
 
-class Diagnosis(msgspec.Struct, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True, omit_defaults=True):
     """What stands between a table and ``version``, the next to be published or adopted (None when there is none); ``facts``
-    sizes in bytes, times in ms, paths and transaction ids as found."""
+    sizes in bytes, times in ms, paths and transaction ids as found; ``sides`` where a choice is to be made."""
 
     table_id: str
     state: str
@@ -58,6 +84,26 @@ class Diagnosis(msgspec.Struct, frozen=True):
     message: str
     remedy: str
     facts: dict[str, Any]
+    sides: Sides | None = None
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A choice between the sides that a diagnosis showed: ``side`` stays; ``version`` and ``digest`` say what the log's side was
+    (None where it had no such file)."""
+
+    side: Side
+    version: int
+    digest: str | None = None
+
+
+class Adopted(msgspec.Struct, frozen=True):
+    """What became of a choice: ``set_aside`` copies that were made or were there; ``to_remove`` files that the one who chose
+    the HEAD is to remove, in this order; then as a repair's."""
+
+    set_aside: tuple[str, ...]
+    to_remove: tuple[str, ...]
+    published: Published
+    diagnosis: Diagnosis
 
 
 class Repairer:
@@ -79,6 +125,43 @@ class Repairer:
             second, count=first.count + second.count, lag_ms=first.lag_ms, adopted=first.adopted + second.adopted
         )
         return both, self.diagnose(table_id)
+
+    def adopt(self, table_id: str, choice: Choice, *, until_ms: int | None = None) -> Adopted:
+        """Repairs a table by keeping one side. Repeatable: where nothing is to be chosen any more, as ``repair``.
+
+        Raises StateConflict ``ConcurrentChange`` if the sides are not those that were chosen from, ``TableNotActive`` if this
+        side cannot be kept, UnsupportedTable, NotFound, TableUnread and StorageFault. What was not set aside is as it was then.
+        """
+        published, diagnosis = self.repair(table_id, until_ms=until_ms)
+        sides = diagnosis.sides
+        if sides is None:
+            return Adopted((), (), published, diagnosis)
+        head = read_head(self._world, table_id)
+        same = (head.floor, head.latest) == (diagnosis.floor, diagnosis.latest)
+        if not same or (choice.version, choice.digest) != (sides.log.version, sides.log.digest):
+            raise StateConflict(
+                ErrorType.CONCURRENT_CHANGE,
+                f"HEAD and log now contradict each other at version {sides.log.version}, where the log has "
+                + (f"a file with digest {sides.log.digest}" if sides.log.digest else "no file"),
+                remedy="look at both sides again and choose again",
+            )
+        if choice.side == "head":
+            storage = self._world.storages.open(head.location)
+            files = [stat.path for stat in log_after(storage, choice.version)]
+            copies = tuple(copy_of(storage, path) for path in files)
+            return Adopted(copies, tuple(reversed(files)), published, diagnosis)
+        if diagnosis.finding != "differs" or head.state not in (STUCK, RECOVERING):
+            raise StateConflict(
+                ErrorType.TABLE_NOT_ACTIVE,
+                f"the log's side cannot be adopted: {diagnosis.message}, and the table is {head.state}",
+                remedy=diagnosis.remedy,
+                state=head.state,
+            )
+        copies = copies_of_unpublished(self._world, head)
+        after = self._recoverer.take_back(head)
+        if after.state == RECOVERING:
+            published = self._publisher.publish(table_id, until_ms=until_ms)
+        return Adopted(copies, (), published, self.diagnose(table_id))
 
     def diagnose(self, table_id: str) -> Diagnosis:
         """Returns how the table stands; changes nothing. Raises NotFound."""
@@ -102,20 +185,24 @@ class Repairer:
     def _unpublished(self, head: TableHead, place: Positioned) -> Diagnosis:
         """``place`` is the first version that is not published."""
         facts = self._facts(head, place)
+        storage = self._world.storages.open(head.location)
+        published = Commit(place.version, place.version)
         try:
-            content = content_of(self._world, head, place)
-            file = self._world.storages.open(head.location).read(published_path(place.version))
-        except ContentMissing as fault:
-            return _diagnosis(head, "missing", place, fault.message, facts)
-        except ContentChanged as fault:
-            return _diagnosis(head, "changed", place, fault.message, facts)
+            published = with_later(storage, published_as(storage, place.version))
+            ratified = ratified_from(self._world, head, place)
+        except (ContentMissing, ContentChanged) as fault:
+            if published.path is None:
+                finding: Finding = "missing" if isinstance(fault, ContentMissing) else "changed"
+                return _diagnosis(head, finding, place, fault.message, facts)
+            ratified = without_content(head, place)
         except StorageFault as fault:
             return _diagnosis(head, "unreadable", place, fault.message, facts)
-        if file is not None and file[0] != content:
-            facts["published_txn_id"] = transaction_of(file[0])
-            message = f"{published_path(place.version)} is not the ratified commit"
-            return _diagnosis(head, "differs", place, message, facts)
-        return _diagnosis(head, "behind", place, f"{head.latest - head.floor} versions wait for publication", facts)
+        if published.path is None or (published.size, published.digest) == (ratified.size, ratified.digest):
+            return _diagnosis(head, "behind", place, f"{head.latest - head.floor} versions wait for publication", facts)
+        facts["published_txn_id"] = published.txn_id or ""
+        message = f"{published_path(place.version)} is not the ratified commit"
+        sides = Sides(ratified, published)
+        return msgspec.structs.replace(_diagnosis(head, "differs", place, message, facts), sides=sides)
 
     def _all_published(self, head: TableHead) -> Diagnosis:
         """Everything that the HEAD knows is published."""
@@ -130,7 +217,7 @@ class Repairer:
             facts |= {"published_path": published_path(version), "published_to": unknown[-1]}
             next = self._unknowns.adoptable(head, unknown[0])
         except NotAdoptable as fault:
-            return _diagnosis(head, "gap" if fault.details["gap"] else "foreign", version, fault.message, facts)
+            return self._unadoptable(head, fault, facts)
         except StorageFault as fault:
             return _diagnosis(head, "unreadable", version, fault.message, facts)
         entry = next.proposal.entry
@@ -140,6 +227,16 @@ class Repairer:
             "past the catalog"
         )
         return _diagnosis(head, "ahead", version, message, facts)
+
+    def _unadoptable(self, head: TableHead, why: NotAdoptable, facts: dict[str, Any]) -> Diagnosis:
+        """The log goes on, and its next version cannot be the HEAD's next one."""
+        finding: Finding = "gap" if why.details["gap"] else "foreign"
+        storage, version = self._world.storages.open(head.location), head.latest + 1
+        try:
+            sides = Sides(None, with_later(storage, published_as(storage, version)))
+        except StorageFault as fault:
+            return _diagnosis(head, "unreadable", version, fault.message, facts)
+        return msgspec.structs.replace(_diagnosis(head, finding, version, why.message, facts), sides=sides)
 
     def _facts(self, head: TableHead, place: Positioned) -> dict[str, Any]:
         entry = place.entry

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead
+from turnstile.delta.commits import is_large
+from turnstile.delta.core.head import DROPPED, RECOVERING, STUCK, TableHead, positioned
 from turnstile.delta.publish import Published, Publisher, TableUnread
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
@@ -139,15 +140,18 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 class Sweeper:
-    """Finds tables with ``floor < latest`` or ``pending``, or in a recovery that was begun, by a scan, and publishes them,
-    longest waiting first."""
+    """Finds tables with ``floor < latest`` or ``pending``, in a recovery that was begun, or with an undecided entry, by a scan, and publishes them,
+    longest waiting first. What it remembers of the last pass are hints, which a cold start forgets."""
 
     def __init__(self, world: World, publisher: Publisher) -> None:
         self._world, self._publisher = world, publisher
-        self._after = ""  # the key after which the next scan begins: a hint, which a cold start forgets
+        self._after = ""  # the key after which the next scan begins
+        self._failed = frozenset[str]()  # the tables that the last pass could not publish
 
     def sweep(self, *, until_ms: int, each_ms: int, workers: int = 8) -> Swept:
-        """One pass. Stuck tables come last: they have had their turn before.
+        """One pass. Stuck tables come last, and those that failed in the pass before: they have had their turn. Tables with
+        large commits have a quarter of the workers of their own, and the others the rest: neither waits for the other, and
+        few large commits are copied at once.
 
         The scan takes half of the time at most, the rest is for publishing. It may see rows as they were some seconds ago:
         it only chooses tables, whose HEADs are read again, and what it misses waits a minute.
@@ -155,7 +159,7 @@ class Sweeper:
         now = self._world.clock.now_ms()
         scan_until = now + (until_ms - now) // 2
         tables, last, complete = 0, "", True
-        due: list[tuple[bool, int, str]] = []
+        due: dict[bool, list[tuple[bool, int, str]]] = {False: [], True: []}  # by whether large commits wait
         unreadable: list[Failed] = []
         for row in self._rows():
             if tables and self._world.clock.now_ms() >= scan_until:
@@ -169,12 +173,37 @@ class Sweeper:
                 unreadable.append(Failed(str(row.get("table_id")), "UnreadableHead", repr(error), unread=True))
                 continue
             waits = head.floor < head.latest or head.pending is not None or head.state == RECOVERING
+            waits = waits or bool(head.undecided)
             if head.state != DROPPED and waits:
-                due.append((head.state == STUCK, _waiting_since(head), head.table_id))
+                last_turn = head.state == STUCK or head.table_id in self._failed
+                due[any(map(is_large, positioned(head)))].append((last_turn, _waiting_since(head), head.table_id))
         self._after = "" if complete else last
-        order = [table_id for _, _, table_id in sorted(due)]
-        round = publish_tables(self._world, self._publisher, order, until_ms=until_ms, each_ms=each_ms, workers=workers)
+        round = self._publish(due[False], due[True], until_ms=until_ms, each_ms=each_ms, workers=workers)
+        self._failed = frozenset(one.table_id for some in (round.problems, round.failed) for one in some)
         return Swept(tables, tuple(unreadable), round, complete)
+
+    def _publish(
+        self,
+        usual: list[tuple[bool, int, str]],
+        large: list[tuple[bool, int, str]],
+        *,
+        until_ms: int,
+        each_ms: int,
+        workers: int,
+    ) -> Round:
+        def lane(due: list[tuple[bool, int, str]], workers: int) -> Round:
+            ids = [table_id for _, _, table_id in sorted(due)]
+            return publish_tables(
+                self._world, self._publisher, ids, until_ms=until_ms, each_ms=each_ms, workers=workers
+            )
+
+        if workers <= 1 or not large:
+            return lane(usual + large, workers)
+        few = max(1, workers // 4)
+        with ThreadPoolExecutor(1) as pool:
+            aside = pool.submit(lane, large, few)
+            first, second = lane(usual, workers - few), aside.result()
+        return Round(first.published + second.published, first.failed + second.failed, first.left + second.left)
 
     def _rows(self) -> Iterator[Row]:
         after, refs = self._after, self._world.refs

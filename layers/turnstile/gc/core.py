@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
 import msgspec
 
 from turnstile.store.core.names import parse_staged_file
+from turnstile.store.core.rows import Kind
 
-Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 HOUR_MS: Final = 3_600_000
@@ -26,7 +26,8 @@ class Grace(msgspec.Struct, frozen=True):
     """How long garbage of each kind stays after it became unreachable. ``objs_ms``: an inline obj is written again only
     on another day (``keys.inline_obj``). ``history_ms``: a catalog's past HEADs stay complete, for listings that began
     there, changes that were computed from there, and resets; metadata files of Iceberg tables stay as long.
-    ``refs_ms``: a deleted reference answers late repetitions of requests."""
+    ``refs_ms``: a deleted reference, an entry of the journal of transactions, and the row of a large group answer late
+    repetitions of requests."""
 
     staged_ms: int = 24 * HOUR_MS
     staging_ms: int = 24 * HOUR_MS
@@ -74,23 +75,26 @@ def version_of(file: StagedFile) -> int | None:
     return parsed[0] if parsed else None
 
 
-def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozenset[str]) -> list[StagedFile]:
-    """The files that no HEAD names and no proposal can use: at or below the ``floor``, up to which every version is in
-    ``_delta_log``, and not ``carried`` by the tail. An older floor is safe as well: it never falls."""
-    return [
-        file
-        for file in files
-        if (version := version_of(file)) is not None and version <= floor and file.name not in carried
-    ]
+def staged_candidates(files: Iterable[StagedFile], floor: int, carried: frozenset[str]) -> Iterator[StagedFile]:
+    """Yields the files that no HEAD names and no proposal can use: at or below the ``floor``, up to which every version is in
+    ``_delta_log``, and not ``carried`` by the tail.
+
+    An older floor is safe as well: it never falls. A name at or below it is never ratified any more, since a version above
+    ``latest`` is proposed under a name of that version or a later one (``delta.ratify``)."""
+    for file in files:
+        version = version_of(file)
+        if version is not None and version <= floor and file.name not in carried:
+            yield file
 
 
 def decided_at(version: int, published: Mapping[int, int]) -> int | None:
     """A time (ms) by which ``version`` was certainly decided: that of its published file, or of the next one after it
-    if log cleanup has removed its own. None when that is not known, also because the log has a hole there."""
-    later = sorted(other for other in published if other >= version)
-    if not later or (later[0] != version and len(later) < len(published)):
-        return None
-    return published[later[0]]
+    if log cleanup has removed its own. None when that is not known, also because the log has a hole there. ``published`` is
+    in ascending order, and is not gone through: there may be as many files to judge as versions in it."""
+    if version in published:
+        return published[version]
+    first = next(iter(published), None)
+    return published[first] if first is not None and first > version else None
 
 
 def staged_since(file: StagedFile, published: Mapping[int, int], left_tail: int | None) -> int | None:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from turnstile.gc.core import SETTLED_MS, Grace, Item, due
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.core.rows import Kind, identity_obj
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
@@ -20,6 +20,10 @@ from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World, batched
 
 _BATCH: Final = 200
 _PASSES: Final = 3
+
+FILES_MAX: Final = 20_000
+"""Files of one table that a run judges: whoever may write there can make any number, and the other tables have to be judged in
+the same run. The next run goes on with the rest."""
 
 
 class Problem(msgspec.Struct, frozen=True):

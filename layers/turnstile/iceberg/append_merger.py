@@ -1,10 +1,11 @@
-"""Appends of several writers merged into one history, for tables with ``turnstile.merge-appends=true`` (ADR 14).
+"""Appends of several writers merged into one history, unless the table has ``turnstile.merge-appends=false`` (ADR 14).
 
 The slower of two writers with the same base would retry with the same new manifests, with a later sequence number, in front
 of the manifests that are there now. Only the manifest list has to be written anew, so the catalog writes it instead of
 refusing the commit. It does so only if
 
 * the format version is 2, and the commit is one snapshot with operation ``append`` for branch main, nothing else;
+* its writer does not rely on the refusal to notice others (``WATCHFUL``);
 * its parent is an ancestor of main's current snapshot, and nothing but that is stale;
 * its manifest list is its parent's plus new data manifests that hold nothing but added files, which inherit their
   sequence numbers from the list.
@@ -29,7 +30,11 @@ from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Ids, Storages
 
 MERGE: Final = "turnstile.merge-appends"
-"""Off by default: a writer may rely on the refusal to notice other writers."""
+"""``false``: no append is merged; ``true``: those of ``WATCHFUL`` writers as well."""
+
+WATCHFUL: Final = ("kafka.connect.",)
+"""Prefixes of the members in summaries of writers that rely on the refusal: Kafka Connect's sink compares the offsets in the
+parent's summary with its own before it commits, and would not notice that another task's snapshot came in between."""
 
 MAX_MANIFESTS: Final = 16
 """New manifests of one commit that are read."""
@@ -113,7 +118,7 @@ class AppendMerger:
 
     def _read(self, base: TableMetadata, path: str) -> bytes:
         path = normalise(path)
-        _require(path.startswith(f"{base.location}/"))
+        _require(path.startswith(f"{normalise(base.location)}/"))
         folder, _, name = path.rpartition("/")
         file = self._storages.open(folder).read(name, MAX_BYTES + 1)
         if file is None or len(file[0]) > MAX_BYTES:
@@ -153,7 +158,7 @@ def _append(
     base: TableMetadata, requirements: Sequence[TableRequirement], updates: Sequence[u.TableUpdate]
 ) -> u.AddSnapshot | None:
     """The snapshot of a commit that is a plain append to an older state of main, and nothing else."""
-    if base.format_version != 2 or base.properties.get(MERGE, "false").lower() != "true" or len(updates) != 2:
+    if base.format_version != 2 or len(updates) != 2:
         return None
     added, ref = updates
     if not isinstance(added, u.AddSnapshot) or not isinstance(ref, u.SetSnapshotRef):
@@ -162,6 +167,9 @@ def _append(
     if (ref.ref_name, ref.type, ref.snapshot_id) != (MAIN, "branch", snapshot.snapshot_id):
         return None
     if snapshot.summary.get("operation") != "append" or snapshot.key_id is not None:
+        return None
+    watchful = any(name.startswith(WATCHFUL) for name in snapshot.summary)
+    if base.properties.get(MERGE, "false" if watchful else "true").lower() != "true":
         return None
     if base.snapshot(snapshot.snapshot_id) is not None or not _descends(base, snapshot.parent_snapshot_id):
         return None

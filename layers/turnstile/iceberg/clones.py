@@ -16,12 +16,12 @@ import msgspec
 from turnstile.catalog.clone.copies import Copy, CopyRequest, PastVersions
 from turnstile.catalog.clone.core import needs_of
 from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, Entity, IcebergTable, IcebergView
-from turnstile.catalog.core.paths import Path, dotted, managed_location
+from turnstile.catalog.core.paths import Path, managed_location, stored_name
 from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.services import CatalogServices
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
-from turnstile.iceberg.files import MetadataFiles
+from turnstile.iceberg.files import MetadataFiles, StoredFile
 from turnstile.iceberg.locations import PATHS, LocationClaim, LocationClaims
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.locations import normalise
@@ -40,7 +40,7 @@ class IcebergCopier:
         self._catalog, self._world, self._files, self._creator = catalog, catalog.world, files, creator
         self._locations = LocationClaims(catalog, lambda: None)  # clones request no location
         self._claims: dict[Path, LocationClaim] = {}
-        self._written: dict[tuple[Path, str], str] = {}
+        self._written: dict[tuple[Path, str], StoredFile] = {}
 
     def prefetch(self, sources: Sequence[Entity]) -> None:
         """Does nothing: a metadata file describes its table completely."""
@@ -55,7 +55,9 @@ class IcebergCopier:
         if key not in self._written:
             self._written[key] = self._files.write(claim.location, self._metadata(source, claim, request.now_ms))
         file, name, access = self._written[key], request.to[-1], request.access
-        entity = type(source)(name, claim.table_id, claim.location, file, request.now_ms, access=access)
+        entity = type(source)(
+            name, claim.table_id, claim.location, file.path, request.now_ms, access=access, digest=file.digest
+        )
         if isinstance(entity, IcebergTable):
             entity = msgspec.structs.replace(entity, needs=needs_of(source))
         return Copy(entity, claim.table_id, tuple(self._locations.claim(claim, request.catalog, request.now_ms)))
@@ -64,7 +66,7 @@ class IcebergCopier:
         """Deletes metadata files of clones that were not created; gc collects their locations with the staging rows."""
         for file in self._written.values():
             with suppress(TurnstileError):  # the request's own outcome matters more
-                self._files.delete(file)
+                self._files.delete(file.path)
 
     def _claim(self, request: CopyRequest) -> LocationClaim:
         """A location for the clone's own files, staged once, as for a new table. Its namespace need not exist yet."""
@@ -77,7 +79,7 @@ class IcebergCopier:
                 key=key,
                 table_id=table_id,
                 catalog=request.catalog,
-                namespace=dotted(*request.to[:-1]),
+                namespace=stored_name(*request.to[:-1]),
                 name=request.to[-1],
                 location=location,
                 creator=self._creator,
@@ -93,9 +95,11 @@ class IcebergCopier:
         self, source: IcebergTable | IcebergView, claim: LocationClaim, now_ms: int
     ) -> TableMetadata | ViewMetadata:
         if isinstance(source, IcebergView):
-            view = self._files.view(source.metadata)
-            return msgspec.structs.replace(view, view_uuid=claim.table_id, location=claim.location)
-        table = self._files.table(source.metadata)
+            view = self._files.view(source)
+            properties = {name: value for name, value in view.properties.items() if name not in PATHS}
+            uuid, location = claim.table_id, claim.location
+            return msgspec.structs.replace(view, view_uuid=uuid, location=location, properties=properties)
+        table = self._files.table(source)
         return msgspec.structs.replace(
             table,
             table_uuid=claim.table_id,

@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.commit import Edit, View
-from turnstile.catalog.core.entities import Entity, IcebergTable
+from turnstile.catalog.commit import CatalogChange, Edit, View
+from turnstile.catalog.core.entities import ICEBERG_TABLE, Entity, IcebergTable
 from turnstile.catalog.core.paths import Path, dotted, key_of
 from turnstile.iceberg.append_merger import AppendMerger
 from turnstile.iceberg.context import Context
@@ -26,9 +26,11 @@ from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.requirements import CommitFailed, TableRequirement, check, creates
 from turnstile.iceberg.core.table_updates import applied, created
+from turnstile.iceberg.files import StoredFile
 from turnstile.iceberg.locations import LocationClaim, check_paths
-from turnstile.iceberg.tables import LoadedTable, claim_rejected, entity_at
+from turnstile.iceberg.tables import LoadedTable, already_exists, claim_rejected, entity_at
 from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.locations import normalise
 from turnstile.store.core.writes import Row, Write
 
 MAX_TABLES: Final = 100
@@ -62,23 +64,39 @@ class Commits:
             StateConflict: ``LocationOwned``: a new table's location is another's.
             NotFound, OutcomeUnknown.
         """
+        run = self._run(catalog, changes, check_names=True)
+        self._context.commit_files(catalog, run.change, run.written, run.on_rejected)
+        run.forget_others()
+        return [LoadedTable(result.entity, result.metadata) for result in run.latest]
+
+    def prepared(self, catalog: str, changes: Sequence[TableChange]) -> CatalogChange:
+        """As ``commit``, to be committed with others; a table may be created in a namespace that one of these creates."""
+        run = self._run(catalog, changes, check_names=False)
+
+        def settled(applied: bool) -> None:  # noqa: FBT001
+            if applied:
+                run.forget_others()
+            else:
+                self._context.forget(run.written)
+
+        return CatalogChange(run.change, run.on_rejected, settled)
+
+    def _run(self, catalog: str, changes: Sequence[TableChange], *, check_names: bool) -> _Run:
+        """The attempts of a commit, which are to come. ``check_names``: look now whether the names of new tables are free."""
         if not 1 <= len(changes) <= MAX_TABLES:
             raise InvalidRequest(f"a transaction changes 1 to {MAX_TABLES} tables", field="table-changes")
         if len({key_of(change.path) for change in changes}) != len(changes):
             raise InvalidRequest("a table is named twice", field="table-changes", remedy="put its changes together")
         if sum(creates(change.requirements) for change in changes) > MAX_NEW:
             raise InvalidRequest(f"a transaction creates at most {MAX_NEW} tables", field="table-changes")
-        run = _Run(self._context, changes, [self._claim(catalog, change) for change in changes])
-        self._context.commit_files(catalog, run.change, run.written, run.on_rejected)
-        kept = {file for result in run.latest for file in result.files}
-        self._context.forget([file for file in run.written if file not in kept])
-        return [LoadedTable(result.entity, result.metadata) for result in run.latest]
+        return _Run(self._context, changes, [self._claim(catalog, change, check_names) for change in changes])
 
-    def _claim(self, catalog: str, change: TableChange) -> LocationClaim | None:
+    def _claim(self, catalog: str, change: TableChange, check_name: bool) -> LocationClaim | None:  # noqa: FBT001
         """Where the commit creates its table; None when it changes one."""
         if not creates(change.requirements):
             return None
-        _require_new(self._context.view(catalog), change.path)
+        if check_name:
+            _require_new(self._context.view(catalog), change.path)
         uuid = next((update.uuid for update in change.updates if isinstance(update, u.AssignUuid)), "")
         locations = [update.location for update in change.updates if isinstance(update, u.SetLocation)]
         if not locations or not locations[-1]:
@@ -130,6 +148,11 @@ class _Run:
         names = ", ".join(dotted(*path) for path in list(put)[:3])
         return Edit(f"commit to {names}"[:200], put=put, writes=tuple(writes)) if put else None
 
+    def forget_others(self) -> None:
+        """Deletes the files of attempts before the latest, which was applied."""
+        kept = {file for result in self.latest for file in result.files}
+        self._context.forget([file for file in self.written if file not in kept])
+
     def on_rejected(self, failed: Mapping[int, Row | None]) -> None:
         """Passes rejected writes to ``claim_rejected`` of their claim, numbered from its first write."""
         ends = [*self._first_writes[1:], max(failed) + 1]
@@ -142,12 +165,21 @@ class _Run:
         if position in self._results:
             return self._results[position]
         now_ms = self._world.clock.now_ms()
-        metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.location)
+        metadata = msgspec.structs.replace(created(change.updates, now_ms, claim.table_id), location=claim.spelled)
         check_paths(metadata.properties, claim.location)
         file = self._write(claim.location, metadata)
         name, access = change.path[-1], self._context.owned
-        entity = IcebergTable(name, metadata.table_uuid, claim.location, file, now_ms, claim.managed, access=access)
-        self._results[position] = _Result(entity, metadata, "", (file,))
+        entity = IcebergTable(
+            name,
+            metadata.table_uuid,
+            claim.location,
+            file.path,
+            now_ms,
+            claim.managed,
+            access=access,
+            digest=file.digest,
+        )
+        self._results[position] = _Result(entity, metadata, "", (file.path,))
         return self._results[position]
 
     def _changed(self, view: View, change: TableChange, position: int) -> _Result:
@@ -156,19 +188,19 @@ class _Run:
         if earlier is not None and earlier.base_file == before.metadata:
             entity = msgspec.structs.replace(earlier.entity, name=before.name, access=before.access)
             return msgspec.structs.replace(earlier, entity=entity)
-        base = self._files.table(before.metadata)
+        base = self._files.table(before)
         updates, files = self._updates(base, change)
         now_ms = self._world.clock.now_ms()
         metadata = applied(base, updates, now_ms, before.metadata)
-        if metadata.location != base.location:
+        if metadata.location != base.location and normalise(metadata.location) != before.location:
             raise InvalidRequest("a table cannot be moved", field="updates", remedy="create another one and copy it")
         if metadata == base:
             return _Result(before, base, before.metadata)
         if metadata.properties != base.properties:
             check_paths(metadata.properties, before.location)
-        file = self._write(before.location, metadata, before.metadata)
-        entity = msgspec.structs.replace(before, metadata=file, updated=now_ms)
-        self._results[position] = _Result(entity, metadata, before.metadata, (file, *files))
+        file = self._write(before.location, metadata, before)
+        entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
+        self._results[position] = _Result(entity, metadata, before.metadata, (file.path, *files))
         return self._results[position]
 
     def _updates(self, base: TableMetadata, change: TableChange) -> tuple[Sequence[u.TableUpdate], tuple[str, ...]]:
@@ -184,14 +216,17 @@ class _Run:
             return merged.updates, (merged.manifest_list,)
         return change.updates, ()
 
-    def _write(self, location: str, metadata: TableMetadata, previous: str = "") -> str:
-        self.written.append(self._files.write(location, metadata, previous))
-        return self.written[-1]
+    def _write(self, location: str, metadata: TableMetadata, previous: IcebergTable | None = None) -> StoredFile:
+        file = self._files.write(location, metadata, previous)
+        self.written.append(file.path)
+        return file
 
 
 def _require_new(view: View, path: Path) -> None:
     """Raises CommitFailed or NotFound unless ``path`` can be created now."""
     entry = view.tree.find(path)
     if entry is not None:
-        raise CommitFailed(f"requirement failed: {entry.kind} '{dotted(*path)}' exists")
+        if entry.kind == ICEBERG_TABLE:
+            raise CommitFailed(f"Requirement failed: table already exists: {dotted(*path)}")
+        raise CommitFailed(already_exists(ICEBERG_TABLE, path, entry.kind).message)
     view.tree.parent(path[:-1])

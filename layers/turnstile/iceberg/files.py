@@ -1,7 +1,12 @@
-"""Metadata files: each is written once under a new name, so that the cache stays valid."""
+"""Metadata files: each is written once under a new name, so that the cache stays valid.
+
+Whoever has keys for a table's location can overwrite its files. So an entity keeps the digest of the bytes that were
+judged when it got them, and other bytes are neither returned nor built upon.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import zlib
 from collections.abc import Callable
@@ -9,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
 from turnstile.iceberg.core import metadata
 from turnstile.iceberg.core import views as view_metadata
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -23,6 +29,9 @@ MAX_BYTES: Final = 5_500_000
 """Bytes of a metadata file, counted as in a response that carries it (``store.core.limits``): about 4.5 MB of a usual one.
 A commit that makes a larger file smaller is accepted."""
 
+READ_BYTES: Final = 4 * MAX_BYTES
+"""Bytes of a file that is read, unpacked: more than may be written, since older versions had another limit."""
+
 _CACHE_BYTES: Final = 96 * 1024 * 1024
 _DECODED_FACTOR: Final = 6
 """Bytes of memory that a decoded file takes for each byte of its JSON."""
@@ -34,28 +43,54 @@ class FileMissing(StorageFault):
     """Storage has no such file."""
 
 
+class FileAltered(StorageFault):
+    """The file is not the one that was committed."""
+
+
+class StoredFile(msgspec.Struct, frozen=True):
+    """A metadata file that was judged: its full path, and the digest of its bytes for the entity that will name it."""
+
+    path: str
+    digest: bytes
+
+
 class MetadataFiles:
     """Reads and writes metadata files. One for a sandbox; safe for threads."""
 
     def __init__(self, storages: Storages, ids: Ids) -> None:
         self._storages, self._ids = storages, ids
-        self._cache: Lru[str, tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
+        self._cache: Lru[tuple[str, bytes], tuple[TableMetadata | ViewMetadata, int]] = Lru(_CACHE_BYTES)
 
-    def table(self, path: str) -> TableMetadata:
-        """Returns the table metadata in the file: one read, none when cached. Raises FileMissing or StorageFault if it
-        cannot be read, and InvalidRequest if it holds something else."""
-        content = self._read(path, metadata.parse)
+    def table(self, entity: IcebergTable) -> TableMetadata:
+        """Returns the metadata of a table: one read, none when cached. Raises FileMissing or StorageFault if the file cannot
+        be read, and FileAltered if it is not the one that was committed."""
+        content = self._read(entity, metadata.parse)
         assert isinstance(content, TableMetadata)
         return content
 
-    def view(self, path: str) -> ViewMetadata:
-        content = self._read(path, view_metadata.parse)
+    def view(self, entity: IcebergView) -> ViewMetadata:
+        """Returns the metadata of a view; raises as ``table``."""
+        content = self._read(entity, view_metadata.parse)
         assert isinstance(content, ViewMetadata)
         return content
 
-    def foreign(self, path: str) -> tuple[str, TableMetadata]:
-        """Returns the normalised path and the content of a metadata file that a request names; raises NotFound,
+    def foreign_table(self, path: str) -> tuple[StoredFile, TableMetadata]:
+        """Returns a metadata file that a request names, its path normalised, and its content; raises NotFound,
         InvalidRequest if it is no path or no table metadata, and TooLarge over ``MAX_BYTES``."""
+        file, raw = self._foreign(path)
+        parsed = metadata.parse(raw)
+        size = response_size(metadata.document(parsed))  # its writer may escape other characters
+        if size > MAX_BYTES:
+            raise _too_large(size)
+        self._cache.put((file.path, file.digest), (parsed, size), len(raw) * _DECODED_FACTOR)
+        return file, parsed
+
+    def foreign_view(self, path: str) -> ViewMetadata:
+        """Returns the content of a view's metadata file that a request names; raises as ``foreign_table``."""
+        return view_metadata.parse(self._foreign(path)[1])
+
+    def _foreign(self, path: str) -> tuple[StoredFile, bytes]:
+        """The file at ``path``, and its bytes without compression."""
         path = normalise(path)
         if path.count("/") < 3:
             raise InvalidRequest(f"{path} is no file", field="metadata-location")
@@ -63,38 +98,42 @@ class MetadataFiles:
         file = storage.read(name, MAX_BYTES + 1)
         if file is None:
             raise NotFound("metadata file", path, field="metadata-location")
-        raw = file[0]
+        raw, digest = file[0], _digest(file[0])
         if len(raw) <= MAX_BYTES and name.endswith((".gz.metadata.json", ".metadata.json.gz")):
-            raw = _unpacked(raw)
+            raw = _unpacked(raw, MAX_BYTES)
         if len(raw) > MAX_BYTES:
             raise _too_large(len(raw))
-        parsed = metadata.parse(raw)
-        size = response_size(metadata.document(parsed))  # its writer may escape other characters
-        if size > MAX_BYTES:
-            raise _too_large(size)
-        self._cache.put(path, (parsed, size), len(raw) * _DECODED_FACTOR)
-        return path, parsed
+        return StoredFile(path, digest), raw
 
-    def write(self, location: str, content: TableMetadata | ViewMetadata, previous: str = "") -> str:
-        """Writes ``content`` below ``location`` and returns the file's full path. Nothing names the file yet.
+    def write(
+        self, location: str, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None
+    ) -> StoredFile:
+        """Writes ``content`` below ``location``. Nothing names the file yet.
 
-        Raises TooLarge over ``MAX_BYTES``, unless it is smaller than the file ``previous`` that it replaces; StorageFault
+        Raises TooLarge over ``MAX_BYTES``, unless it is smaller than the file of ``previous`` that it replaces; StorageFault
         when storage did not respond: perhaps there is a file now that nothing names.
         """
         raw = self.encode(content, previous)
-        name = f"metadata/{_number(previous) + 1:05d}-{self._ids.uuid()}.metadata.json"
+        number = _number(previous.metadata) + 1 if previous is not None else 0
+        name = f"metadata/{number:05d}-{self._ids.uuid()}.metadata.json"
         if not self._storages.open(location).put_if_absent(name, raw):
             raise StorageFault(f"{name} exists", remedy="send the same request again")
-        path = f"{location}/{name}"
-        self._cache.put(path, (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
-        return path
+        file = StoredFile(f"{location}/{name}", _digest(raw))
+        self._cache.put((file.path, file.digest), (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
+        return file
 
-    def encode(self, content: TableMetadata | ViewMetadata, previous: str = "") -> bytes:
+    def make_folder(self, location: str) -> None:
+        """Makes the folder of metadata files below a location of a file system: DuckDB writes its manifests there before there is
+        a table, and makes no folder. Elsewhere there are none."""
+        if location.startswith("file:"):
+            self._storages.open(location).put_if_absent("metadata/.turnstile-staged", b"")
+
+    def encode(self, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None) -> bytes:
         """Returns the bytes of a file; raises TooLarge as ``write``."""
         raw = metadata.encode(content) if isinstance(content, TableMetadata) else msgspec.json.encode(content)
         size = escaped_size(raw)
         if size > MAX_BYTES:
-            replaced = self._cache.get(previous) if previous else None
+            replaced = self._cache.get((previous.metadata, previous.digest)) if previous is not None else None
             if replaced is None or size >= replaced[1]:
                 raise _too_large(size)
         return raw
@@ -104,17 +143,35 @@ class MetadataFiles:
         storage, name = self._at(path)
         storage.delete(name)
 
-    def _read(self, path: str, parse: Callable[[bytes], TableMetadata | ViewMetadata]) -> TableMetadata | ViewMetadata:
-        cached = self._cache.get(path)
+    def _read(
+        self, entity: IcebergEntity, parse: Callable[[bytes], TableMetadata | ViewMetadata]
+    ) -> TableMetadata | ViewMetadata:
+        path, key = entity.metadata, (entity.metadata, entity.digest)
+        cached = self._cache.get(key)
         if cached is not None:
             return cached[0]
         storage, name = self._at(path)
-        file = storage.read(name)
+        file = storage.read(name, READ_BYTES + 1)
         if file is None:
             raise FileMissing(f"metadata file {path} is missing", remedy="restore it, or drop the table")
-        raw = _unpacked(file[0]) if file[0][:2] == b"\x1f\x8b" else file[0]
-        content = parse(raw)
-        self._cache.put(path, (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
+        raw = file[0]
+        if entity.digest and _digest(raw) != entity.digest:
+            raise _altered(path, "its bytes are not those that were committed")
+        try:
+            raw = _unpacked(raw, READ_BYTES) if raw[:2] == b"\x1f\x8b" else raw
+            if len(raw) > READ_BYTES:
+                raise _altered(path, f"it has more than {READ_BYTES} bytes")
+            content = parse(raw)
+        except InvalidRequest as error:
+            raise _altered(path, error.message) from None
+        uuid = content.table_uuid if isinstance(content, TableMetadata) else content.view_uuid
+        if uuid.lower() != entity.table_id.lower():
+            raise _altered(path, f"it has uuid {uuid[:60]!r}, and '{entity.name}' is {entity.table_id}")
+        if isinstance(content, TableMetadata) and _spelled_once(content.location) != entity.location:
+            raise _altered(
+                path, f"it has location {content.location[:200]!r}, and '{entity.name}' is at {entity.location}"
+            )
+        self._cache.put(key, (content, escaped_size(raw)), len(raw) * _DECODED_FACTOR)
         return content
 
     def _at(self, path: str) -> tuple[LogStorage, str]:
@@ -128,10 +185,27 @@ def _number(path: str) -> int:
     return int(match[1] or match[2]) if match else -1
 
 
-def _unpacked(raw: bytes) -> bytes:
-    """``raw`` without gzip, at most one byte more than ``MAX_BYTES``."""
+def _digest(raw: bytes) -> bytes:
+    return hashlib.sha256(raw).digest()
+
+
+def _spelled_once(location: str) -> str:
+    """``location`` normalised; as it is if it is none."""
     try:
-        return zlib.decompressobj(wbits=31).decompress(raw, MAX_BYTES + 1)
+        return normalise(location)
+    except InvalidRequest:
+        return location
+
+
+def _altered(path: str, why: str) -> FileAltered:
+    remedy = "restore it from the bucket's versions, or drop the table without a purge and register another file"
+    return FileAltered(f"metadata file {path} is not the one that was committed: {why}", remedy=remedy)
+
+
+def _unpacked(raw: bytes, limit: int) -> bytes:
+    """``raw`` without gzip, at most one byte more than ``limit``."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(raw, limit + 1)
     except zlib.error:
         raise InvalidRequest("the metadata file is not what gzip wrote", field="metadata-location") from None
 

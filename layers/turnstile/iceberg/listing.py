@@ -61,11 +61,11 @@ class Listing:
             as_of.tree.namespace(parent)
         view = View(as_of.tree, self._catalog.reader.store)
         namespace, budget = view.written(parent), PageBudget()
-        frame = response_size({"namespace": namespace, "name": ""}) + 1  # a name needs no escapes
+        frame = response_size({"namespace": namespace, "name": ""}) + 1
         page, after = list[str](), start.after
         for key, entity in islice(self._visible(view, as_of, parent, kind, after), limit + 1):
             name = str(getattr(entity, "name", ""))
-            if len(page) == limit or not budget.fits(frame + len(name)):
+            if len(page) == limit or not budget.fits(frame + response_size(name)):
                 if token is not None:
                     return Names(namespace, tuple(page), start.following(after))
                 message = f"more names than fit an answer: {len(page)} do"

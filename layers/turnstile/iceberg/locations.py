@@ -7,6 +7,7 @@ are outside the lake root, and claimed with markers on every folder above them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -17,7 +18,7 @@ from turnstile.catalog.core.entities import IcebergEntity
 from turnstile.catalog.core.location_rows import claim as claim_writes
 from turnstile.catalog.core.location_rows import conflict, keys_above, owner_row
 from turnstile.catalog.core.location_rows import release as release_writes
-from turnstile.catalog.core.paths import Path, dotted, fold
+from turnstile.catalog.core.paths import Path, dotted, fold, stored_name
 from turnstile.catalog.core.rows import OPEN, use_staging
 from turnstile.catalog.create import check_creator
 from turnstile.catalog.services import CatalogServices
@@ -29,7 +30,8 @@ from turnstile.store.core.writes import Insert, Row, Write, new_row
 
 T = TypeVar("T")
 
-PATHS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+METADATA_PATH: Final = "write.metadata.path"
+PATHS: Final = ("write.data.path", METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that tell writers to put files elsewhere."""
 
 
@@ -41,12 +43,18 @@ class NotOffered(TurnstileError):
 
 class LocationClaim(msgspec.Struct, frozen=True):
     """A location for a table or view to be created: chosen by the catalog (``managed``) or not, and the refs key of its
-    ``staging`` row, if it has one."""
+    ``staging`` row, if it has one. ``written`` is how the request wrote it, where metadata keep that (``file:/path``)."""
 
     table_id: str
     location: str
     managed: bool
     staging: str = ""
+    written: str = ""
+
+    @property
+    def spelled(self) -> str:
+        """The location as metadata have it."""
+        return self.written or self.location
 
 
 class LocationClaims:
@@ -67,24 +75,39 @@ class LocationClaims:
             claim = LocationClaim(table_id, location, True, self._world.space.staging(table_id))
             results.append((claim, make(claim)))
 
-        self._catalog.staging.create(catalog, namespace, name, creator=principal.name, check=check)
+        self._catalog.staging.create(catalog, namespace, name, creator=principal.name, free_names=True, check=check)
         return results[0]
+
+    def served(self, location: str, field: str = "location") -> str:
+        """Returns ``location`` normalised. Raises InvalidRequest unless the deployment serves its scheme: S3's, and that of the
+        lake root. So ``file:`` leads to the server's own disk only where the lake is there."""
+        location = normalise(location)
+        schemes = {"s3", normalise(self._catalog.lake_root).partition(":")[0]}
+        if location.partition(":")[0] not in schemes:
+            raise InvalidRequest(
+                f"{location[:200]} is not served: this deployment keeps tables at {' and '.join(sorted(schemes))}",
+                field=field,
+                remedy="copy the files there, or leave the location out",
+            )
+        return location
 
     def requested(self, table_id: str, location: str) -> LocationClaim:
         """Returns a location that the request names. One read, and once for each catalog the claim of the lake root.
 
         Raises:
             PermissionDenied: the principal may not choose locations.
-            InvalidRequest: not a location, or a whole bucket.
+            InvalidRequest: not a location, a whole bucket, or a scheme that is not served.
             StateConflict: ``LocationOwned``: it overlaps another table's, or the lake root.
         """
         self._elsewhere()
-        location = normalise(location)
+        one_slash = re.match("file:/(?!/)", location)  # as Java's URIs of files are written
+        location = self.served(location)
         if is_root(location):
             raise InvalidRequest(f"location {location} is a whole bucket", field="location")
         self._catalog.zones.ensure(self._catalog.lake_root)
         self._free_rows(location)
-        return LocationClaim(table_id, location, False)
+        written = location.replace("file:///", "file:/", 1) if one_slash else ""
+        return LocationClaim(table_id, location, False, written=written)
 
     def staged(self, table_id: str, location: str, catalog: str, principal: Principal) -> LocationClaim:
         """Returns where a commit creates its table: the location that was staged for it, or one that it chooses. Raises
@@ -141,7 +164,7 @@ class LocationClaims:
             key=self._world.space.table(entity.table_id),
             table_id=entity.table_id,
             catalog=catalog,
-            name=dotted(catalog, *path),
+            name=stored_name(catalog, *path),
             location=entity.location,
             metadata=entity.metadata,
             version=0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -10,18 +10,26 @@ import msgspec
 
 from turnstile.catalog.clone.core import let_go_of
 from turnstile.catalog.commit import Edit, RejectionHandler, View
-from turnstile.catalog.core.entities import IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import (
+    ICEBERG_TABLE,
+    ICEBERG_VIEW,
+    NAMESPACE,
+    TABLE,
+    IcebergEntity,
+    IcebergTable,
+)
 from turnstile.catalog.core.paths import Path, dotted, key_of
-from turnstile.catalog.namespaces import require_free
 from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata, check_foreign
 from turnstile.iceberg.core.partition import PartitionSpec, SortOrder
 from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.files import StoredFile
 from turnstile.iceberg.locations import LocationClaim, check_paths
-from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
-from turnstile.store.core.names import check_identifier
-from turnstile.store.core.writes import Row
+from turnstile.store.core.errors import AlreadyExists, ErrorType, InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import check_name
+from turnstile.store.core.writes import Row, Write
 
 
 class CreateTable(msgspec.Struct, frozen=True, rename="kebab"):
@@ -44,6 +52,7 @@ class LoadedTable(msgspec.Struct, frozen=True):
 
 
 E = TypeVar("E", bound=IcebergEntity)
+T = TypeVar("T")
 
 
 class Tables:
@@ -61,7 +70,7 @@ class Tables:
     def open(self, entity: IcebergTable) -> LoadedTable:
         """Returns a table with its metadata: one read, none when cached; raises as ``Context.opening``."""
         with self._context.opening(entity, "table"):
-            return LoadedTable(entity, self._files.table(entity.metadata))
+            return LoadedTable(entity, self._files.table(entity))
 
     def find(self, catalog: str, path: Path) -> IcebergTable:
         """Returns the entity of a table; raises NotFound."""
@@ -70,37 +79,75 @@ class Tables:
     def create(self, catalog: str, namespace: Path, request: CreateTable) -> LoadedTable:
         """Creates an empty table; with ``stage_create`` only its location and metadata, for a commit to create it. Raises
         InvalidRequest, NotFound, AlreadyExists, and StateConflict (``LocationOwned``)."""
-        check_identifier(request.name, "name")
-        path = (*namespace, request.name)
+        path = (*namespace, check_name(request.name, "name"))
         new_metadata = partial(self._new_metadata, request)
         if request.location is None:
-            principal = self._context.principal
-            claim, metadata = self._locations.choose(catalog, namespace, request.name, principal, new_metadata)
+            claim, metadata = self.place(IcebergTable, catalog, path, new_metadata)
         else:
-            _check_free(self._context.view(catalog), path)  # before anything is written
+            check_free(self._context.view(catalog), path, IcebergTable)  # before anything is written
             claim = self._locations.requested(self._world.ids.uuid(), request.location)
             metadata = new_metadata(claim)
         if request.stage_create:
+            self._files.make_folder(claim.location)
             return LoadedTable(None, metadata)
         file = self._files.write(claim.location, metadata)
-        return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file]), metadata)
+        return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[file.path]), metadata)
 
     def register(self, catalog: str, path: Path, metadata_location: str, *, overwrite: bool = False) -> LoadedTable:
-        """Adds a table that exists in storage, by its metadata file. No file is written or deleted.
+        """Adds a table that exists in storage, by its metadata file. No file is written or deleted. With ``overwrite`` a table that
+        has the name is dropped without a purge in the same change, or, if the file is of this very table, goes on from it.
 
         Raises as ``create``, and PermissionDenied if the principal may not use files that belong to no table. LocationOwned:
         another table has the location, or this one has another name.
         """
-        check_identifier(path[-1], "name")
-        if overwrite:
-            raise InvalidRequest("a table cannot be overwritten", field="overwrite", remedy="drop it first")
-        _check_free(self._context.view(catalog), path)
+        path = (*path[:-1], check_name(path[-1], "name"))
+        replaced = self._table_to_replace(self._context.view(catalog), path) if overwrite else None
+        if replaced is None:
+            check_free(self._context.view(catalog), path, IcebergTable)
         self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
-        file, metadata = self._files.foreign(metadata_location)
+        file, metadata = self._files.foreign_table(self._locations.served(metadata_location, "metadata-location"))
         check_foreign(metadata)
         check_paths(metadata.properties, metadata.location.rstrip("/"))
+        if replaced is not None:
+            return LoadedTable(self._replace(catalog, path, file, metadata), metadata)
         claim = self._locations.registered(metadata.table_uuid, metadata.location)
         return LoadedTable(self.add(IcebergTable, catalog, path, claim, file, written=[]), metadata)
+
+    def _table_to_replace(self, view: View, path: Path) -> IcebergTable | None:
+        """The table at ``path``; None if nothing is there. Raises AlreadyExists for anything else."""
+        entry = view.tree.find(path)
+        if entry is None:
+            return None
+        entity = view.entity(entry.obj)
+        if not isinstance(entity, IcebergTable):
+            raise already_exists(ICEBERG_TABLE, path, entry.kind)
+        return entity
+
+    def _replace(self, catalog: str, path: Path, file: StoredFile, metadata: TableMetadata) -> IcebergTable:
+        """Puts the registered table ``metadata`` in the place of the one at ``path``. Raises as ``register``, NotFound if that
+        was dropped meanwhile, and StateConflict (``TableHasClones``) as a drop."""
+        added: list[IcebergTable] = []
+
+        def change(view: View) -> Edit:
+            before, now_ms = entity_at(view, path, IcebergTable), self._world.clock.now_ms()
+            if before.table_id.lower() == metadata.table_uuid.lower():
+                if normalise(metadata.location) != before.location:
+                    problem = f"the file is of this table at another location than {before.location}"
+                    raise InvalidRequest(problem, field="metadata-location", remedy="drop the table first")
+                added[:] = [msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)]
+                writes: list[Write] = []
+            else:
+                claim = self._locations.registered(metadata.table_uuid, metadata.location)
+                added[:] = [self._entity(IcebergTable, path[-1], claim, file, now_ms)]
+                writes = self._locations.claim(claim, view.tree.catalog, now_ms)
+                writes += [*self._locations.release(before), *let_go_of(self._world.space, [before])]
+                if len({write.key for write in writes}) < len(writes):
+                    problem = f"both tables lie below one folder outside the lake root, {before.location} and {claim.location}"
+                    raise InvalidRequest(problem, field="overwrite", remedy="drop the table first")
+            return Edit(f"register {dotted(*path)}", put={path: added[0]}, writes=tuple(writes))
+
+        self._context.commit(catalog, change)
+        return added[0]
 
     def rename(self, catalog: str, source: Path, target: Path, kind: type[IcebergEntity] = IcebergTable) -> None:
         """Gives a table or a view another name, perhaps in another namespace of the catalog. Two requests and one swap of
@@ -112,10 +159,14 @@ class Tables:
             if same and entity.name == target[-1]:
                 return None
             view.tree.parent(target[:-1])
-            if not same:
-                require_free(view, target, "destination")
+            entry = None if same else view.tree.find(target)
+            if entry is not None:
+                raise _taken(
+                    f"Cannot rename {dotted(*source)} to {dotted(*target)}. {_WORDS[entry.kind]} already exists",
+                    "destination",
+                )
             put = {target: msgspec.structs.replace(entity, name=target[-1])}
-            message = f"rename {_WORDS[kind]} {dotted(*source)} to {dotted(*target)}"
+            message = f"rename {_word(kind)} {dotted(*source)} to {dotted(*target)}"
             return Edit(message, put=put, remove=() if same else (source,))
 
         self._context.commit(catalog, change)
@@ -135,19 +186,21 @@ class Tables:
             else:
                 writes = self._locations.release(entity)
             writes += let_go_of(self._world.space, [entity])
-            return Edit(f"drop {_WORDS[kind]} {dotted(*path)}", remove=(path,), writes=tuple(writes))
+            return Edit(f"drop {_word(kind)} {dotted(*path)}", remove=(path,), writes=tuple(writes))
 
         self._context.commit(catalog, change, _purge_rejected if purge else None)
         return dropped[0]
 
-    def add(self, kind: type[E], catalog: str, path: Path, claim: LocationClaim, file: str, *, written: list[str]) -> E:
+    def add(
+        self, kind: type[E], catalog: str, path: Path, claim: LocationClaim, file: StoredFile, *, written: list[str]
+    ) -> E:
         """Gives a new table or view with the metadata ``file`` its name and location in one transaction; raises as ``create``.
         The files ``written`` are deleted when that fails."""
-        access, now_ms = self._context.owned, self._world.clock.now_ms()
-        entity = kind(path[-1], claim.table_id, claim.location, file, now_ms, claim.managed, access=access)
+        now_ms = self._world.clock.now_ms()
+        entity = self._entity(kind, path[-1], claim, file, now_ms)
 
         def change(view: View) -> Edit:
-            _check_free(view, path)
+            check_free(view, path, kind)
             writes = self._locations.claim(claim, view.tree.catalog, now_ms)
             return Edit(f"create {dotted(*path)}", put={path: entity}, writes=tuple(writes))
 
@@ -155,11 +208,25 @@ class Tables:
             self._context.commit(catalog, change, claim_rejected(claim))
         return entity
 
+    def _entity(self, kind: type[E], name: str, claim: LocationClaim, file: StoredFile, now_ms: int) -> E:
+        access, managed = self._context.owned, claim.managed
+        return kind(name, claim.table_id, claim.location, file.path, now_ms, managed, access=access, digest=file.digest)
+
+    def place(
+        self, kind: type[IcebergEntity], catalog: str, path: Path, make: Callable[[LocationClaim], T]
+    ) -> tuple[LocationClaim, T]:
+        """Returns a location for a new table or view, and its metadata, which ``make`` returns for it; raises as
+        ``LocationClaims.choose``."""
+        try:
+            return self._locations.choose(catalog, path[:-1], path[-1], self._context.principal, make)
+        except AlreadyExists as error:
+            raise already_exists(str(kind.__struct_config__.tag), path, error.details["kind"]) from None
+
     def _new_metadata(self, request: CreateTable, claim: LocationClaim) -> TableMetadata:
         """The metadata of a new table at ``claim``; raises InvalidRequest or TooLarge."""
         metadata = new_table(
             uuid=claim.table_id,
-            location=claim.location,
+            location=claim.spelled,
             schema=request.schema,
             spec=request.partition_spec,
             order=request.write_order,
@@ -171,7 +238,23 @@ class Tables:
         return metadata
 
 
-_WORDS: Final[dict[type, str]] = {IcebergTable: "table", IcebergView: "view"}
+_WORDS: Final = {ICEBERG_TABLE: "Table", ICEBERG_VIEW: "View", NAMESPACE: "Namespace", TABLE: "Delta table"}
+"""The kinds of entries in the words of messages."""
+
+
+def _word(kind: type[E]) -> str:
+    return _WORDS[str(kind.__struct_config__.tag)].lower()
+
+
+def already_exists(wanted: str, path: Path, existing: str, field: str = "name") -> AlreadyExists:
+    """Returns the refusal to make an entry of kind ``wanted`` at ``path``, where one of kind ``existing`` is, in the words of
+    Java's catalogs."""
+    same = "" if wanted == existing else "with same name "
+    return _taken(f"{_WORDS[existing]} {same}already exists: {dotted(*path)}", field)
+
+
+def _taken(message: str, field: str) -> AlreadyExists:
+    return AlreadyExists(message, field=field, remedy="use it, or choose another name")
 
 
 def entity_at(view: View, path: Path, kind: type[E]) -> E:
@@ -180,14 +263,17 @@ def entity_at(view: View, path: Path, kind: type[E]) -> E:
     entry = view.tree.find(path)
     entity = view.entity(entry.obj) if entry is not None else None
     if not isinstance(entity, kind):
-        what = _WORDS[kind]
+        what = _word(kind)
         raise NotFound(what, dotted(view.tree.catalog, *path), field=what, remedy="check the name")
     return entity
 
 
-def _check_free(view: View, path: Path) -> None:
+def check_free(view: View, path: Path, kind: type[E]) -> None:
+    """Raises NotFound unless the namespace of ``path`` exists, and AlreadyExists if something has its name."""
     view.tree.parent(path[:-1])
-    require_free(view, path, "name")
+    entry = view.tree.find(path)
+    if entry is not None:
+        raise already_exists(str(kind.__struct_config__.tag), path, entry.kind)
 
 
 def claim_rejected(claim: LocationClaim) -> RejectionHandler:

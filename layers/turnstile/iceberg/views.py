@@ -1,6 +1,12 @@
-"""Views: create, load, replace. Dropping and renaming are as for tables."""
+"""Views: create, load, replace, register, drop. Renaming is as for tables.
+
+The location in a view's metadata is a text that clients may set: nothing but metadata files belongs to a view, and these
+are where the catalog chooses, or at the ``write.metadata.path`` that the view was created with.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import msgspec
 
@@ -13,9 +19,11 @@ from turnstile.iceberg.core.schema import Schema
 from turnstile.iceberg.core.updates import ViewUpdate
 from turnstile.iceberg.core.view_updates import applied, new_view
 from turnstile.iceberg.core.views import ViewMetadata, ViewVersion
-from turnstile.iceberg.locations import LocationClaim
-from turnstile.iceberg.tables import Tables, entity_at
-from turnstile.store.core.names import check_identifier
+from turnstile.iceberg.locations import METADATA_PATH, LocationClaim
+from turnstile.iceberg.tables import Tables, check_free, entity_at
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.names import check_name
 
 
 class CreateView(msgspec.Struct, frozen=True, rename="kebab"):
@@ -56,17 +64,19 @@ class Views:
         """Returns a view as the request reads it; raises NotFound."""
         entity = self.find(catalog, path)
         with self._context.opening(entity, "view"):
-            return LoadedView(entity, self._files.view(entity.metadata))
+            return LoadedView(entity, self._files.view(entity))
 
     def create(self, catalog: str, namespace: Path, request: CreateView) -> LoadedView:
-        """Creates a view. The catalog chooses its location whatever the request names: only metadata files are there, and
-        the catalog writes them. Raises InvalidRequest, NotFound and AlreadyExists."""
-        check_identifier(request.name, "name")
+        """Creates a view. Raises InvalidRequest, NotFound and AlreadyExists; for ``write.metadata.path`` as
+        ``LocationClaims.requested``."""
+        path = (*namespace, check_name(request.name, "name"))
+        if request.location is not None:
+            normalise(request.location)
 
         def new_metadata(claim: LocationClaim) -> ViewMetadata:
             metadata = new_view(
                 uuid=claim.table_id,
-                location=claim.location,
+                location=request.location or claim.spelled,
                 schema=request.schema,
                 version=request.view_version,
                 properties=request.properties,
@@ -75,11 +85,42 @@ class Views:
             self._files.encode(metadata)
             return metadata
 
-        context = self._context
-        claim, metadata = context.locations.choose(catalog, namespace, request.name, context.principal, new_metadata)
-        file = self._files.write(claim.location, metadata)
-        path = (*namespace, request.name)
-        return LoadedView(Tables(context).add(IcebergView, catalog, path, claim, file, written=[file]), metadata)
+        return self._add(catalog, path, new_metadata, request.properties.get(METADATA_PATH))
+
+    def register(self, catalog: str, path: Path, metadata_location: str) -> LoadedView:
+        """Creates a view with the content of a metadata file, which is only read: the view has a uuid, a location and files of
+        its own. Raises as ``create``, NotFound for the file, and PermissionDenied if the principal may not use files that
+        belong to no view."""
+        path = (*path[:-1], check_name(path[-1], "name"))
+        check_free(self._context.view(catalog), path, IcebergView)
+        self._context.elsewhere()  # before the file is read: only those who may use it learn whether it exists (I12)
+        content = self._files.foreign_view(self._context.locations.served(metadata_location, "metadata-location"))
+        properties = {name: value for name, value in content.properties.items() if name != METADATA_PATH}
+
+        def new_metadata(claim: LocationClaim) -> ViewMetadata:
+            uuid, location = claim.table_id, claim.location
+            metadata = msgspec.structs.replace(content, view_uuid=uuid, location=location, properties=properties)
+            self._files.encode(metadata)
+            return metadata
+
+        return self._add(catalog, path, new_metadata)
+
+    def _add(
+        self,
+        catalog: str,
+        path: Path,
+        new_metadata: Callable[[LocationClaim], ViewMetadata],
+        metadata_path: str | None = None,
+    ) -> LoadedView:
+        tables = Tables(self._context)
+        if metadata_path is None:
+            claim, metadata = tables.place(IcebergView, catalog, path, new_metadata)
+        else:
+            check_free(self._context.view(catalog), path, IcebergView)  # before anything is written
+            claim = self._context.locations.requested(self._world.ids.uuid(), metadata_path)
+            metadata = new_metadata(claim)
+        file = self._files.write(claim.spelled, metadata)
+        return LoadedView(tables.add(IcebergView, catalog, path, claim, file, written=[file.path]), metadata)
 
     def replace(self, catalog: str, path: Path, request: ReplaceView) -> LoadedView:
         """Applies updates to a view, and returns it as it is then; raises as ``Commits.commit``."""
@@ -88,18 +129,39 @@ class Views:
 
         def change(at: View) -> Edit | None:
             before = entity_at(at, path, IcebergView)
-            base, now_ms = self._files.view(before.metadata), self._world.clock.now_ms()
+            base, now_ms = self._files.view(before), self._world.clock.now_ms()
             for requirement in request.requirements:
                 check_view(requirement, base)
             metadata = applied(base, request.updates, now_ms)
+            _check_metadata_path(metadata, base, before)
             if metadata == base:
                 latest[:] = [LoadedView(before, base)]
                 return None
-            written.append(self._files.write(before.location, metadata, before.metadata))
-            entity = msgspec.structs.replace(before, metadata=written[-1], updated=now_ms)
+            folder = before.metadata.rpartition("/metadata/")[0] or before.location
+            file = self._files.write(folder, metadata, before)
+            written.append(file.path)
+            entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
             latest[:] = [LoadedView(entity, metadata)]
             return Edit(f"replace view {dotted(*path)}", put={path: entity})
 
         self._context.commit_files(catalog, change, written)
         self._context.forget([file for file in written if file != latest[0].entity.metadata])
         return latest[0]
+
+    def drop(self, catalog: str, path: Path) -> None:
+        """Drops a view: gc removes its files after the grace period if the catalog chose their location, else they stay."""
+        managed = self.find(catalog, path).managed
+        Tables(self._context).drop(IcebergView, catalog, path, purge=managed)
+
+
+def _check_metadata_path(metadata: ViewMetadata, base: ViewMetadata, entity: IcebergView) -> None:
+    """Raises InvalidRequest if updates put a view's metadata files elsewhere, or its location is none."""
+    path = metadata.properties.get(METADATA_PATH)
+    if path != base.properties.get(METADATA_PATH) and path is not None and normalise(path) != entity.location:
+        raise InvalidRequest(
+            f"the metadata files of a view stay at {entity.location}",
+            field=f"updates.{METADATA_PATH}",
+            remedy="drop the view, and create it again with the other path",
+        )
+    if metadata.location != base.location:
+        normalise(metadata.location)

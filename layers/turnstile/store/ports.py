@@ -15,8 +15,12 @@ from turnstile.store.core.writes import Row, Write
 BATCH_GET_MAX: Final = 100
 """Rows or objs that one request reads: DynamoDB's limit for BatchGetItem."""
 
+PIECE_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of a large file that are held at once: what reads a file piece by piece, or writes one, needs memory for two pieces."""
+
 TRANSACT_MAX: Final = 100
-"""Writes that one transaction holds: DynamoDB's limit for TransactWriteItems."""
+"""Writes that one transaction holds, and rows that one cut does: DynamoDB's limit for TransactWriteItems and
+TransactGetItems."""
 
 
 T = TypeVar("T")
@@ -60,6 +64,16 @@ class Refs(Protocol):
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         """Rows by key, each strongly consistent, in one request per ``BATCH_GET_MAX``; missing ones are left out."""
+
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        """Rows by key as of one moment between the call and its return, in one request: of every write and transaction, the
+        rows show all or nothing (I8). Missing ones are left out. Costs twice what ``read_many`` does, and is put off while
+        one of the rows is being changed, which is retried inside until the deadline.
+
+        Raises:
+            ValueError: more than ``TRANSACT_MAX`` different keys.
+            Throttled: the deadline passed.
+        """
 
     def write(self, write: Write) -> Accepted | Rejected:
         """Applies one conditional write in one request. Throttles and transactions in progress on the row are retried inside
@@ -138,15 +152,22 @@ class Stat(msgspec.Struct, frozen=True):
 class LogStorage(Protocol):
     """Table storage below one table's location. Paths are relative, with forward slashes."""
 
-    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
-        """Content (the first ``limit`` bytes if given) with the whole file's Stat; None when there is no such file."""
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
+        """Content from ``offset`` on (``limit`` bytes at most if given) with the whole file's Stat; None when there is no such
+        file."""
 
     def stat(self, path: str) -> Stat | None:
         """Size and time without the content."""
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
         """Creates the file with exactly ``content``, atomically; False when it exists already (whatever it holds). After a
-        StorageFault it is unknown whether the file was created; call again to find out."""
+        StorageFault it is unknown whether the file was created; call again to find out. Content in pieces is never held as a
+        whole; what is raised while they are taken is raised on, and there is no file then."""
+
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        """Creates the files one after the other, each as ``put_if_absent`` does, up to the first whose name is taken; returns
+        how many it created. Nobody sees a file before those that precede it. After a StorageFault it is unknown how many
+        there are."""
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         """Files whose path starts with ``prefix`` (not recursive below the next slash), ascending, after ``after``."""
@@ -213,6 +234,17 @@ class World:
     clock: Clock
     ids: Ids
     space: Space
+
+
+# -- large files --------------------------------------------------------------------------------------------------------
+
+
+def put_one_by_one(storage: LogStorage, files: Sequence[tuple[str, bytes]]) -> int:
+    """``LogStorage.put_in_order`` for storage that gains nothing by doing several at once."""
+    for created, (path, content) in enumerate(files):
+        if not storage.put_if_absent(path, content):
+            return created
+    return len(files)
 
 
 # -- passes over many rows ----------------------------------------------------------------------------------------------

@@ -6,6 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
+Pause = Callable[[float], None]
+"""Waits for so many seconds. Passed in, because services do not wait by themselves."""
+
+
+def no_pause(seconds: float) -> None:
+    """Does not wait: for tests, and where the store's own latency is pause enough."""
+
 
 class Patience(msgspec.Struct, frozen=True):
     """How long an operation goes on, in seconds: no attempt starts ``deadline_s`` after the first one; pauses are random,

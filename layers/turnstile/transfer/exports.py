@@ -25,14 +25,16 @@ from turnstile.catalog.core.location_rows import keys_above, release
 from turnstile.catalog.core.paths import Path, dotted
 from turnstile.catalog.describe import not_active
 from turnstile.catalog.drop import published_head
+from turnstile.catalog.locations import require_served
 from turnstile.catalog.reader import ResolvedTable
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import ACTIVE, DROPPED, EXPORTED, LEAVING, TableHead
 from turnstile.delta.core.protocols import released
 from turnstile.delta.core.state_writes import leave_head, left_head, stay_head
 from turnstile.delta.log import read_commit
+from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import NotFound, StateConflict
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import Rejected
 from turnstile.transfer import commits
@@ -87,7 +89,9 @@ class Exporter:
     def _head(self, resolved: ResolvedTable) -> TableHead:
         row = self._world.refs.read(self._world.space.table(resolved.table_id))
         if row is not None:
-            return TableHead.from_row(row)
+            head = TableHead.from_row(row)
+            require_served(head.location, self._services.lake_root)
+            return head
         table = self._services.reader.store.entity(resolved.catalog, resolved.entity)
         if isinstance(table, Table) and table.external is not None:
             remedy = "there is nothing to export: drop it through Unity Catalog's API, its files stay"
@@ -111,6 +115,10 @@ class Exporter:
         after = TableHead.from_row(response.row)
         if isinstance(response, Rejected):
             _require_exportable(after)
+            if is_settled(self._world, response.row):
+                return self._leave(after)
+            if after.undecided:
+                raise not_active(head.name, response.row)
         return after
 
     def _release(self, head: TableHead) -> dict[str, Any]:

@@ -23,15 +23,15 @@ from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.core.location_rows import Location, claim, finish, give_back, keys_above, take_over, take_up
 from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.locations import require_served
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.head import new_head_row
 from turnstile.delta.log import LogState, listed, read_state
 from turnstile.store.core.errors import StateConflict, TooLarge, UnsupportedTable
-from turnstile.store.core.locations import published_path
-from turnstile.store.core.names import check_identifier
+from turnstile.store.core.names import check_identifier, published_path
 from turnstile.store.core.writes import Insert, Row, Write, new_row
-from turnstile.store.ports import Accepted, AllAccepted, World
+from turnstile.store.ports import PIECE_BYTES, Accepted, AllAccepted, World
 from turnstile.transfer.commits import first_timestamp, import_txn, upgrade
 from turnstile.transfer.reports import ImportReport, import_report
 from turnstile.transfer.survey import Survey, Surveyor, check_importable, metadata_of, row_hwm
@@ -56,8 +56,9 @@ class Importer:
 
     def dry_run(self, catalog: str, namespace: Path, name: str, location: str) -> ImportReport:
         """What ``run`` would do; nothing is written. Problems are in the report, not raised, but InvalidRequest is: not a
-        name, not a location."""
+        name, not a location, or one whose scheme the deployment does not serve."""
         path = (*check_path(namespace), check_identifier(name, "name"))
+        location = require_served(location, self._services.lake_root)
         return import_report(catalog, path, self._surveyor.survey(catalog, path, location), self._world.clock.now_ms())
 
     def run(self, catalog: str, namespace: Path, name: str, location: str, *, owner: str = "") -> ImportResult:
@@ -70,6 +71,7 @@ class Importer:
             StorageFault, OutcomeUnknown: run it again.
         """
         path, claims = (*check_path(namespace), check_identifier(name, "name")), Claims(self._world)
+        location = require_served(location, self._services.lake_root)
         for _ in range(ATTEMPTS):
             survey = self._surveyor.survey(catalog, path, location)
             if survey.done and survey.head is not None:
@@ -211,7 +213,8 @@ class Claims:
         """Whether a commit since the survey is the upgrade that makes ``table_id``."""
         storage, txn = self._world.storages.open(survey.location), import_txn(table_id).encode()
         since = survey.state.version if survey.state is not None else -1
-        files = [storage.read(published_path(version)) for version in listed(storage).commits if version > since]
+        later = (published_path(version) for version in listed(storage).commits if version > since)
+        files = (storage.read(path, PIECE_BYTES) for path in later)  # an upgrade is smaller than a piece
         return any(file is not None and txn in file[0] for file in files)
 
 

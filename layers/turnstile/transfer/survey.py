@@ -15,19 +15,21 @@ from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.catalog.locations import owning_table
 from turnstile.catalog.namespaces import require_free
 from turnstile.catalog.reader import CatalogReader
-from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, is_struct
+from turnstile.delta.core.content import read_content
+from turnstile.delta.core.definition import ROW_TRACKING_DOMAIN
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, check_shown
 from turnstile.delta.core.protocols import as_features, features, is_managed
+from turnstile.delta.core.schemas import Unreadable, columns_of
 from turnstile.delta.log import LogState, broken, read_state
 from turnstile.delta.ratify import TimestampAhead
-from turnstile.store.core.errors import InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
+from turnstile.store.core.errors import InvalidCommit, InvalidRequest, StateConflict, TurnstileError, UnsupportedTable
 from turnstile.store.core.limits import Limits
 from turnstile.store.core.locations import is_root, normalise, overlap
-from turnstile.store.core.names import MAX_ROW_ID
+from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
-from turnstile.transfer.commits import first_timestamp, import_txn
+from turnstile.transfer.commits import first_timestamp, import_txn, upgrade
 
 _UPGRADE: Final = 10_000  # bytes that the upgrade commit may add to a response: features and a few properties
 
@@ -147,12 +149,21 @@ def _noting(survey: Survey) -> Iterator[None]:
 def check_importable(world: World, state: LogState, owner: str, location: str) -> None:
     """Check a log before the upgrade commit is written to it. A table that is catalog-managed already may be imported if
     this catalog made it so: by an import that did not finish, or as a table that was imported, dropped and published to
-    its last version. Raises UnsupportedTable, or TooLarge for metadata that does not fit into a response."""
+    its last version. What the upgrade writes has to be what a commit may hold. Raises UnsupportedTable, or TooLarge for
+    metadata that does not fit into a response."""
     as_features(state.protocol)
     row_hwm(state)
-    if not is_struct(_decoded(state.metadata.get("schemaString"))):
-        raise broken("its schema is not a Delta schema in JSON")
+    try:
+        columns_of(str(state.metadata.get("schemaString")))
+    except Unreadable as error:
+        raise broken(f"its schema is not one that Delta's readers know: {error}") from None
     check_shown(metadata_of(state), room=_UPGRADE)
+    if state.version >= MAX_VERSION:
+        raise broken(f"there is no version after {state.version}")
+    try:
+        read_content(upgrade(state, owner, 1))
+    except InvalidCommit as error:
+        raise broken(error.message) from None
     if not is_managed(state.protocol) or (owner and state.info.get("txnId") == import_txn(owner)):
         return
     previous = (state.metadata.get("configuration") or {}).get(UUID_PROPERTY)

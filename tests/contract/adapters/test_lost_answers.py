@@ -14,6 +14,8 @@ from turnstile.adapters.dynamo.calls import PATIENCE
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown
@@ -39,10 +41,10 @@ def test_i3_a_commit_whose_answers_were_lost_is_a_success_once_one_arrives(
     service: Backend, key: str, version: int | None, lost: int
 ) -> None:
     """The trap: landed, sent again by the client library, reported as a conflict with itself."""
-    stored(service.refs(), head_row(key))
-    world = _world(service, lost)
+    world, table = _world(service, lost), key.rpartition("/")[2]
+    metadata = MetadataStore(world.objs, world.space).put("main", table, DeltaMetadata(0, {}, {}, {}), 1)
+    stored(service.refs(), head_row(key, metadata=metadata))
     content = delta.append("mine", world.clock.now_ms())
-    table = key.rpartition("/")[2]
     answer = Ratifier(world).commit(CommitRequest(table, version, base=5, content=content))
     assert isinstance(answer, Ratified)
     assert answer.version == 6

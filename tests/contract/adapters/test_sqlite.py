@@ -17,7 +17,7 @@ from turnstile.adapters.opening import SystemClock
 from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.refs import SqliteRefs, decode, encode
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, Write, new_row
+from turnstile.store.core.writes import Change, Clause, Equals, Insert, Row, Set, Write, new_row
 from turnstile.store.ports import Accepted
 
 KEY = "r/table/t"
@@ -129,7 +129,7 @@ def test_what_sqlite_refuses_is_a_fault_and_nothing_is_applied(database: Databas
 
     with pytest.raises(StorageFault):
         database.write(wrong)
-    assert database.changes("anybody") == ([], 0)
+    assert database.changes("anybody") == ({}, 0)
     assert isinstance(refs_in(database).write(inserted()), Accepted)
 
 
@@ -142,15 +142,16 @@ def test_i11_the_feed_names_each_change_until_its_consumer_has_dealt_with_it(
     refs.write(step(0, "r/table/a"))
     refs.write(step(7, "r/table/a"))  # refused: no change
     keys, cursor = database.changes("publish")
-    assert keys == ["r/table/a", "r/table/b"]
+    assert list(keys.items()) == [("r/table/a", 2), ("r/table/b", 1)]
     assert database.changes("publish") == (keys, cursor)
     database.advance("publish", cursor)
+    database.advance("publish", cursor - 1)  # a process that is behind
     again = Database(tmp_path / "turnstile.db")
-    assert again.changes("publish") == ([], 0)
-    assert again.changes("another") == (["r/table/a"], cursor)  # the newest stays, since numbers go on from it
+    assert again.changes("publish") == ({}, 0)
+    assert again.changes("another") == ({"r/table/a": 1}, cursor)  # the newest stays, since numbers go on from it
     refs.write(step(1, "r/table/a"))
-    assert again.changes("publish") == (["r/table/a"], cursor + 1)
-    assert again.changes("publish", after=cursor + 1) == ([], 0)
+    assert again.changes("publish") == ({"r/table/a": 1}, cursor + 1)
+    assert again.changes("publish", after=cursor + 1) == ({}, 0)
     again.close()
 
 
@@ -168,3 +169,31 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(StorageFault, match="closed"):
         refs_in(database).write(inserted())
+
+
+def test_what_has_ended_is_removed_and_nothing_else(database: Database) -> None:
+    refs = refs_in(database)
+    rows = [("r/request/a", 10), ("r/request/b", 20), ("r/request/c", None), ("r/table/d", 10)]
+    for key, expires in rows:
+        row = {"key": key, "kind": key.split("/")[1]} | ({} if expires is None else {"expires": expires})
+        assert isinstance(refs.write(Insert(row, (new_row("I3"),))), Accepted)
+    assert refs.remove_expired("request", 20) == 1
+    assert refs.remove_expired("request", 20) == 0
+    assert set(refs.read_many([key for key, _ in rows])) == {"r/request/b", "r/request/c", "r/table/d"}
+
+
+def test_i3_what_was_renewed_after_it_was_seen_to_have_ended_stays(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = refs_in(database)
+    key, scan = "r/request/a", refs.scan
+    refs.write(Insert({"key": key, "kind": "request", "expires": 10}, (new_row("I3"),)))
+
+    def scanned_before_it_was_renewed(kind: str) -> Iterator[Row]:
+        rows = list(scan(kind))
+        refs.write(Change(key, (), (Set(("expires",), 90),)))
+        yield from rows
+
+    monkeypatch.setattr(refs, "scan", scanned_before_it_was_renewed)
+    assert refs.remove_expired("request", 20) == 0
+    assert refs.read(key) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -63,6 +64,39 @@ def test_i5_a_file_is_there_for_everybody_right_after_it_was_put(place: Place) -
         reader = place.storages.open(location)
         assert reader.read(path) is not None
         assert [stat.path for stat in reader.list(LOG)][-1] == path
+
+
+def test_i4_files_put_in_order_end_before_the_first_name_that_is_taken(storage: LogStorage) -> None:
+    files = [(f"{LOG}{version:020d}.json", bytes([version]) * version) for version in range(1, 9)]
+    assert storage.put_if_absent(files[5][0], b"foreign")
+    assert storage.put_in_order(files) == 5
+    assert [stat.path for stat in storage.list(LOG)] == [path for path, _ in files[:6]]
+    for path, content in files[:5]:
+        assert (storage.read(path) or (b"",))[0] == content
+    assert (storage.read(files[5][0]) or (b"",))[0] == b"foreign"
+    assert storage.put_in_order(files[6:]) == 2
+    assert storage.put_in_order([]) == 0
+
+
+def test_i4_readers_never_see_a_file_before_those_that_precede_it(place: Place) -> None:
+    location, gaps, done = place.location(), [], threading.Event()
+
+    def read() -> None:
+        storage = place.storages.open(location)
+        while not done.is_set():
+            versions = [int(stat.path[len(LOG) : -len(".json")]) for stat in storage.list(LOG)]
+            if versions != list(range(len(versions))):
+                gaps.append(versions)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    storage = place.storages.open(location)
+    for first in range(0, 96, 32):
+        files = [(f"{LOG}{version:020d}.json", b"x" * 100) for version in range(first, first + 32)]
+        assert storage.put_in_order(files) == 32
+    done.set()
+    reader.join()
+    assert not gaps
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 10, 11, 100])

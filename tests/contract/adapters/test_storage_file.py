@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,24 @@ def test_i10_the_last_file_of_a_table_takes_its_folders_along(tmp_path: Path) ->
     assert storage.put_if_absent("_delta_log/b", b"x") is True
 
 
+def test_i2_folders_that_go_away_while_they_are_made_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer made the folder, and a cleaner removed it, between the two looks of ``makedirs``."""
+    make, folder = os.mkdir, tmp_path / "table" / "_delta_log"
+    raced: list[str] = []
+
+    def race(path: str, *more: int) -> None:
+        if Path(path) == folder and not raced:
+            raced.append(path)
+            raise FileExistsError(path)
+        make(path, *more)
+
+    monkeypatch.setattr(os, "mkdir", race)
+    assert STORAGES.open(f"file:{tmp_path}/table").put_if_absent("_delta_log/b", b"x") is True
+    assert raced and (folder / "b").read_bytes() == b"x"
+
+
 MANAGED = "main/sales/6e6f0fb6-3bd5-4b1c-a6a4-b7e6a1f1a6a1"
 
 
@@ -133,3 +152,68 @@ def test_i4_a_name_that_is_too_long_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(StorageFault):
         storage.put_if_absent("x" * 300, b"x")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("content", [b"one piece", [b"two", b"pieces"]], ids=["whole", "in pieces"])
+def test_i5_a_new_file_and_its_name_are_on_the_disk_before_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | list[bytes]
+) -> None:
+    """A crash of the machine must not undo what was acknowledged: first the content, then the name in its folder."""
+    synced, fsync = [], os.fsync
+
+    def noted(descriptor: int) -> None:
+        fsync(descriptor)
+        named = (tmp_path / "_delta_log" / "1.json").exists()
+        synced.append((os.fstat(descriptor).st_ino, named))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    assert STORAGES.open(f"file:{tmp_path}").put_if_absent("_delta_log/1.json", content)
+    file, folder = tmp_path / "_delta_log" / "1.json", tmp_path / "_delta_log"
+    assert synced == [(file.stat().st_ino, False), (folder.stat().st_ino, True)]
+
+
+@pytest.mark.parametrize("link", ["_delta_log", "_delta_log/_staged_commits"])
+def test_i10_i12_nothing_is_read_written_or_removed_behind_a_symbolic_link(tmp_path: Path, link: str) -> None:
+    """A folder that somebody imports, or has the right to write, must not lead to another table's commits."""
+    victim, hostile = tmp_path / "victim", tmp_path / "hostile"
+    path = "_delta_log/_staged_commits/a.json"
+    STORAGES.open(victim.as_uri()).put_if_absent(path, b"acknowledged")
+    (hostile / link).parent.mkdir(parents=True)
+    (hostile / link).symlink_to(victim / link)
+    storage = STORAGES.open(hostile.as_uri())
+    attempts: list[Callable[[], object]] = [
+        lambda: storage.read(path),
+        lambda: storage.stat(path),
+        lambda: storage.put_if_absent("_delta_log/_staged_commits/b.json", b"forged"),
+        lambda: storage.put_in_order([("_delta_log/_staged_commits/b.json", b"forged")]),
+        lambda: list(storage.list("_delta_log/_staged_commits/")),
+        lambda: storage.delete(path),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InvalidRequest, match="symbolic link"):
+            attempt()
+    assert [stat.path for stat in storage.list_all()] == []
+    assert [stat.path for stat in STORAGES.open(victim.as_uri()).list_all()] == [path]
+
+
+def test_i12_a_file_that_is_a_symbolic_link_is_not_read_and_its_removal_leaves_what_it_leads_to(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"{}")
+    table = tmp_path / "table"
+    table.mkdir()
+    (table / "a.json").symlink_to(secret)
+    storage = STORAGES.open(table.as_uri())
+    with pytest.raises(InvalidRequest, match="symbolic link"):
+        storage.read("a.json")
+    assert storage.stat("a.json") is None
+    assert not storage.put_if_absent("a.json", b"forged")
+    storage.delete("a.json")
+    assert secret.read_bytes() == b"{}"
+
+
+def test_a_location_may_itself_lie_behind_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "lake").mkdir(parents=True)
+    (tmp_path / "lake").symlink_to(tmp_path / "disk" / "lake")
+    storage = STORAGES.open(f"{(tmp_path / 'lake').as_uri()}/t")
+    assert storage.put_if_absent("_delta_log/a.json", b"{}")
+    assert [stat.path for stat in storage.list("_delta_log/")] == ["_delta_log/a.json"]

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from turnstile.adapters.dynamo.calls import Caller, Fault, fault_of
+from turnstile.adapters.dynamo.transport import install
 from turnstile.store.core.errors import OutcomeUnknown, Throttled
 from turnstile.store.retry import Patience
 
@@ -79,9 +80,10 @@ def _client(endpoint: str, **more: Any) -> Any:
     retries = {"mode": "standard", "total_max_attempts": 1}
     session = botocore.session.get_session()
     session.set_credentials("test", "test")
-    return session.create_client(
-        "dynamodb", "us-east-1", endpoint_url=endpoint, config=Config(retries=retries, read_timeout=2, **more)
-    )
+    config = Config(retries=retries, read_timeout=2, **more)
+    client = session.create_client("dynamodb", "us-east-1", endpoint_url=endpoint, config=config)
+    install(client)
+    return client
 
 
 def _meets(client: Any) -> BotoCoreError:

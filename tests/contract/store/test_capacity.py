@@ -62,6 +62,18 @@ def test_i6_a_consistent_read_costs_a_unit_for_every_4_kb(
     assert sent.sent == [("get_item", 3), ("batch_get_item", 3)]
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_i8_a_cut_costs_two_units_for_every_4_kb(request: pytest.FixtureRequest, service: Backend, rows: int) -> None:
+    known_gap(request, service, ministack="reports two units for every row")
+    sent, keys = Counter(), [fresh_key() for _ in range(rows)]
+    refs = service.refs(sent)
+    for key in keys:
+        stored(refs, _sized(key, 9))
+    del sent.sent[:]
+    assert len(refs.read_cut(keys)) == rows
+    assert sent.sent == [("transact_get_items", 6 * rows)]
+
+
 def test_i3_an_identity_costs_one_unit(service: Backend, space: str) -> None:
     sent = Counter()
     service.objs(sent).put_many([Obj(space, f"identity/{number}", "identity", b"1", 1) for number in range(10)])

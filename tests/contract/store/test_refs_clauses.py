@@ -42,6 +42,7 @@ HOLD: list[Test] = [
     Either((Absent(("apps", "other")), AtMost(("apps", "other"), 1))),
     Either((Absent(("apps", "streaming")), AtMost(("apps", "streaming"), 3))),
     Either((Present(("row_hwm",)), Below(("latest",), 0), Lacks(("ids",), "z"))),
+    Either((Lacks(("ids",), "c"),)),
 ]
 
 FAIL: list[Test] = [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.support.fakes import delta
@@ -20,15 +21,17 @@ from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.opening import s3
+from turnstile.delta.core.content import read_content
 from turnstile.delta.core.decide import Conflict, Decision, Ratified, Refused
 from turnstile.delta.core.head import TableHead, new_head_row
+from turnstile.delta.core.metadata import first_metadata
 from turnstile.delta.core.ratify_writes import raise_floor
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
-from turnstile.store.core.locations import staged_path
-from turnstile.store.core.rows import Space
+from turnstile.store.core.names import staged_path
+from turnstile.store.core.rows import METADATA, Space
 from turnstile.store.core.writes import Insert, new_row
-from turnstile.store.ports import World
+from turnstile.store.ports import Obj, World
 
 REALM = "default"
 
@@ -52,13 +55,19 @@ class Table:
         self.id = str(uuid.uuid4())
         self.location = f"s3://{BUCKET}/lake/{self.id}"
         self.ratifier = Ratifier(self.world)
+        metadata = f"metadata/{self.id}/{0:020d}.{'0' * 24}"
+        first = first_metadata(read_content(delta.version_zero("zero", 1), first_version=True))
+        self.world.objs.put(
+            Obj(self.world.space.objs("main"), metadata, METADATA.name, msgspec.json.encode(first), created_us=1)
+        )
+        self.ratifier._metadata.get("main", metadata)
         row = new_head_row(
             key=self.world.space.table(self.id),
             table_id=self.id,
             catalog="main",
             name="main.sales.orders_by_region",
             location=self.location,
-            metadata=f"metadata/{self.id}/{0:020d}.{'0' * 24}",
+            metadata=metadata,
             version=0,
             ict=self.now - 60_000,
             row_hwm=None,
@@ -122,6 +131,16 @@ def test_i2_a_warm_inline_commit_is_one_request_when_somebody_else_is_that_versi
     answer = table.inline(1)
     assert isinstance(answer, Conflict)
     assert answer.winners[0].entry.data  # with the winner's content, without another read
+    assert table.sent == ["GetItem"]  # the winner was seen here
+
+
+def test_i2_a_warm_inline_commit_is_one_request_when_a_winner_that_was_not_seen_is_that_version(table: Table) -> None:
+    seen = table.ratifier._seen.get(table.id)
+    table.inline(1)
+    assert seen is not None
+    table.ratifier._seen.put(table.id, seen)  # another process ratified version 1
+    answer = table.inline(1)
+    assert isinstance(answer, Conflict) and answer.winners[0].entry.data
     assert table.sent == ["UpdateItem"]
 
 
@@ -130,7 +149,7 @@ def test_i3_a_replay_is_one_request(table: Table) -> None:
     answer = table.inline(1, "mine", table.now)
     assert isinstance(answer, Ratified)
     assert answer.replayed
-    assert table.sent == ["UpdateItem"]
+    assert table.sent == ["GetItem"]
 
 
 def test_i1_a_gap_and_i7_a_timestamp_that_does_not_increase_are_one_request(table: Table) -> None:
@@ -143,7 +162,7 @@ def test_i2_a_warm_staged_commit_reads_its_file_and_is_one_request_accepted_or_r
     assert isinstance(table.staged(1), Ratified)
     assert table.sent == ["GetObject", "UpdateItem"]
     assert isinstance(table.staged(1), Conflict)
-    assert table.sent == ["GetObject", "UpdateItem"]
+    assert table.sent == ["GetObject", "GetItem"]
 
 
 def test_i11_a_staged_commit_on_a_table_with_a_short_tail_costs_at_most_two_write_units(
@@ -182,9 +201,13 @@ def test_i1_a_ticket_is_one_request(table: Table) -> None:
         assert table.sent == ["UpdateItem"]
 
 
-def test_i7_a_ticket_from_a_clock_that_is_behind_is_two_requests(table: Table) -> None:
-    answer = table.inline(None, ict=5)
-    assert isinstance(answer, Ratified)
+def test_i7_a_ticket_from_a_clock_that_is_behind_is_one_request_where_the_last_timestamp_was_seen(table: Table) -> None:
+    seen = table.ratifier._seen.get(table.id)
+    assert isinstance(table.inline(None, ict=5), Ratified)
+    assert table.sent == ["UpdateItem"]
+    assert seen is not None
+    table.ratifier._seen.put(table.id, msgspec.structs.replace(seen, last_ict=0))
+    assert isinstance(table.inline(None, ict=6), Ratified)
     assert table.sent == ["UpdateItem", "UpdateItem"]
 
 
@@ -209,12 +232,6 @@ def test_i2_racing_tickets_never_conflict(table: Table) -> None:
 
 
 def test_i2_a_commit_that_changes_metadata_reads_the_head_and_writes_a_snapshot_first(table: Table) -> None:
-    from turnstile.delta.core.content import read_content
-    from turnstile.delta.core.metadata import first_metadata
-
-    metadata = table.ratifier._metadata
-    first = first_metadata(read_content(delta.version_zero("zero", 1), first_version=True))
-    metadata._cache.put(("main", table.head.metadata), first)  # as after any earlier load of the table
     content = delta.lines(delta.info(str(uuid.uuid4()), table.now), delta.metadata(a="b"))
     with wiretap(*table.clients) as sent:
         assert isinstance(table.ratifier.commit(CommitRequest(table.id, 1, content=content)), Ratified)

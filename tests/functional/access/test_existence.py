@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.access.operations import NS, SALES, V1
-from tests.support.access.realm import B, Realm
-from tests.support.functions import Answer
+from tests.support.access.realm import B, Realm, functions
+from tests.support.functions import Answer, Http
 
 
 def ask(realm: Realm, path: str, user: str = "ann", **query: Any) -> Answer:
@@ -208,3 +208,20 @@ def test_i12_nested_schemas_are_listed_for_those_who_may_use_every_level(realm: 
 def test_a_page_token_of_one_kind_of_listing_is_none_of_another(realm: Realm) -> None:
     token = ask(realm, f"{B}/schemas", "root", catalog_name="main", max_results=1).json["next_page_token"]
     assert ask(realm, NS, "root", page_token=token).status == 400
+
+
+def test_i12_a_catalog_that_is_created_again_shows_nothing_of_the_one_that_has_the_name_by_now(realm: Realm) -> None:
+    realm.grant("metastore", "metastore", "ann", "CREATE CATALOG")
+    key = {"Idempotency-Key": "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"}
+
+    def create() -> Answer:
+        http = Http(functions()["catalog"].app, "ann")
+        return http.post("/v1/catalogs", {"name": "mine"}, headers=key)
+
+    first = create()
+    assert (first.status, create().json) == (201, first.json)
+    assert realm.ask("ann", "DELETE", f"{B}/catalogs/mine").status < 300
+    realm.must("POST", "/v1/catalogs", {"name": "mine"})
+    assert create().status == 403
+    realm.grant("catalog", "mine", "ann", "USE CATALOG")
+    assert create().status == 201

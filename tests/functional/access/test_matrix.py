@@ -70,6 +70,7 @@ e CREATE EXTERNAL TABLE, r READ FILES, w WRITE FILES, f CREATE REFERENCE; of the
 OPEN = (
     "show rights on ref",
     "service",
+    "list transactions",
     "unity summary",
     "list catalogs",
     "unity list catalogs",

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.access.realm import Change, Realm, ask
@@ -15,7 +16,9 @@ from tests.support.cli import run, service
 from tests.support.faults import Crash, Faulty
 from tests.support.functions import Answer, function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
-from turnstile_cli.errors import Exit
+from turnstile.api.http import idempotency
+from turnstile_cli.api import Api as CommandApi
+from turnstile_cli.errors import CliError, Exit
 from turnstile_spark.api import Api
 from turnstile_spark.errors import ApiError
 from turnstile_spark.http import Http as ClientHttp
@@ -239,6 +242,62 @@ def test_i3_the_command_line_sends_a_change_again_under_one_key(monkeypatch: pyt
         assert run("catalog", "reset", "main", "--to", "3", "--url", canned.url).exit_code == Exit.REFUSED
     assert len(canned.seen) == 1, "a refusal is final"
     assert canned.seen[0][3]["idempotency-key"] not in keys, "another command is another request"
+
+
+def changed(*answers: httpx.Response | Exception) -> CliError:
+    """The error of a change by the command line whose attempts get these answers, in order; all of them are needed."""
+    left = list(answers)
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        given = left.pop(0)
+        if isinstance(given, Exception):
+            raise given
+        return given
+
+    with CommandApi("http://server", "") as api:
+        api._http = httpx.Client(base_url="http://server", transport=httpx.MockTransport(answer))
+        with pytest.raises(CliError) as raised:
+            api.change("POST", "/v1/x", {})
+    assert left == []
+    return raised.value
+
+
+def said(status: int, type: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"type": type, "message": "m", "code": status}})
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        httpx.ConnectError("refused"),
+        said(401, "NotAuthenticated"),
+        said(403, "PermissionDenied"),
+        said(429, "Throttled"),
+        said(503, "StorageFault"),
+        httpx.Response(403, json={"message": "Forbidden"}),  # of a gateway
+        httpx.Response(404, text="no such host"),
+        httpx.Response(502, text="bad gateway"),
+        httpx.Response(200, text="<html>log in</html>"),
+    ],
+    ids=str,
+)
+def test_i3_the_command_line_says_unknown_when_it_cannot_ask_what_became_of_a_change(
+    monkeypatch: pytest.MonkeyPatch, after: httpx.Response | Exception
+) -> None:
+    monkeypatch.setattr("turnstile_cli.api.PAUSES", (0.0, 0.0))
+    unknown = changed(httpx.ReadError("cut"), after, after)
+    assert (unknown.exit, unknown.type) == (Exit.UNKNOWN, "NoAnswer")
+
+
+@pytest.mark.parametrize("status", idempotency.FINAL)
+def test_i3_the_command_line_takes_what_the_server_remembers_for_final(
+    monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr("turnstile_cli.api.PAUSES", (0.0, 0.0))
+    assert changed(httpx.ReadError("cut"), said(status, "Remembered")).type == "Remembered"
+    assert (
+        changed(httpx.ReadError("cut"), httpx.ConnectError("refused"), said(status, "Remembered")).type == "Remembered"
+    )
 
 
 @pytest.mark.slow

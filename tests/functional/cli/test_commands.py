@@ -166,5 +166,16 @@ def test_status() -> None:
         shown = run("status", "--url", canned.url).stdout
     assert told["running"] is True
     assert told["commits_unpublished"] == 5
-    assert told["tables_stuck"] == ["main.default.s"]
+    assert told["tables_stuck"] == ["main.default.s"] and told["tables_recovering"] == []
     assert "5 commits of 1 to publish" in shown
+
+
+@pytest.mark.parametrize("state", ["stuck", "recovering"])
+def test_status_does_not_say_that_everything_is_published_while_a_table_is_stopped(state: str) -> None:
+    row = {"table_id": ID, "name": "main.default.s", "state": state, "latest": 9, "floor": 9, "location": "x"}
+    with service({"GET /v1": (200, {"version": "1"}), "GET /v1/tables": (200, {"tables": [row]})}) as canned:
+        told = ask(canned, "status")
+        shown = run("status", "--url", canned.url).stdout
+    assert told[f"tables_{state}"] == ["main.default.s"]
+    assert f"1 tables; 1 {state}" in shown and "everything is published" not in shown
+    assert f"{state} main.default.s" in shown and "turnstile repair main.default.s" in shown

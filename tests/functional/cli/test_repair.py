@@ -16,7 +16,7 @@ from tests.support.fakes import delta
 from tests.support.openapi import REPAIR
 from tests.support.v1 import Site
 from turnstile.store.core.evaluate import clone
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 class Served(Site):
@@ -88,8 +88,30 @@ def test_i4_a_stuck_table_ends_in_exit_code_1_with_facts_and_remedy(site: Served
     site.world.storages.files[site.file(2)] = (delta.append("foreign", site.now()), 1)
     shown = site.command("sales.orders")
     assert shown.exit_code == 1
-    for text in ("stuck, published 1 of 3", "differs, at version 2", "foreign", "move that file out of _delta_log"):
+    for text in ("stuck, published 1 of 3", "differs, at version 2", "foreign", "--adopt log", "--adopt head"):
         assert text in shown.stdout
+    for text in ("HEAD", "_delta_log", "2 to 3", "2 to 2", "t2", "WRITE", "digest", "written"):
+        assert text in shown.stdout, "both sides are shown"
+
+
+def test_i2_i4_a_choice_shows_both_sides_and_what_was_set_aside(site: Served) -> None:
+    site.world.storages.files[site.file(2)] = (delta.append("foreign", site.now()), 1)
+    site.command("sales.orders")
+    before = clone(site.world.refs.rows), dict(site.world.storages.files)
+    for wrong in (
+        ("--all", "--adopt", "log"),
+        ("sales.orders", "--adopt", "log", "--dry-run"),
+        ("sales.orders", "--adopt", "x"),
+    ):
+        assert site.command(*wrong).exit_code == 2
+    assert before == (site.world.refs.rows, site.world.storages.files)
+    named = site.command("sales.orders", "--adopt", "head")
+    assert named.exit_code == 1 and "remove by hand" in named.stdout and published_path(2) in named.stdout
+    shown = site.command("sales.orders", "--adopt", "log")
+    assert shown.exit_code == 0, shown.stdout
+    for text in ("active, published 2 of 2", "healthy", "1 adopted", "_set_aside", "2 to 3", "foreign"):
+        assert text in shown.stdout
+    assert site.told("sales.orders", "--adopt", "log")["diagnosis"]["finding"] == "healthy"
 
 
 def test_i1_i2_every_table_is_taken_up_again_after_a_restore(site: Served) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.support.clones import clone
 from tests.support.iceberg.client import MAIN, SALES
 from tests.support.iceberg.realm import ANN, Realm, guarded, realm
@@ -66,3 +68,16 @@ def test_i12_a_source_without_rights_that_is_dropped_is_its_clones(realm: Realm)
     assert keys(realm)[ANN] == {copy}
     purge(realm, "sales", "s3")
     assert keys(realm)[ANN] == {source, copy}
+
+
+def test_i12_a_table_that_has_the_uuid_of_a_source_opens_nothing_of_it(realm: Realm) -> None:
+    """Whoever registers a file chooses what uuid it has, and owns what it registers."""
+    source, copy = cloned(realm)
+    content = realm.must("GET", f"{SALES}/tables/s3").json["metadata"]
+    forged = json.dumps({**content, "location": "s3://elsewhere/a"}).encode()
+    realm.world.storages.open("s3://elsewhere/a").put_if_absent("metadata/v1.metadata.json", forged)
+    realm.grant(Target("main", ("sales",)), P.CREATE_TABLE)
+    realm.grant(Target("."), P.CREATE_EXTERNAL_TABLE)
+    body = {"name": "a", "metadata-location": "s3://elsewhere/a/metadata/v1.metadata.json"}
+    assert realm.ask(ANN, "POST", f"{SALES}/register", body).status == 200
+    assert keys(realm) == {"root": {source, copy}, ANN: {copy}}

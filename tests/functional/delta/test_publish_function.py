@@ -10,7 +10,7 @@ import pytest
 from tests.support.delta_table import Table, table_id
 from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import Context, Function
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 def record(key: str, number: int = 1, *, pending: bool = True, image: bool = True) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.stack import Functions, StackTable, until, world_of
 from turnstile.delta.publish import Publisher
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.ports import World
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.stack import Functions, StackTable, until, world_of
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.faults import POINTS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Many processes race for one table over HTTP on the embedded stack (I1, I2, I3, I4, I7, I11)."""
+"""Many processes race for one table over HTTP on a server (I1, I2, I3, I4, I7, I11)."""
 
 import json
 
@@ -9,16 +9,16 @@ from benchmarks.racing import heats, racers, table
 pytestmark = pytest.mark.slow
 
 
-def test_800_racing_commits_are_acknowledged_once_each_and_published_as_acknowledged(stack):
-    raced = table.create(stack.url, stack.token, "race")
+def test_800_racing_commits_are_acknowledged_once_each_and_published_as_acknowledged(server):
+    raced = table.create(server.url, server.token, "race")
     heat = heats.run(raced, racers.named, 8, 100)
     assert heat.violations == []
     assert heat.commits == 800
     assert heat.conflicts > 0, "nobody raced"
 
 
-def test_32_blind_appenders_never_see_a_conflict(stack):
-    appended = table.create(stack.url, stack.token, "appends", row_tracking=True)
+def test_32_blind_appenders_never_see_a_conflict(server):
+    appended = table.create(server.url, server.token, "appends", row_tracking=True)
     heat = heats.run(appended, racers.tickets, 4, 50, appenders=8)
     assert heat.violations == []
     assert heat.commits == 1600

@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.support.catalog import MAIN, create, head_of
 from tests.support.fakes import delta
 from tests.support.store.realm import StoredRealm
-from turnstile.delta.core.decide import Ratified
+from turnstile.delta.core.decide import Ratified, Refused
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
-from turnstile.delta.repair import Repairer
+from turnstile.delta.recover import mark_all_restored
+from turnstile.delta.repair import Choice, Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.writes import Clause, Insert, Present
 
@@ -52,3 +53,53 @@ def test_i1_i2_i3_a_table_restored_behind_its_own_log_takes_it_up_again(stored_r
     Sweeper(world, publisher).sweep(until_ms=10**15, each_ms=10**15, workers=1)
     assert services.reader.resolve(*MAIN, "t").table_id == table_id
     assert head_of(world, table_id).floor == 45
+
+
+def test_i1_i2_who_chooses_the_log_gets_it_on_real_tables_too(stored_realm: StoredRealm) -> None:
+    """Commits went on after the restore, so HEAD and log hold different versions 3 and 4."""
+    services = stored_realm.services()
+    world, table_id = services.world, create(services)
+    ratifier, publisher = Ratifier(world), Publisher(world)
+
+    def commit(name: str, *more: dict[str, object]) -> None:
+        head = head_of(world, table_id)
+        stamp = max(world.clock.now_ms(), head.last_ict + 1)
+        content = delta.lines(delta.info(name, stamp), *more, delta.add(f"{name}.parquet"))
+        response = ratifier.commit(CommitRequest(table_id, head.latest + 1, content=content))
+        assert isinstance(response, Ratified) and not response.replayed
+
+    for version in (1, 2):
+        commit(f"t{version}")
+    publisher.publish(table_id)
+    backup = world.refs.read(world.space.table(table_id))
+    assert backup is not None
+    for version in range(3, 9):
+        commit(f"t{version}", delta.metadata(note=f"v{version}"))
+    publisher.publish(table_id)
+    lost = head_of(world, table_id)
+    world.refs.write(Insert(backup, (Clause("there", "I2", "a backup is restored", Present(("key",))),)))
+    for name in ("since-3", "since-4"):
+        commit(name, delta.metadata(note=name), {"txn": {"appId": name, "version": 1}})
+
+    repairer = Repairer(world, publisher)
+    found = repairer.repair(table_id)[1]
+    assert (found.finding, found.state) == ("differs", "stuck") and found.sides is not None
+    done = repairer.adopt(table_id, Choice("log", 3, found.sides.log.digest))
+    assert (done.published.adopted, done.diagnosis.finding, len(done.set_aside)) == (6, "healthy", 2)
+    head = head_of(world, table_id)
+    for member in ("latest", "floor", "state", "last_ict", "epoch", "metadata", "tail_from", "ids", "bytes", "pending"):
+        assert getattr(head, member) == getattr(lost, member), member
+    assert set(head.apps.values()) <= {2}
+    commit("t9")
+
+
+def test_i1_i10_after_a_restore_of_all_rows_no_real_table_takes_a_commit_before_its_sweep(
+    stored_realm: StoredRealm,
+) -> None:
+    services = stored_realm.services()
+    world, table_id = services.world, create(services)
+    assert mark_all_restored(world) == 1 == mark_all_restored(world)
+    request = CommitRequest(table_id, 1, content=delta.append("early", world.clock.now_ms()))
+    assert isinstance(Ratifier(world).commit(request), Refused)
+    Sweeper(world, Publisher(world)).sweep(until_ms=10**15, each_ms=10**15, workers=1)
+    assert isinstance(Ratifier(world).commit(request), Ratified)

@@ -23,6 +23,7 @@ FUNCTIONS = {
     "TokensFunction": ("tokens", "app.app"),
     "AuthorizerFunction": ("authorizer", "app.authorize"),
     "PublishFunction": ("publish", "app.on_refs"),
+    "EventsFunction": ("events", "app.on_refs"),
     "SweepFunction": ("gc", "app.sweep"),
     "CollectFunction": ("gc", "app.collect"),
 }
@@ -64,8 +65,8 @@ def test_sam_translates_it(template: dict[str, Any]) -> None:
         translated = transform(packaged, {}, SimpleNamespace(load=dict))
     kinds = [found["Type"] for found in translated["Resources"].values()]
     assert kinds.count("AWS::Lambda::Function") == len(FUNCTIONS)
-    assert kinds.count("AWS::Lambda::EventSourceMapping") == 1
-    assert kinds.count("AWS::Events::Rule") == 2
+    assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
+    assert kinds.count("AWS::Events::Rule") == 4
     assert kinds.count("AWS::IAM::Role") == len(FUNCTIONS), "a role of its own making would not be least privilege"
 
 
@@ -165,3 +166,11 @@ def test_publish_hears_of_pending_rows_only_and_gives_up_into_a_queue(resources:
     assert source["DestinationConfig"]["OnFailure"]["Destination"] == {"Fn::GetAtt": ["PublishFailures", "Arn"]}
     (pattern,) = source["FilterCriteria"]["Filters"]
     assert '"NewImage": {"pending": {"N": [{"exists": true}]}}' in pattern["Pattern"]
+
+
+def test_i13_events_hear_of_heads_only_and_give_nothing_up(resources: dict[str, Any]) -> None:
+    source = resources["EventsFunction"]["Properties"]["Events"]["Refs"]["Properties"]
+    assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert not {"MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "ParallelizationFactor"} & source.keys()
+    changed, removed = (filter["Pattern"] for filter in source["FilterCriteria"]["Filters"])
+    assert '"kind": {"S": ["table", "catalog"]}' in changed and "REMOVE" in removed

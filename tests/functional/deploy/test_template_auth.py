@@ -14,7 +14,7 @@ from tests.support.gateway import routes
 from tests.support.openapi import REPAIR
 from tests.support.repository import ROOT
 from turnstile_local.deployment import read_template
-from turnstile_local.settings import HOST, child_environment
+from turnstile_local.settings import HOST, Keys, child_environment
 
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
 ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
@@ -161,7 +161,7 @@ def test_i12_the_tokens_function_may_touch_rows_of_clients_only(resources: dict[
 
 
 def test_i12_an_open_stack_listens_on_this_machine_only() -> None:
-    environment = child_environment(port=1, state="", s3="", tmp="", roles=False)
+    environment = child_environment(port=1, state="", s3="", tmp="", roles=False, keys=Keys.random())
     assert ipaddress.ip_address(HOST).is_loopback
     assert environment["BIND_HOST"] == HOST
 

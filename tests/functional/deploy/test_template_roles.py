@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from tests.support.fakes.storage import FakeIds
+from tests.support.iceberg.client import SCHEMA
+from tests.support.iceberg.manifests import Lake
 from tests.support.repository import ROOT
+from turnstile.adapters import FileStorages
+from turnstile.iceberg.append_merger import AppendMerger
+from turnstile.iceberg.core.draft import new_table
+from turnstile.iceberg.core.requirements import AssertRefSnapshotId, AssertTableUuid
+from turnstile.iceberg.core.schema import Schema
+from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.core.updates import AddSnapshot, SetSnapshotRef
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.names import aside_path, published_path, staged_file, staged_path, version_file
+from turnstile.store.core.rows import Space
 from turnstile_local.deployment import read_template
 
 READ = {"GetItem", "BatchGetItem"}
@@ -14,7 +30,7 @@ LOG = {"CreateLogStream", "PutLogEvents"}
 EXPECTED: dict[str, dict[str, set[str]]] = {
     "CommitRole": {
         "CommitLog": LOG,
-        "RefsTable": READ | {"UpdateItem"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "ConditionCheckItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem", "Query"},
     },
     "CatalogRole": {
@@ -37,12 +53,19 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
         "*": {"ListStreams"},
         "PublishFailures": {"SendMessage"},
-        "RefsTable": READ | {"UpdateItem"},
+        "RefsTable": {"GetItem", "UpdateItem"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
+    },
+    "EventsRole": {
+        "EventsLog": LOG,
+        "RefsTable.StreamArn": {"DescribeStream", "GetRecords", "GetShardIterator"},
+        "*": {"ListStreams"},
+        "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
+        "ObjsTable": READ | {"PutItem", "Query"},
     },
     "SweepRole": {
         "SweepLog": LOG,
-        "RefsTable": READ | {"UpdateItem", "Scan"},
+        "RefsTable": {"GetItem", "UpdateItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "BatchWriteItem"},
     },
     "CollectRole": {
@@ -52,18 +75,55 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
     },
 }
 MANAGED = {
-    "CommitRole": {"LakeWriter"},
-    "CatalogRole": {"LakeWriter", "LakeCleaner"},
-    "IcebergRole": {"LakeWriter", "LakeCleaner"},
+    "CommitRole": {"LakeReader", "LogWriter", "NoClients"},
+    "CatalogRole": {"LakeReader", "LogWriter", "MetadataWriter", "LakeCleaner", "NoClients"},
+    "IcebergRole": {"LakeReader", "MetadataWriter", "NoClients"},
     "TokensRole": set(),
     "AuthorizerRole": set(),
-    "PublishRole": {"LakeWriter"},
-    "SweepRole": {"LakeWriter"},
-    "CollectRole": {"LakeCleaner"},
+    "PublishRole": {"LakeReader", "LogWriter", "NoClients"},
+    "EventsRole": {"NoClients"},
+    "SweepRole": {"LakeReader", "LogWriter", "NoClients"},
+    "CollectRole": {"LakeCleaner", "NoClients"},
 }
+SPACE = Space("default")
+ROWS = {
+    "table": SPACE.table("1"),
+    "catalog": SPACE.catalog("client"),
+    "gone": SPACE.gone("main"),
+    "staging": SPACE.staging("1"),
+    "location": SPACE.location("s3://default/client/client/1"),
+    "external": SPACE.external("1"),
+    "request": SPACE.request("main", "ada", "1"),
+    "client": SPACE.client("client-1"),
+    "ref": SPACE.ref("client/1"),
+    "lease": SPACE.lease("client/1"),
+    "updateable": SPACE.updateable("client/1"),
+    "transaction": SPACE.transaction("client/1"),
+    "event-log": SPACE.event_log("client"),
+    "event-delivery": SPACE.event_delivery("main", "bus"),
+    "event-mark": SPACE.event_mark(SPACE.table("client")),
+}
+"""A key of each kind of row; those of other kinds look like a client's as much as they can."""
+CHANGED = {
+    "CommitRole": {"table", "catalog", "transaction"},
+    "CatalogRole": ROWS.keys() - {"client"},
+    "IcebergRole": ROWS.keys() - {"client"},
+    "TokensRole": {"client"},
+    "AuthorizerRole": set(),
+    "PublishRole": {"table"},
+    "EventsRole": {"event-log", "event-mark", "event-delivery"},
+    "SweepRole": {"table"},
+    "CollectRole": ROWS.keys() - {"client"},
+}
+"""The kinds of rows that a function may change, which for ``UpdateItem`` is to make them, too."""
 
 
-USES_OF_KEY = {"LakeWriter": {"Decrypt", "GenerateDataKey"}, "LakeCleaner": {"Decrypt"}}
+USES_OF_KEY = {
+    "LakeReader": {"Decrypt"},
+    "LogWriter": {"Decrypt", "GenerateDataKey"},
+    "MetadataWriter": {"Decrypt", "GenerateDataKey"},
+    "LakeCleaner": {"Decrypt"},
+}
 """Of a customer's KMS key: S3 decrypts for who reads and asks for a data key for who writes. Deleting needs neither."""
 
 
@@ -77,8 +137,8 @@ def statements(policy: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def target(resource: Any) -> str:
-    if isinstance(resource, str):
-        return resource
+    if isinstance(resource, str) or "Fn::GetAtt" not in resource:
+        return str(resource)
     name, attribute = resource["Fn::GetAtt"]
     return name if attribute == "Arn" else f"{name}.{attribute}"
 
@@ -100,6 +160,45 @@ def test_role(resources: dict[str, Any], role: str) -> None:
     assert {entry["Ref"] for entry in properties.get("ManagedPolicyArns", ())} == MANAGED[role]
 
 
+@pytest.mark.parametrize("role", EXPECTED)
+def test_i12_a_function_changes_only_rows_that_are_its_own_and_no_client_but_the_tokens_functions(
+    resources: dict[str, Any], role: str
+) -> None:
+    properties = resources[role]["Properties"]
+    policies = [*properties["Policies"], *(resources[name]["Properties"] for name in MANAGED[role])]
+    listed = [statement for policy in policies for statement in statements(policy) if "Effect" in statement]
+    changed = {kind for kind, key in ROWS.items() if any(may(listed, action, key) for action in CHANGES)}
+    assert changed == CHANGED[role]
+    assert not any(may(listed, action, "other/table/1") for action in CHANGES if role in CONDITIONED)
+
+
+CHANGES = ("PutItem", "UpdateItem", "DeleteItem")
+CONDITIONED = {"CommitRole", "TokensRole", "PublishRole", "SweepRole"}
+
+
+def may(listed: list[dict[str, Any]], action: str, key: str) -> bool:
+    """Whether the statements allow an action on the row of ``refs`` under a key, as IAM evaluates them."""
+    effects = {
+        statement["Effect"]
+        for statement in listed
+        if target(statement["Resource"]) == "RefsTable"
+        and (action in actions(statement) or actions(statement) == {"*"})
+        and holds(statement.get("Condition", {}), key)
+    }
+    return effects == {"Allow"}
+
+
+def holds(condition: dict[str, Any], key: str) -> bool:
+    """Whether a condition on the leading keys holds for a request about one key."""
+    for operator, tests in condition.items():
+        assert operator in ("ForAllValues:StringLike", "ForAnyValue:StringLike")  # the same where there is one key
+        ((variable, patterns),) = tests.items()
+        assert variable == "dynamodb:LeadingKeys"
+        if not any(fnmatchcase(key, pattern["Fn::Sub"].replace("${Realm}", SPACE.realm)) for pattern in patterns):
+            return False
+    return True
+
+
 def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None:
     used = {
         name: found["Properties"]["Role"]["Fn::GetAtt"][0]
@@ -109,25 +208,77 @@ def test_every_function_has_a_role_of_its_own(resources: dict[str, Any]) -> None
     assert used == {role.replace("Role", "Function"): role for role in EXPECTED}
 
 
-def test_lake_policies_stay_below_the_lake(resources: dict[str, Any]) -> None:
-    allowed = {
-        "LakeWriter": {"ListBucket", "GetObject", "PutObject"},
-        "LakeCleaner": {"ListBucket", "GetObject", "DeleteObject"},
+LAKE_POLICIES = {
+    "LakeReader": ({"ListBucket", "GetObject"}, {"*"}),
+    "LogWriter": ({"PutObject", "AbortMultipartUpload"}, {"*_delta_log/*"}),
+    "MetadataWriter": (
+        {"PutObject", "DeleteObject", "AbortMultipartUpload"},
+        {"*.metadata.json", "*metadata/snap-*.avro"},
+    ),
+    "LakeCleaner": ({"ListBucket", "GetObject", "DeleteObject"}, {"*"}),
+}
+"""The actions of each, and the names of files below the lake that they are for."""
+
+
+@pytest.mark.parametrize("name", LAKE_POLICIES)
+def test_lake_policies_stay_below_the_lake(resources: dict[str, Any], name: str) -> None:
+    expected, files = LAKE_POLICIES[name]
+    found: set[str] = set()
+    for entry in statements(resources[name]["Properties"]):
+        condition, statement, _ = entry.get("Fn::If", ("", entry, None))
+        if condition == "WithLakeKey":
+            assert statement["Resource"] == {"Ref": "LakeKey"}
+            assert actions(statement) == USES_OF_KEY[name]
+            continue
+        found |= actions(statement)
+        places = statement["Resource"]
+        named = [place["Fn::Sub"] for place in (places if isinstance(places, list) else [places])]
+        whole = "${Bucket}" if "ListBucket" in actions(statement) else None
+        assert {text.removeprefix("arn:${AWS::Partition}:s3:::") for text, _ in named} == (
+            {whole} if whole else {f"${{Path}}/{file}" for file in files}
+        )
+        root = "ImportRoot" if condition == "WithImports" else "LakeRoot"
+        assert all(root in str(variables) for _, variables in named)
+    assert found == expected
+
+
+def test_i10_every_file_that_a_function_writes_or_removes_is_one_that_its_role_may(tmp_path: Path) -> None:
+    """As the code names them: of a log, of an Iceberg table, and of an append that was merged and lost."""
+    log, iceberg = LAKE_POLICIES["LogWriter"][1], LAKE_POLICIES["MetadataWriter"][1]
+    for path in (published_path(7), staged_path(staged_file(7, "x")), aside_path(version_file(7), "0f")):
+        assert matches(f"main/sales/u/{path}", log)
+        assert matches(path, log), "of a table that was imported from the import root itself"
+    lake, storages, ids = Lake(tmp_path), FileStorages(), FakeIds()
+    schema, uuid = msgspec.convert(SCHEMA, Schema), ids.uuid()
+    empty = new_table(uuid=uuid, location=lake.location, schema=schema, spec=None, order=None, properties={}, now_ms=1)
+    first = lake.append(1, None, 1)
+    fast, slow = lake.append(2, first, 2), lake.append(3, first, 2)
+    table = empty
+    for snapshot in (first, fast):
+        table = applied(table, (AddSnapshot(snapshot), SetSnapshotRef("main", snapshot.snapshot_id, "branch")), 10**13)
+    requirements = (AssertTableUuid(uuid), AssertRefSnapshotId("main", 1))
+    merged = AppendMerger(storages, ids).merge(
+        table, requirements, (AddSnapshot(slow), SetSnapshotRef("main", 3, "branch"))
+    )
+    assert merged is not None
+    for written in (MetadataFiles(storages, ids).write(lake.location, table).path, merged.manifest_list):
+        assert matches(written.removeprefix("file:///"), iceberg), written
+
+
+def matches(path: str, patterns: set[str]) -> bool:
+    return any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def test_only_the_function_of_events_puts_events_on_the_bus_and_on_no_other(resources: dict[str, Any]) -> None:
+    policy = resources["EventBusPolicy"]
+    assert policy["Condition"] == "WithEventBus"
+    assert policy["Properties"]["Roles"] == [{"Ref": "EventsRole"}]
+    (statement,) = statements(policy["Properties"])
+    assert (actions(statement), statement["Resource"]) == ({"PutEvents"}, {"Ref": "EventBus"})
+    variables = resources["EventsFunction"]["Properties"]["Environment"]["Variables"]
+    assert variables["TURNSTILE_EVENT_TARGETS"] == {
+        "Fn::If": ["WithEventBus", {"Fn::Sub": "bus=eventbridge:${EventBus}"}, ""]
     }
-    for name, expected in allowed.items():
-        found: set[str] = set()
-        for entry in statements(resources[name]["Properties"]):
-            condition, statement, _ = entry.get("Fn::If", ("", entry, None))
-            if condition == "WithLakeKey":
-                assert statement["Resource"] == {"Ref": "LakeKey"}
-                assert actions(statement) == USES_OF_KEY[name]
-                continue
-            found |= actions(statement)
-            text, variables = statement["Resource"]["Fn::Sub"]
-            of_bucket = "ListBucket" in actions(statement)
-            assert text.endswith("${Bucket}" if of_bucket else "${Path}/*")
-            assert ("ImportRoot" if condition == "WithImports" else "LakeRoot") in str(variables)
-        assert found == expected
 
 
 def test_i12_keys_are_sessions_of_the_vending_role_and_of_no_other(resources: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.functions import function
 from tests.support.gateway import function_of, routes
 from tests.support.repository import ROOT
-from turnstile_local.gateway import API_ROOTS
+from turnstile_local.settings import API_ROOTS
 
 NAMES = {"{c}": "{catalog}", "{ns}": "{namespace}", "{t}": "{table}"}
 

@@ -12,7 +12,7 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.functions import SCHEDULED, Context, Function
 from tests.support.gc import GRACE, days, everything, stage_table
 from turnstile.delta.publish import Publisher
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 @pytest.fixture
@@ -45,6 +45,23 @@ def test_i11_a_sweep_without_time_leaves_everything_to_the_next(app: Function, w
     assert app.sweep(SCHEDULED, Context(1_000))["left"] == 1
     app.sweep(SCHEDULED, Context())
     table.check_all_published()
+
+
+def test_i1_i10_an_event_after_a_restore_stops_every_table_and_publishes_nothing(
+    app: Function, world: FakeWorld
+) -> None:
+    tables = [Table(world, table_id(number)) for number in range(3)]
+    for table in tables:
+        table.mixed(4)
+    tables[2].row["state"] = "dropped"
+    assert app.sweep({"restored": True}, Context()) == {"restored": 2}
+    assert [table.head.state for table in tables] == ["recovering", "recovering", "dropped"]
+    assert [table.head.floor for table in tables] == [0, 0, 0]
+    app.sweep(SCHEDULED, Context())
+    for table in tables[:2]:
+        table.check_all_published()
+    with pytest.raises(msgspec.ValidationError, match="restore"):
+        app.sweep({"restore": True}, Context())
 
 
 def test_a_dry_run_by_event_says_what_the_schedule_then_removes(app: Function, world: FakeWorld) -> None:

@@ -128,10 +128,13 @@ def test_a_dropped_table_is_purged_after_its_grace_and_its_tombstone_stays(
     assert of(collect(world, "dropped", days=8), table.id) == []
 
 
-def test_the_deployed_functions_answer_a_dry_run_and_the_api_says_the_same(stack: Stack, table: StackTable) -> None:
+def test_the_deployed_functions_collect_and_answer_a_dry_run_and_the_api_says_the_same(
+    stack: Stack, table: StackTable
+) -> None:
     table.mixed(6)
     table.check_all_published()
     functions = Functions(stack)
+    assert functions.invoke("app.collect", {"kinds": ["staging"]})["complete"] is True
     report = functions.invoke("app.collect", {"dry_run": True})
     assert (report["deleted"], report["items"]) == (0, [])
     totals = functions.invoke("app.sweep", {})

@@ -25,6 +25,8 @@ from tests.support.iceberg.client import (
     set_properties,
     set_ref,
 )
+from tests.support.queries import finder
+from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Rejected
@@ -50,21 +52,26 @@ def change(name: str, *updates: Any, require: Any = ()) -> dict[str, Any]:
 def between(client: Iceberg, act: Callable[[Iceberg], object], times: int = 1) -> None:
     """Let ``act`` happen, in another sandbox, just before the next swap of the catalog's HEAD."""
     refs, left, other = client.world.refs, [times], Iceberg(beside=client)
-    write, acting = refs.write, [False]
+    acting = [False]
 
-    def interrupted(given: Write) -> Any:
-        if left[0] and not acting[0] and given.key == "test/catalog/main":
-            left[0] -= 1
-            acting[0] = True
-            act(other)
-            acting[0] = False
-        return write(given)
+    def interrupted(swap: Callable[..., Any]) -> Callable[..., Any]:
+        def act_first(written: Any, *token: str) -> Any:
+            keys = {write.key for write in ([written] if isinstance(written, Write) else written)}
+            if left[0] and not acting[0] and "test/catalog/main" in keys:
+                left[0] -= 1
+                acting[0] = True
+                act(other)
+                acting[0] = False
+            return swap(written, *token)
 
-    refs.write = interrupted  # type: ignore[method-assign]
+        return act_first
+
+    refs.write, refs.transact = interrupted(refs.write), interrupted(refs.transact)  # type: ignore[method-assign]
 
 
 def properties(client: Iceberg, path: str) -> dict[str, str]:
-    return dict(client.load(path)["metadata"]["properties"])
+    of_table = client.load(path)["metadata"]["properties"]
+    return {name: value for name, value in of_table.items() if name not in NEW_TABLE_DEFAULTS}
 
 
 def test_a_commit_is_a_new_file_and_one_swap(client: Iceberg) -> None:
@@ -130,7 +137,7 @@ def test_i9_changes_of_one_table_that_do_not_contradict_each_other_both_count(cl
 def test_i9_what_contradicts_a_faster_change_is_a_conflict_and_leaves_nothing(client: Iceberg) -> None:
     between(client, lambda other: other.commit(add_snapshot(2), set_ref(2), require=[at_ref(None)]))
     answer = client.commit(set_properties(a="1"), require=[at_ref(None)])
-    assert "created meanwhile" in refused(answer, 409, "CommitFailedException")
+    assert "created concurrently" in refused(answer, 409, "CommitFailedException")
     assert client.load()["metadata"]["current-snapshot-id"] == 2
     location = client.load()["metadata"]["location"]
     assert len([path for path in client.files() if path.startswith(location)]) == 2
@@ -147,6 +154,48 @@ def test_a_table_replaced_meanwhile_is_another_table(client: Iceberg) -> None:
     client.create("t1")
     answer = client.commit(set_properties(a="1"), require=[{"type": "assert-table-uuid", "uuid": uuid}])
     refused(answer, 409, "CommitFailedException")
+
+
+def test_i9_a_name_that_another_took_meanwhile_is_not_taken_from_it(client: Iceberg) -> None:
+    staged = client.create("t3", **{"stage-create": True})["metadata"]
+    between(client, lambda other: other.create("t3"))
+    files, t3 = client.files(), f"{SALES}/tables/t3"
+    answer = client.commit(*creation(staged), require=[{"type": "assert-create"}], path=t3)
+    assert "table already exists: sales.t3" in refused(answer, 409, "CommitFailedException")
+    assert client.load(t3)["metadata"]["table-uuid"] != staged["table-uuid"]
+    assert len(client.files()) == len(files) + 1, "that of the other table"
+
+
+def test_i9_a_table_is_not_created_in_a_namespace_that_was_dropped_meanwhile(client: Iceberg) -> None:
+    assert client.post(f"{MAIN}/namespaces", {"namespace": ["new"]}).status == 200
+    path, before = f"{MAIN}/namespaces/new/tables", client.files()
+    staged = client.post(path, {"name": "t", "schema": SCHEMA, "stage-create": True}).json["metadata"]
+    between(client, lambda other: other.delete(f"{MAIN}/namespaces/new"))
+    answer = client.commit(*creation(staged), require=[{"type": "assert-create"}], path=f"{path}/t")
+    refused(answer, 404, "NoSuchNamespaceException")
+    assert client.files() == before
+
+
+def test_i9_a_name_that_is_spelled_anew_meanwhile_stays_so(client: Iceberg) -> None:
+    def respell(other: Iceberg) -> None:
+        names = {
+            "source": {"namespace": ["sales"], "name": "t1"},
+            "destination": {"namespace": ["sales"], "name": "T1"},
+        }
+        assert other.post(f"{MAIN}/tables/rename", names).status == 204
+
+    between(client, respell)
+    assert client.commit(set_properties(a="1")).status == 200
+    assert [one["name"] for one in client.get(f"{SALES}/tables").json["identifiers"]] == ["T1", "t2"]
+
+
+def test_a_table_is_found_by_the_time_of_its_last_commit(client: Iceberg) -> None:
+    find = finder(client.services.open_catalog).find
+    client.world.clock.now += 60_000
+    query = f"/main/sales/[updated >= {client.world.clock.now}]"
+    assert find(query).items == ()
+    assert client.commit(set_properties(a="1"), path=T2).status == 200
+    assert [match.path for match in find(query).items] == [("sales", "t2")]
 
 
 def test_a_table_that_others_keep_changing_is_a_conflict_and_not_an_unknown_outcome(client: Iceberg) -> None:
@@ -177,9 +226,34 @@ def test_i10_a_table_stays_in_its_location(client: Iceberg, update: Any) -> None
     assert client.heads() == before
 
 
+def test_i10_neither_does_one_that_a_commit_creates(client: Iceberg) -> None:
+    staged = client.create("t3", **{"stage-create": True})["metadata"]
+    heads, files = client.heads(), client.files()
+    elsewhere = {**staged, "properties": {"write.data.path": "s3://elsewhere/x"}}
+    changes = [change("t3", *creation(elsewhere), require=[{"type": "assert-create"}])]
+    message = refused(client.post(COMMIT, {"table-changes": changes}), 400, "BadRequestException")
+    assert "write.data.path leads out of the table's location" in message
+    assert (client.heads(), client.files()) == (heads, files)
+
+
+@pytest.mark.parametrize(
+    ("written", "location"), [("s3a://other//t3/", "s3://other/t3"), ("file:/other/t3", "file:/other/t3")]
+)
+def test_i10_a_table_that_a_commit_creates_has_the_location_that_is_claimed_for_it(
+    client: Iceberg, written: str, location: str
+) -> None:
+    """Writers put their files below what the metadata say, and gc looks below what was claimed."""
+    staged = client.create("t3", **{"stage-create": True})["metadata"]
+    changes = [change("t3", *creation({**staged, "location": written}), require=[{"type": "assert-create"}])]
+    assert client.post(COMMIT, {"table-changes": changes}).status == 204
+    assert client.load(f"{SALES}/tables/t3")["metadata"]["location"] == location
+
+
 def test_a_folder_below_the_location_may_hold_the_data(client: Iceberg) -> None:
     location = client.load()["metadata"]["location"]
     assert client.commit(set_properties(**{"write.data.path": f"{location}/elsewhere"})).status == 200
+    beside = set_properties(**{"write.data.path": f"{location}-elsewhere/data"})
+    refused(client.commit(beside), 400, "BadRequestException")
 
 
 def test_metadata_that_no_answer_could_carry_is_refused_until_it_shrinks(

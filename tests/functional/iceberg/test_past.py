@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 import pytest
@@ -121,7 +122,7 @@ def test_i9_no_change_gets_through_the_prefix_of_a_moment(client: Iceberg, opera
 
 
 def test_the_list_of_changes_is_whole() -> None:
-    assert len(WRITES) == len([one for one in OPERATIONS if one[0] not in ("GET", "HEAD")]) - 1 == 14
+    assert len(WRITES) == len([one for one in OPERATIONS if one[0] not in ("GET", "HEAD")]) - 1 == 15
 
 
 def test_a_scan_of_the_past_may_be_reported(client: Iceberg) -> None:
@@ -272,6 +273,26 @@ def test_i12_only_what_still_has_its_name_is_read_of_the_past(realm: Realm) -> N
     for kind in ("tables", "views"):
         assert realm.ask(ANN, "GET", at(f"{SALES}/{kind}", root)).json["identifiers"] == []
         assert realm.must("GET", at(f"{SALES}/{kind}", root)).json["identifiers"] != []
+
+
+def test_i12_who_registers_the_uuid_of_what_had_a_name_reads_nothing_of_its_past(realm: Realm) -> None:
+    """A registered file may have any uuid, and its owner the right to the name."""
+    secret = realm.must("POST", T1, {"requirements": [], "updates": [set_properties(secret="1")]}).json["metadata"]
+    number = realm.services.reader.current("main").commit.seq
+    moved = {"source": {"namespace": ["sales"], "name": "t1"}, "destination": {"namespace": ["hr"], "name": "t1"}}
+    realm.must("POST", f"{MAIN}/tables/rename", moved)
+    forged = json.dumps({**secret, "location": "s3://elsewhere/t1", "properties": {}}).encode()
+    realm.world.storages.open("s3://elsewhere/t1").put_if_absent("metadata/v1.metadata.json", forged)
+    realm.grant(Target("main"), P.USE_CATALOG)
+    realm.grant(Target("main", ("sales",)), P.USE_SCHEMA, P.CREATE_TABLE)
+    realm.grant(Target("."), P.CREATE_EXTERNAL_TABLE)
+    body = {"name": "t1", "metadata-location": "s3://elsewhere/t1/metadata/v1.metadata.json"}
+    assert realm.ask(ANN, "POST", f"{SALES}/register", body).status == 200
+    past = f"{V1}/main@seq:{number}/namespaces/sales/tables"
+    assert realm.ask("root", "GET", f"{past}/t1").json["metadata"]["properties"]["secret"] == "1"
+    shown = realm.ask(ANN, "GET", f"{past}/t1")
+    assert shown.status == 404, shown.text
+    assert realm.ask(ANN, "GET", past).json["identifiers"] == []
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: f"{one[0]} {one[1]}")

@@ -75,4 +75,4 @@ def test_a_token_is_called_as_iceberg_calls_it() -> None:
     for token in ("x", "é", "A" * 40):
         for path in (f"{SALES}/tables", f"{SALES}/views", f"{MAIN}/namespaces"):
             message = refused(client.get(path, pageToken=token), 400, "BadRequestException")
-            assert message.startswith("pageToken is not") and "page_token" not in message
+            assert message.startswith("pageToken is no page token") and "page_token" not in message

@@ -41,23 +41,28 @@ def replace(client: Iceberg, id: int, sequence: int) -> Answer:
 
 
 @pytest.mark.parametrize("sequence", [1, 2, 3])
-def test_i2_a_replacement_overtaken_by_commits_is_a_conflict(client: Iceberg, sequence: int) -> None:
+def test_i2_a_replacement_overtaken_by_commits_begins_a_history_and_sets_no_number_back(
+    client: Iceberg, sequence: int
+) -> None:
     for id in (1, 2, 3):
         append(client, id)
-    before = client.load()
-    assert "sequence number" in refused(replace(client, 9, sequence), 409, "CommitFailedException")
-    assert client.load() == before
-    done = replace(client, 9, 4)
-    assert done.status == 200 and done.json["metadata"]["last-sequence-number"] == 4
-    check(done.json["metadata"])
+    replaced = replace(client, 9, sequence)
+    assert replaced.status == 200 and replaced.json["metadata"]["last-sequence-number"] == 3
+    check(replaced.json["metadata"])
+    stale = client.commit(add_snapshot(10, 9, 3), set_ref(10), require=[at_ref(9)])
+    assert "sequence number" in refused(stale, 409, "CommitFailedException")
+    after = client.commit(add_snapshot(10, 9, 4), set_ref(10), require=[at_ref(9)])
+    assert after.status == 200 and after.json["metadata"]["last-sequence-number"] == 4
+    check(after.json["metadata"])
 
 
-def test_i2_the_first_snapshot_of_a_branch_has_a_number_of_its_own(client: Iceberg) -> None:
+def test_i2_the_first_snapshot_of_a_branch_begins_a_history(client: Iceberg) -> None:
     for id in (1, 2):
         append(client, id)
-    stale = client.commit(add_snapshot(9, None, 2), set_ref(9, "audit"), require=[at_ref(None, "audit")])
-    refused(stale, 409, "CommitFailedException")
-    assert client.commit(add_snapshot(9, None, 3), set_ref(9, "audit")).status == 200
+    unnumbered = client.commit(add_snapshot(9, None, 0), set_ref(9, "audit"), require=[at_ref(None, "audit")])
+    refused(unnumbered, 409, "CommitFailedException")
+    first = client.commit(add_snapshot(9, None, 1), set_ref(9, "audit"), require=[at_ref(None, "audit")])
+    assert first.status == 200 and first.json["metadata"]["last-sequence-number"] == 2
 
 
 def test_i2_row_ids_that_a_writer_left_out_are_not_given_to_another(client: Iceberg) -> None:

@@ -77,7 +77,6 @@ def test_old_versions_are_forgotten_but_never_the_current_one(client: Iceberg) -
         ([version("select 2", 9)], "schema 9 is not known"),
         ([CURRENT], "no version was added"),
         ([{"action": "set-current-view-version", "view-version-id": 9}], "version 9 is not known"),
-        ([version("select 2", 0, "spark", "Spark")], "two representations"),
         ([version("select 2", 0, "trino"), CURRENT], "lose dialect spark"),
         ([{"action": "assign-uuid", "uuid": "x"}], "cannot be changed"),
         ([{"action": "upgrade-format-version", "format-version": 2}], "not served"),
@@ -88,6 +87,13 @@ def test_old_versions_are_forgotten_but_never_the_current_one(client: Iceberg) -
 def test_a_change_that_makes_no_view_is_refused(client: Iceberg, updates: Any, says: str) -> None:
     before, files = client.heads(), client.files()
     assert says in refused(replace(client, *updates), 400, "BadRequestException")
+    assert client.heads() == before and client.files() == files
+
+
+def test_two_queries_of_one_dialect_are_refused_as_java_refuses_them(client: Iceberg) -> None:
+    before, files = client.heads(), client.files()
+    message = refused(replace(client, version("select 2", 0, "spark", "Spark")), 400, "IllegalArgumentException")
+    assert message.startswith("Invalid view version: Cannot add multiple queries for dialect spark; ")
     assert client.heads() == before and client.files() == files
 
 
@@ -114,14 +120,57 @@ def test_a_view_is_renamed_and_dropped_and_not_as_a_table(client: Iceberg) -> No
     refused(client.delete(f"{SALES}/views/v2"), 404, "NoSuchViewException")
 
 
-def test_i10_a_location_for_a_view_is_a_wish_and_the_catalog_puts_it_elsewhere(client: Iceberg) -> None:
+def test_i10_a_location_of_a_view_is_a_text_and_its_files_are_where_the_catalog_chooses(client: Iceberg) -> None:
     """Trino sends one with every view that it creates or replaces."""
-    made = client.post(f"{SALES}/views", {**VIEW, "name": "v2", "location": "s3://x/y"})
-    assert made.status == 200
-    place = made.json["metadata"]["location"]
-    assert place.startswith("file:///lake/main/sales/") and made.json["metadata-location"].startswith(f"{place}/")
-    moved = {"action": "set-location", "location": "s3://x/z"}
-    done = client.post(f"{SALES}/views/v2", {"updates": [moved, version("select 3", 0), CURRENT]})
-    assert done.status == 200 and done.json["metadata"]["location"] == place
-    assert done.json["metadata"]["current-version-id"] == 2
-    assert not [path for path in client.world.storages.files if path.startswith("s3:")]
+    for location in ("s3://x/y", "file:/x/y"):
+        made = client.post(f"{SALES}/views", {**VIEW, "name": "v2", "location": location}).json
+        assert made["metadata"]["location"] == location
+        moved = {"action": "set-location", "location": "s3://x/z"}
+        done = client.post(f"{SALES}/views/v2", {"updates": [moved, version("select 3", 0), CURRENT]}).json
+        assert done["metadata"]["location"] == "s3://x/z" and done["metadata"]["current-version-id"] == 2
+        assert Iceberg(beside=client).load(f"{SALES}/views/v2") == {**done, "config": {}}
+        assert client.delete(f"{SALES}/views/v2").status == 204
+    assert all(path.startswith("file:///lake/main/sales/") for path in client.world.storages.files)
+
+
+@pytest.mark.parametrize("location", ["nowhere", "s3://x/../y", ""])
+def test_i10_a_view_has_no_location_that_is_none(client: Iceberg, location: str) -> None:
+    body = {**VIEW, "name": "v2", "location": location}
+    refused(client.post(f"{SALES}/views", body), 400, "BadRequestException")
+    refused(replace(client, {"action": "set-location", "location": location}), 400, "BadRequestException")
+
+
+def test_i10_metadata_files_of_a_view_go_where_it_was_created_to_have_them(client: Iceberg) -> None:
+    elsewhere = {"write.metadata.path": "file:/elsewhere/v2"}
+    made = client.post(f"{SALES}/views", {**VIEW, "name": "v2", "properties": elsewhere}).json
+    assert made["metadata-location"].startswith("file:/elsewhere/v2/metadata/00000-")
+    view = f"{SALES}/views/v2"
+    after = client.post(view, {"updates": [version("select 3", 0), CURRENT]}).json
+    assert after["metadata-location"].startswith("file:/elsewhere/v2/metadata/00001-")
+    taken = client.post(f"{SALES}/views", {**VIEW, "name": "v3", "properties": elsewhere})
+    assert "belongs to table" in refused(taken, 400, "BadRequestException")
+    moved = client.post(view, {"updates": [set_properties(**{"write.metadata.path": "file:///other"})]})
+    assert "stay at file:///elsewhere/v2" in refused(moved, 400, "BadRequestException")
+    assert client.delete(view).status == 204
+    assert after["metadata-location"] in client.files(), "files at a location that was not chosen here stay"
+    assert client.post(f"{SALES}/views", {**VIEW, "name": "v3", "properties": elsewhere}).status == 200
+
+
+def test_i10_registering_a_view_makes_one_with_the_content_of_the_file(client: Iceberg) -> None:
+    before = client.get(V).json
+    assert client.delete(V).status == 204
+    body = {"name": "v2", "metadata-location": before["metadata-location"]}
+    made = client.post(f"{SALES}/register-view", body).json
+    same = ("schemas", "versions", "version-log", "current-version-id", "properties")
+    assert {name: made["metadata"][name] for name in same} == {name: before["metadata"][name] for name in same}
+    assert made["metadata"]["view-uuid"] != before["metadata"]["view-uuid"]
+    assert made["metadata-location"].startswith(f"{made['metadata']['location']}/metadata/")
+    assert client.get(f"{SALES}/views/v2").json == made
+    taken = refused(client.post(f"{SALES}/register-view", body), 409, "AlreadyExistsException")
+    assert taken.startswith("View already exists: sales.v2; ")
+    missing = {"name": "v3", "metadata-location": "file:///lake/none.metadata.json"}
+    refused(client.post(f"{SALES}/register-view", missing), 404, "NotFoundException")
+    table = client.create()["metadata-location"]
+    for file in (table, "nowhere", "gs://x/y/z.metadata.json"):
+        answer = client.post(f"{SALES}/register-view", {"name": "v3", "metadata-location": file})
+        refused(answer, 400, "BadRequestException")

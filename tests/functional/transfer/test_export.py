@@ -18,7 +18,7 @@ from turnstile.delta.ratify import Ratifier
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import NotFound, StateConflict, StorageFault
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Change, Set
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.transfer.exports import EXPORTING, Exporter
@@ -46,7 +46,7 @@ def test_everything_ratified_is_published_and_the_release_follows_it() -> None:
     legacy = Legacy(services, location)
     release = legacy.actions(3)
     assert release["protocol"]["readerFeatures"] == []
-    assert release["protocol"]["writerFeatures"] == ["inCommitTimestamp", "appendOnly", "invariants"]
+    assert release["protocol"]["writerFeatures"] == ["inCommitTimestamp", "appendOnly", "invariants", "domainMetadata"]
     configuration = release["metaData"]["configuration"]
     assert configuration["delta.enableInCommitTimestamps"] == "true", "history has them"
     assert "io.unitycatalog.tableId" not in configuration
@@ -56,6 +56,15 @@ def test_everything_ratified_is_published_and_the_release_follows_it() -> None:
     with pytest.raises(NotFound):
         services.reader.resolve(*MAIN, "t")
     complete(fakes(services))
+
+
+def test_i7_the_release_is_later_than_the_last_commit_though_the_clock_was_set_back() -> None:
+    services, id = managed()
+    fakes(services).clock.now -= 3_600_000
+    Exporter(services).run(*MAIN, "t")
+    head = head_of(services.world, id)
+    release = Legacy(services, head.location).actions(3)
+    assert release["commitInfo"]["inCommitTimestamp"] == head.last_ict + 1
 
 
 def test_the_files_of_an_exported_table_are_never_purged() -> None:
@@ -99,6 +108,9 @@ def test_a_table_that_cannot_be_published_takes_commits_again_and_says_why() -> 
             return getattr(self._storage, name)
 
         def put_if_absent(self, path: str, content: bytes) -> bool:
+            raise StorageFault("the disk is full")
+
+        def put_in_order(self, files: Any) -> int:
             raise StorageFault("the disk is full")
 
     world.storages.open = lambda location: Broken(original(location))  # type: ignore[method-assign,assignment,return-value]

@@ -3,14 +3,14 @@ be ratified any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
 
 from tests.support.catalog import MAIN, complete, fakes, fresh, head_of
 from tests.support.fakes import delta
-from tests.support.legacy import Legacy, managed
+from tests.support.legacy import Legacy, managed, run_import, with_legacy
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.state_writes import (
@@ -29,10 +29,11 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Published, Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import NotFound, StateConflict
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.core.writes import Write
 from turnstile.store.ports import Accepted, Rejected
 from turnstile.transfer.exports import EXPORTING, Exporter
+from turnstile.transfer.imports import Importer
 
 
 def held_up(services: CatalogServices, *, before: Callable[[], object], after: Callable[[], object]) -> Exporter:
@@ -130,6 +131,31 @@ def test_i10_a_table_that_goes_another_way_meanwhile_is_not_released_by_a_slow_e
     with pytest.raises(NotFound):
         held_up(services, before=goes, after=nothing).run(*MAIN, "t")
     assert files and files == world.storages.files
+    complete(world)
+
+
+def test_i10_a_neighbour_that_comes_while_a_table_is_exported_delays_it_and_keeps_its_location() -> None:
+    """Both lie below a folder outside the lake root, whose marker counts them."""
+    services, _ = with_legacy()
+    world, neighbour = fakes(services), "s3://old/tables/u"
+    Legacy(services, neighbour).created()
+    run_import(services)
+    sandbox, transact, tries = fresh(world), world.refs.transact, 0
+
+    def after_a_neighbour(writes: Sequence[Write], token: str) -> object:
+        nonlocal tries
+        if any(write.key.endswith("/catalog/main") for write in writes):
+            tries += 1
+            if tries == 1:
+                Importer(fresh(world)).run(*MAIN, "u", neighbour)
+        return transact(writes, token)
+
+    world.refs.transact = after_a_neighbour  # type: ignore[method-assign,assignment]
+    Exporter(sandbox).run(*MAIN, "t")
+    world.refs.transact = transact  # type: ignore[method-assign]
+    assert tries == 3, "the export, the neighbour's import, and the export again"
+    Exporter(fresh(world)).run(*MAIN, "u")
+    assert not [key for key in world.refs.rows if "old" in key]
     complete(world)
 
 

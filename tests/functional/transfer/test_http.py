@@ -6,7 +6,7 @@ from tests.support.fakes import delta
 from tests.support.fakes.world import fake_world
 from tests.support.functions import Http, function
 from turnstile.catalog import services as bootstrap
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 DEFAULT = "/v1/catalogs/main/namespaces/default"
 PLACE = "s3://old/t"

@@ -23,7 +23,7 @@ from turnstile.store.core.errors import (
     TurnstileError,
     UnsupportedTable,
 )
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import MAX_VERSION, published_path
 from turnstile.transfer.imports import Importer
 
 
@@ -154,7 +154,7 @@ def test_a_table_that_has_in_commit_timestamps_keeps_when_they_began() -> None:
         ((2, 6, {}), ["columnMapping"], ["appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping", "identityColumns"]),
         ((1, 7, {"writerFeatures": ["appendOnly"]}), [], ["appendOnly"]),
         ((2, 7, {"writerFeatures": ["columnMapping"]}), ["columnMapping"], ["columnMapping"]),
-        ((3, 7, {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "rowTracking"]}), ["deletionVectors"], ["deletionVectors", "rowTracking"]),
+        ((3, 7, {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "rowTracking", "domainMetadata"]}), ["deletionVectors"], ["deletionVectors", "rowTracking", "domainMetadata"]),
         ((3, 7, {"readerFeatures": ["vacuumProtocolCheck"], "writerFeatures": ["vacuumProtocolCheck", "inCommitTimestamp"]}), ["vacuumProtocolCheck"], ["vacuumProtocolCheck", "inCommitTimestamp"]),
     ],
 )  # fmt: skip
@@ -260,8 +260,56 @@ def test_row_ids_that_cannot_be_read_are_noticed_before_the_table_is_touched(mar
     assert "high-water mark" in refused(services, UnsupportedTable).message
 
 
-@pytest.mark.parametrize("version", [(4, 7), (3, 8), (0, 2), ("x", 2)])
-def test_a_protocol_nobody_knows_is_refused(version: tuple[Any, int]) -> None:
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("partitionColumns", [{}]),
+        ("partitionColumns", ["nosuch"]),
+        ("partitionColumns", "id"),
+        ("configuration", "x"),
+        ("configuration", {"delta.appendOnly": "perhaps"}),
+        ("configuration", {"delta.columnMapping.mode": "name"}),
+        ("format", "parquet"),
+        ("id", 7),
+    ],
+)
+def test_metadata_that_no_commit_may_hold_is_refused_before_the_table_is_touched(member: str, value: Any) -> None:
+    """I2: it would be ratified by the upgrade, and one such table broke the list of all in its namespace."""
+    services = fresh()
+    metadata = legacy_metadata()
+    metadata["metaData"][member] = value
+    Legacy(services).created(metadata=metadata)
+    assert "cannot be read" in refused(services, UnsupportedTable).message
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": 3, "writerFeatures": []}},
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [{}], "writerFeatures": [{}]}},
+        {"domainMetadata": {"domain": 1, "configuration": {}, "removed": "no"}},
+        {"domainMetadata": {}},
+        legacy_protocol("x", 2),  # type: ignore[arg-type]
+    ],
+)
+def test_a_protocol_or_domain_of_other_types_is_refused_with_its_version(action: dict[str, Any]) -> None:
+    services = fresh()
+    Legacy(services).created().write(legacy_info(), action)
+    assert "of version 1" in refused(services, UnsupportedTable).message
+
+
+def test_a_log_that_has_no_next_version_is_refused() -> None:
+    """Later it would be a number that no store takes."""
+    services, last = fresh(), MAX_VERSION
+    legacy = Legacy(services)
+    legacy.write(legacy_info(txnId="last"), version=last)
+    definition = {"protocol": legacy_protocol()["protocol"], "metadata": legacy_metadata()["metaData"]}
+    legacy.checksum(last, txnId="last", **definition)
+    assert "no version after" in refused(services, UnsupportedTable).message
+
+
+@pytest.mark.parametrize("version", [(4, 7), (3, 8), (0, 2)])
+def test_a_protocol_nobody_knows_is_refused(version: tuple[int, int]) -> None:
     services = fresh()
     Legacy(services).created(legacy_protocol(*version))
     assert "not known" in refused(services, UnsupportedTable).message

@@ -22,7 +22,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict, UnsupportedTable
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.transfer import imports as importing
 from turnstile.transfer.commits import import_txn
 from turnstile.transfer.exports import Exporter
@@ -210,6 +210,7 @@ def test_i10_a_claim_that_another_run_took_up_is_not_given_back(monkeypatch: pyt
     made = run_import(fresh(services.world))
     assert seen[0] is not None and seen[0].table_id == made
     assert upgrades(legacy) == [3]
+    assert fakes(services).refs.requests.count("transact") < 10, "nobody tries again and again to give it back"
     complete(fakes(services))
 
 

@@ -17,7 +17,7 @@ from turnstile.catalog.services import CatalogServices
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, TurnstileError
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.ports import LogStorage
 from turnstile.transfer.commits import import_txn
 from turnstile.transfer.exports import Exporter

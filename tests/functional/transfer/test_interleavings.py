@@ -23,7 +23,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import NotFound, StorageFault, TurnstileError
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.ports import World
 from turnstile.transfer import exports as exporting
 from turnstile.transfer import survey

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow.parquet import write_table
 
 from tests.support.catalog import fakes, fresh
 from tests.support.fakes import delta
+from tests.support.fakes.storage import FakeStorage
 from tests.support.legacy import PLACE, Legacy, legacy_info, legacy_metadata, legacy_protocol
 from turnstile.delta.log import LogState, read_state
 from turnstile.store.core.errors import UnsupportedTable
@@ -92,6 +93,10 @@ def test_a_checksum_is_a_start_when_everything_before_was_cleaned_up() -> None:
         crc(None),
         crc("last", protocol=None),
         crc("last", metadata="x"),
+        crc("last", metadata={**OLD["metaData"], "partitionColumns": [{}]}),
+        crc("last", protocol={**FEATURES["protocol"], "writerFeatures": 3}),
+        crc("last", domainMetadata=[None]),
+        crc("last", domainMetadata=[{"domain": "a"}]),
         {key: value for key, value in crc("last").items() if key != "domainMetadata"},  # incomplete where it matters
     ],
 )
@@ -127,35 +132,43 @@ def test_a_json_checkpoint_is_a_start() -> None:
     assert (log.version, log.domains, log.source) == (5, {"a": "{}"}, "checkpoint of version 3")
 
 
+TEXTS = pa.map_(pa.string(), pa.string())
+CHECKPOINT = pa.schema(
+    {
+        "add": pa.struct({"path": pa.string(), "size": pa.int64()}),
+        "protocol": pa.struct(
+            {
+                "minReaderVersion": pa.int32(),
+                "minWriterVersion": pa.int32(),
+                "readerFeatures": pa.list_(pa.string()),
+                "writerFeatures": pa.list_(pa.string()),
+            }
+        ),
+        "metaData": pa.struct(
+            {
+                "id": pa.string(),
+                "name": pa.string(),
+                "description": pa.string(),
+                "format": pa.struct({"provider": pa.string(), "options": TEXTS}),
+                "schemaString": pa.string(),
+                "partitionColumns": pa.list_(pa.string()),
+                "configuration": TEXTS,
+                "createdTime": pa.int64(),
+            }
+        ),
+        "domainMetadata": pa.struct({"domain": pa.string(), "configuration": pa.string(), "removed": pa.bool_()}),
+    }
+)
+"""The columns of a checkpoint that matter here (Delta protocol, "Checkpoint Schema")."""
+
+
 def parquet(rows: list[dict[str, Any]]) -> bytes:
-    return b"PAR1" + json.dumps(rows).encode()
+    """A real checkpoint file of these actions."""
+    output = pa.BufferOutputStream()
+    write_table(pa.Table.from_pylist(rows, CHECKPOINT), output, compression="none")
+    return bytes(output.getvalue().to_pybytes())
 
 
-@pytest.fixture
-def pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for pyarrow: its rows have every member, maps are lists of pairs."""
-
-    class File:
-        def __init__(self, raw: Any) -> None:
-            self.rows = json.loads(raw.read()[4:])
-            self.schema_arrow = type("Schema", (), {"names": ["protocol", "metaData", "add"]})
-
-        def read(self, columns: list[str]) -> Any:
-            rows = [{name: row.get(name) for name in columns} for row in self.rows]
-            for row in rows:
-                if row.get("metaData"):
-                    body = row["metaData"]
-                    body["configuration"] = list(map(tuple, body["configuration"].items()))
-                    body["format"] = {"provider": "parquet", "options": []}
-            return type("Table", (), {"to_pylist": staticmethod(lambda: rows)})
-
-    package, module = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
-    module.ParquetFile = File  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pyarrow", package)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", module)
-
-
-@pytest.mark.usefixtures("pyarrow")
 def test_a_parquet_checkpoint_is_a_start_where_pyarrow_is() -> None:
     legacy = Legacy(fresh()).created(legacy_protocol(), NEW).append(5).clean_up_to(3)
     legacy.checkpoint(3, parquet([legacy_protocol(), NEW, delta.add("f")]))
@@ -163,7 +176,6 @@ def test_a_parquet_checkpoint_is_a_start_where_pyarrow_is() -> None:
     assert (log.protocol, log.metadata) == (legacy_protocol()["protocol"], NEW["metaData"])
 
 
-@pytest.mark.usefixtures("pyarrow")
 def test_a_checkpoint_in_parts_needs_all_of_them() -> None:
     legacy = Legacy(fresh()).created(legacy_protocol(), NEW).append(5).clean_up_to(3)
     legacy.checkpoint(3, parquet([legacy_protocol()]), "checkpoint.0000000001.0000000002.parquet")
@@ -189,3 +201,55 @@ def test_a_gap_after_the_checkpoint_is_a_broken_log() -> None:
     legacy.storage.delete("_delta_log/00000000000000000005.json")
     with pytest.raises(UnsupportedTable):
         state(legacy)
+
+
+# -- large files --------------------------------------------------------------------------------------------------------
+
+PIECE = 4_096
+
+
+@pytest.fixture
+def read_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much each request read of a file; pieces are small."""
+    sizes: list[int] = []
+    read = FakeStorage.read
+
+    def counted(self: FakeStorage, path: str, limit: int | None = None, offset: int = 0) -> Any:
+        file = read(self, path, limit, offset)
+        sizes.append(0 if file is None else len(file[0]))
+        return file
+
+    monkeypatch.setattr(FakeStorage, "read", counted)
+    for module in ("turnstile.delta.log", "turnstile.delta.commits"):
+        monkeypatch.setattr(f"{module}.PIECE_BYTES", PIECE)
+    return sizes
+
+
+def test_a_commit_of_any_size_is_read_piece_by_piece(read_bytes: list[int]) -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD)
+    files = [delta.add(f"{number}.parquet") for number in range(200)]
+    legacy.write(legacy_info(txnId="large"), *files, NEW, *files, domain("a"), FEATURES)
+    log = state(legacy)
+    assert (log.metadata, log.protocol, log.info["txnId"]) == (NEW["metaData"], FEATURES["protocol"], "large")
+    assert log.domains == {"a": "{}"}
+    assert max(read_bytes) == PIECE and len(read_bytes) > 10
+
+
+def test_a_line_that_is_too_long_to_be_held_is_told(read_bytes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnstile.delta.log.LINE_BYTES", 3 * PIECE)
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD)
+    legacy.write(legacy_info(notes="x" * 20_000))
+    with pytest.raises(UnsupportedTable, match="version 1 has a line of more than 12288 bytes"):
+        state(legacy)
+    assert sum(read_bytes) <= 6 * PIECE, "and not read to its end"
+
+
+def test_a_parquet_checkpoint_is_read_in_ranges(read_bytes: list[int]) -> None:
+    legacy = Legacy(fresh()).created(legacy_protocol(), OLD).append(3).clean_up_to(2)
+    files = [delta.add(f"{number:08d}-{number * 7919 % 10_007:08d}.parquet") for number in range(20_000)]
+    raw = parquet([*files, FEATURES, NEW, domain("a")])
+    legacy.checkpoint(2, raw)
+    log = state(legacy)
+    assert log.source == "checkpoint of version 2"
+    assert (log.metadata, log.domains) == (NEW["metaData"], {"a": "{}"})
+    assert max(read_bytes) <= PIECE and sum(read_bytes) < len(raw) // 4, "files are not read"

@@ -10,7 +10,8 @@ import pytest
 from tests.support.access.realm import B, Realm, functions
 from tests.support.fakes.world import fake_world
 from tests.support.functions import Answer, Http
-from turnstile.store.ports import VendedCredentials
+from turnstile.catalog.core.location_rows import owner_row
+from turnstile.store.ports import Accepted, VendedCredentials
 
 V1 = f"{B}/delta/v1"
 OPERATIONS = ("PATH_READ", "PATH_READ_WRITE", "PATH_CREATE_TABLE")
@@ -84,3 +85,62 @@ def test_i12_a_right_to_create_that_was_taken_away_gives_no_more_keys_to_places_
     assert realm.ask("ann", "GET", path).status == 200
     realm.must("DELETE", f"{B}/catalogs/main", force="true")
     assert realm.ask("ann", "GET", path).status in (403, 404)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("user", ["ann", "root"])
+def test_i10_i12_no_keys_open_a_folder_that_holds_registered_tables(user: str, operation: str) -> None:
+    """Whoever may use files outside the catalog has no right to those of a table by it, nor to those of several."""
+    realm = Realm(vendor=(seen := Seen()))
+    deep = {"name": "deep", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
+            "data_source_format": "DELTA", "columns": [], "storage_location": "s3://far/teams/a/deep"}  # fmt: skip
+    realm.must("POST", f"{B}/tables", deep)
+    realm.grant("metastore", "x", "ann", "READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE")
+    for place in ("s3://far/teams", "s3://far/teams/a", "s3a://far/teams/a/"):
+        answer = realm.ask(user, "POST", f"{B}/temporary-path-credentials", {"url": place, "operation": operation})
+        assert answer.status == 403 and "belongs to tables of the catalog" in answer.text, (place, answer.text)
+        answer = realm.ask(user, "GET", f"{V1}/temporary-path-credentials", location=place, operation=operation)
+        assert answer.status in (400, 403), (place, answer.text)
+    assert seen.places == []
+    beside = {"url": "s3://far/teams/b", "operation": operation}
+    assert realm.ask(user, "POST", f"{B}/temporary-path-credentials", beside).status == 200
+    assert seen.places == ["s3://far/teams/b"]
+
+
+@pytest.mark.parametrize("operation", ["READ", "READ_WRITE"])
+def test_i10_a_dropped_table_has_no_keys_any_more_for_anybody(operation: str) -> None:
+    """Its files wait for gc, or for a reset; whoever wrote to them would change what comes back."""
+    realm = Realm(vendor=(seen := Seen()))
+    body = {"table_id": realm.table, "operation": operation}
+    assert realm.ask("root", "POST", f"{B}/temporary-table-credentials", body).status == 200
+    realm.must("DELETE", f"{B}/tables/main.sales.t1")
+    seen.places.clear()
+    answer = realm.ask("root", "POST", f"{B}/temporary-table-credentials", body)
+    assert (answer.status, answer.json["error_code"]) == (404, "TABLE_NOT_FOUND")
+    assert seen.places == []
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_i10_i12_places_of_tables_and_zones_outside_the_lake_root_are_closed(operation: str) -> None:
+    """A coordinated table that was imported from elsewhere, and the root that the lake had before."""
+    realm = Realm(vendor=(seen := Seen()))
+    world, space = realm.world, realm.world.space
+    for location, table_id in (("s3://far/imported", realm.table), ("s3://far/earlier", "")):
+        assert isinstance(world.refs.write(owner_row(space, location, table_id, "main", 1)), Accepted)
+    for place in ("s3://far/imported", "s3://far/imported/part", "s3://far/earlier", "s3://far/earlier/x"):
+        answer = realm.ask("root", "POST", f"{B}/temporary-path-credentials", {"url": place, "operation": operation})
+        assert answer.status == 403 and "belongs to tables of the catalog" in answer.text, (place, answer.text)
+    assert seen.places == []
+
+
+def test_i12_below_a_registered_table_its_rights_count_and_not_the_metastores() -> None:
+    realm = Realm(vendor=(seen := Seen()))
+    table = {"name": "near", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
+             "data_source_format": "DELTA", "columns": [], "storage_location": "s3://far/near"}  # fmt: skip
+    realm.must("POST", f"{B}/tables", table)
+    realm.grant("metastore", "x", "bob", "READ FILES", "WRITE FILES", "CREATE EXTERNAL TABLE")
+    for place in ("s3://far/near", "s3://far/near/part"):
+        request = {"url": place, "operation": "PATH_READ"}
+        assert realm.ask("bob", "POST", f"{B}/temporary-path-credentials", request).status == 403
+        assert realm.ask("root", "POST", f"{B}/temporary-path-credentials", request).status == 200
+    assert seen.places == ["s3://far/near", "s3://far/near/part"]

@@ -180,7 +180,7 @@ def test_metadata_is_refused_before_an_answer_with_it_would_be_too_large() -> No
             assert "5500000" in refused(answer, 400, "BadRequestException")
             assert client.heads() == before
     assert statuses == [200, 200, 400, 400]
-    assert len(client.load(T1)["metadata"]["properties"]) == 2
+    assert len(client.load(T1)["metadata"]["properties"]) == 3, "and the default of a new table"
 
 
 def test_properties_are_not_changed_if_their_names_fill_the_answer() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.access.realm import Realm
 from tests.support.functions import Answer
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 SNAPSHOTS = "/v1/catalogs/main/snapshots"
 READS: tuple[tuple[str, dict[str, Any]], ...] = (

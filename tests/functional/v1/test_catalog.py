@@ -12,7 +12,7 @@ from tests.support.fakes.world import fake_world
 from tests.support.functions import Function, Http, function
 from tests.support.v1 import DEFAULT, NAMESPACES, CatalogApi, refused
 from turnstile.catalog import services as bootstrap
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 def test_catalogs_are_created_and_listed(api: CatalogApi) -> None:

@@ -12,7 +12,19 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from tests.support.functions import function
 from tests.support.openapi import FILE, document, operations, resolved
 from turnstile.api.http.responses import STATUS
-from turnstile.api.v1 import commits, history, namespaces, operators, permissions, references, tables
+from turnstile.api.v1 import (
+    catalog_transactions,
+    commits,
+    history,
+    journal,
+    namespaces,
+    operators,
+    permissions,
+    references,
+    snapshots,
+    tables,
+    transactions,
+)
 
 API = (FILE.parents[1] / "docs" / "api.md").read_text()
 
@@ -62,6 +74,10 @@ def test_path_parameters_are_described_where_they_are_used() -> None:
 
 BODIES: dict[str, type[msgspec.Struct]] = {
     "commit": commits.CommitBody,
+    "transact": transactions.TransactionBody,
+    "announceTransaction": journal.AnnouncementBody,
+    "transactCatalog": catalog_transactions.CatalogTransactionBody,
+    "takeCut": snapshots.SnapshotBody,
     "createCatalog": namespaces.NewCatalog,
     "createNamespace": namespaces.NewNamespace,
     "updateNamespace": namespaces.NamespaceUpdate,
@@ -78,6 +94,7 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "createRef": references.NewRef,
     "swapRef": references.RefSwap,
     "collect": operators.Collect,
+    "repair": operators.RepairRequest,
 }
 """Operations with the Struct that reads their body."""
 

@@ -15,14 +15,37 @@ from tests.support.openapi import operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.api.http.request import MAX_BODY
 from turnstile.coordination.tasks import Tasks
+from turnstile.events.append import Appender, behind
+from turnstile.events.core.cursors import Place
 from turnstile.gc.collector import TASK
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
+from turnstile.store.core.names import published_path
+from turnstile.store.core.opaque import seal
 
 PARENT = "/v1/catalogs/main/namespaces/sales"
 
 
+def transaction(site: Site, commit: dict[str, Any]) -> dict[str, Any]:
+    return {"id": NOBODY, "commits": [{"table_id": site.table, "version": 4, **commit}]}
+
+
+def announcement(site: Site, commit: dict[str, Any]) -> dict[str, Any]:
+    return {"commits": transaction(site, commit)["commits"]}
+
+
+def catalog_transaction(site: Site, **more: Any) -> dict[str, Any]:
+    """A table that is registered, and a commit of another."""
+    new = {"change": "create_table", "namespace": "sales", "name": "new", "table_id": site.stage("new")}
+    commit = {"inline": {"content": delta.append("t4", site.now()).decode()}}
+    return {**transaction(site, commit), "changes": [new], **more}
+
+
 GOOD: dict[str, Callable[[Site], Any]] = {
     "commit": lambda site: {"version": 4, "inline": {"content": delta.append("t4", site.now()).decode()}},
+    "transact": lambda site: transaction(site, {"inline": {"content": delta.append("t4", site.now()).decode()}}),
+    "announceTransaction": lambda site: announcement(site, A_COMMIT),
+    "transactCatalog": catalog_transaction,
+    "takeCut": lambda site: {"tables": [site.table]},
     "createCatalog": lambda site: {"name": "other"},
     "createNamespace": lambda site: {"name": "hr", "comment": "people", "properties": {"a": "b"}},
     "updateNamespace": lambda site: {"comment": None, "set": {"a": "b"}, "unset": ["c"]},
@@ -45,6 +68,7 @@ GOOD: dict[str, Callable[[Site], Any]] = {
 QUERY: dict[str, Callable[[Site], dict[str, Any]]] = {
     "outcome": lambda site: {"txn_id": "t1"},
     "find": lambda site: {"query": "/main/sales/*"},
+    "readEvents": lambda site: {"catalog": "main"},
     "deleteRef": lambda site: {"token": site.token},
 }
 """Queries that a request needs to succeed."""
@@ -54,6 +78,8 @@ SUCCESS = {one.id: min(one.responses) for one in operations().values()}
 
 def good(site: Site, id: str, **options: Any) -> Answer:
     """The operation's request that succeeds if nothing is in its way."""
+    if id in ("showTransaction", "resumeTransaction", "abortTransaction"):
+        announced(site)
     body = GOOD[id](site) if id in GOOD else None
     if id in QUERY:
         options.setdefault("query", QUERY[id](site))
@@ -72,7 +98,7 @@ def broken(error: Exception, *, writes_only: bool = False) -> Callable[[Site, st
         def fail(*_: Any, **__: Any) -> Any:
             raise error
 
-        for name in ("write", "transact", *(() if writes_only else ("read", "read_many", "scan"))):
+        for name in ("write", "transact", *(() if writes_only else ("read", "read_many", "read_cut", "scan"))):
             setattr(site.world.refs, name, fail)
         return site.ask(id, body, query=query)
 
@@ -83,6 +109,8 @@ def storage_away(site: Site, id: str) -> Answer:
     body = {**GOOD[id](site)} if id in GOOD else None
     if id == "commit":
         body = {"version": 4, "staged": {"name": f"{4:020d}.a.json", "size": 5}}
+    if id == "transact":
+        body = transaction(site, {"staged": {"name": f"{4:020d}.a.json", "size": 5}})
     if id in ("importTable", "exportTable"):
         body = {**(body or {}), "dry_run": False}
 
@@ -115,11 +143,15 @@ def without_token(site: Site, id: str) -> Answer:
 
 
 def without_right(site: Site, id: str) -> Answer:
-    """Of somebody whom nobody has granted anything."""
+    return good(site, id, http=mallory(site, operations()[id].function))
+
+
+def mallory(site: Site, function: str) -> Http:
+    """Somebody whom nobody has granted anything."""
     token = {hashlib.sha256(b"mallory").hexdigest(): {"name": "mallory"}}
-    app = Function(operations()[id].function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token))
+    app = Function(function, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=json.dumps(token))
     app.use_world(site.world)
-    return good(site, id, http=Http(app.app, "mallory"))
+    return Http(app.app, "mallory")
 
 
 def bad_request(site: Site, id: str) -> Answer:
@@ -129,7 +161,7 @@ def bad_request(site: Site, id: str) -> Answer:
 
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
-    path = one.path.replace("{table_id}", NOBODY)
+    path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY)
     for name in ("catalog", "namespace", "table", "name", "snapshot"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
@@ -138,6 +170,23 @@ def not_found(site: Site, id: str) -> Answer:
     if id == "find":
         query = {"query": "/nope/*"}
     return site.ask(id, body, path=path, query=query)
+
+
+def refused_change(site: Site) -> Answer:
+    taken = {"change": "create_namespace", "name": "sales"}
+    return site.ask("transactCatalog", catalog_transaction(site, changes=[taken]))
+
+
+def another_transaction(site: Site) -> Answer:
+    refused_change(site)
+    return good(site, "transactCatalog")
+
+
+def done_and_not_shown(site: Site) -> Answer:
+    body = catalog_transaction(site)
+    site.ask("transactCatalog", body)
+    del site.world.refs.rows[site.world.space.table(site.table)]
+    return site.ask("transactCatalog", body)
 
 
 def recovering(site: Site, id: str) -> Answer:
@@ -174,6 +223,22 @@ def after_publication(drive: Callable[[Site, str], Answer], id: str) -> Callable
     return prepared
 
 
+def announced(site: Site, commit: dict[str, Any] | None = None) -> Answer:
+    content = {"inline": {"content": delta.append("announced", site.now()).decode()}}
+    return site.ask("announceTransaction", announcement(site, commit or content))
+
+
+def after(site: Site, *ids: str) -> Answer:
+    """The answer to the last of these operations on an announced transaction."""
+    announced(site)
+    return [site.ask(id, announcement(site, A_COMMIT) if operations()[id].body else None) for id in ids][-1]
+
+
+def resumed_without_storage(site: Site) -> Answer:
+    announced(site, {"staged": {"name": f"{4:020d}.a.json", "size": 5}})
+    return storage_away(site, "resumeTransaction")
+
+
 def gc_runs(site: Site) -> Answer:
     Tasks(site.world).begin(TASK, 60_000)
     return site.ask("collect", {"dry_run": False})
@@ -184,10 +249,28 @@ def moved(site: Site, id: str) -> Answer:
     return good(site, id)
 
 
+def chosen_from_other_sides(site: Site) -> Answer:
+    site.world.storages.files[f"{site.head()['location']}/{published_path(2)}"] = (b"foreign", 1)
+    return site.ask("repair", {"adopt": {"side": "log", "version": 3}})
+
+
 def reset_over_a_purge(site: Site) -> Answer:
     site.ask("dropTable")
     site.set(reason="purging")
     return good(site, "resetCatalog")
+
+
+def old_cursor(site: Site) -> Answer:
+    cursor = seal(Place("main", "an earlier log", 0, 0))
+    return site.ask("readEvents", query={"catalog": "main", "after": cursor})
+
+
+def followed(site: Site) -> Answer:
+    appender = Appender(site.world)
+    appender.append(list(behind(site.world, appender)))
+    answer = good(site, "readEvents")
+    assert len(answer.json["events"]) > 5
+    return answer
 
 
 EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
@@ -203,9 +286,30 @@ EVERYWHERE: dict[int, Callable[[Site, str], Answer]] = {
     503: storage_away,
 }
 
+A_COMMIT = {"inline": {"content": delta.append("late", 1).decode()}}
+
 SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("commit", 409): lambda site: site.append(2, "late"),
     ("commit", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(site, "commit"),
+    ("transact", 404): lambda site: site.ask("transact", transaction(site, {**A_COMMIT, "table_id": NOBODY})),
+    ("transact", 409): lambda site: site.ask("transact", transaction(site, {**A_COMMIT, "version": 2})),
+    ("transact", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(site, "transact"),
+    ("announceTransaction", 404): lambda site: site.ask(
+        "announceTransaction", announcement(site, {**A_COMMIT, "table_id": NOBODY}), http=mallory(site, "commit")
+    ),
+    ("announceTransaction", 409): lambda site: after(site, "abortTransaction", "announceTransaction"),
+    ("announceTransaction", 500): lambda site: broken(OutcomeUnknown("lost"), writes_only=True)(
+        site, "announceTransaction"
+    ),
+    ("abortTransaction", 409): lambda site: after(site, "resumeTransaction", "abortTransaction"),
+    ("resumeTransaction", 409): lambda site: after(site, "abortTransaction", "resumeTransaction"),
+    ("resumeTransaction", 503): resumed_without_storage,
+    ("transactCatalog", 409): refused_change,
+    ("transactCatalog", 422): another_transaction,
+    ("transactCatalog", 500): done_and_not_shown,
+    ("takeCut", 404): lambda site: site.ask("takeCut", {"tables": [site.table, "main.sales.nope"]}),
+    ("takeCut", 409): lambda site: recovering(site, "takeCut"),
+    ("takeCut", 503): lambda site: broken(StorageFault("no answer", remedy="try again later"))(site, "takeCut"),
     ("listCommits", 409): lambda site: recovering(site, "listCommits"),
     ("loadTable", 409): lambda site: recovering(site, "loadTable"),
     ("loadTable", 413): with_no_room,
@@ -227,7 +331,11 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("importTable", 201): importing,
     ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
     ("importTable", 409): lambda site: importing(site, name="orders"),
+    ("repair", 409): chosen_from_other_sides,
     ("repair", 503): lambda site: broken(StorageFault("refs is away"))(site, "repair"),
+    ("readEvents", 200): followed,
+    ("readEvents", 404): lambda site: site.ask("readEvents", query={"catalog": "nope"}),
+    ("readEvents", 410): old_cursor,
     ("exportTable", 503): after_publication(storage_away, "exportTable"),
     ("exportTable", 409): leaving_is_not_possible,
 }  # fmt: skip

@@ -8,7 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.v1 import NAMESPACES, CatalogApi, refused
-from turnstile.catalog.paging import PageToken, encode_token
+from turnstile.catalog.paging import PageToken
+from turnstile.store.core.opaque import seal
 
 CATALOG = "/v1/catalogs/main"
 NO_HEADS = ["", "commit/", "entity/x", "commit/../x", "commit/" + "x" * 101, "x" * 3000, "a b", "é"]
@@ -71,6 +72,6 @@ def test_a_head_may_be_written_as_the_log_has_it_or_without_its_prefix(api: Cata
 @pytest.mark.parametrize("head", NO_HEADS, ids=lambda head: f"{head[:12]}({len(head)})")
 def test_i6_a_page_token_with_another_thing_than_a_head_is_refused(api: CatalogApi, head: str) -> None:
     """Tokens are checked, not signed: whoever knows how can write one."""
-    token = encode_token(PageToken("main", head, "", "namespace", "", api.world.clock.now_ms()))
+    token = seal(PageToken("main", head, "", "namespace", "", api.world.clock.now_ms()))
     answer = api.http.call("GET", NAMESPACES, query=f"page_token={quote(token)}")
     refused(answer, 400, "InvalidRequest", "page_token")

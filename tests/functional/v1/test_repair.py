@@ -11,7 +11,7 @@ from tests.support.functions import Answer
 from tests.support.openapi import check, operations
 from tests.support.v1 import NOBODY, Site
 from turnstile.store.core.evaluate import clone
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 @pytest.fixture
@@ -60,11 +60,59 @@ def test_i4_a_foreign_version_stops_the_table_with_a_remedy_until_it_is_moved_aw
     assert told["problem"]["stuck"] and told["problem"]["version"] == 2
     assert (told["diagnosis"]["finding"], told["diagnosis"]["state"]) == ("differs", "stuck")
     assert "repair again" in told["diagnosis"]["remedy"] and told["diagnosis"]["facts"]["published_txn_id"] == "foreign"
+    assert "--dry-run" in told["problem"]["remedy"] and " move" not in told["problem"]["remedy"]
     refused = site.append(4, "t4").error
     assert refused["type"] == "TableNotActive" and "turnstile repair" in refused["remedy"]
     del site.world.storages.files[f"{head(site)['location']}/{published_path(2)}"]
     assert site.ask("repair").json["diagnosis"]["finding"] == "healthy"
     assert site.append(4, "t4").status == 200
+
+
+def test_i2_i4_who_chooses_the_log_gets_its_version_and_copies_of_what_was_ratified(site: Site) -> None:
+    foreign = delta.append("foreign", site.now())
+    put(site, 2, foreign)
+    sides = site.ask("repair").json["diagnosis"]["sides"]
+    assert (sides["head"]["txn_id"], sides["head"]["up_to"], sides["log"]["txn_id"]) == ("t2", 3, "foreign")
+    choice = {"side": "log", "version": 2, "digest": sides["log"]["digest"]}
+    told = site.ask("repair", {"adopt": choice}).json
+    assert (told["adopted"], told["diagnosis"]["finding"], told["to_remove"]) == (1, "healthy", [])
+    assert len(told["set_aside"]) == 2
+    assert "sides" not in told["diagnosis"]
+    assert site.ask("repair", {"adopt": choice}).json["diagnosis"]["finding"] == "healthy"
+    loaded = site.ask("loadTable").json
+    assert loaded["latest"] == loaded["floor"] == 2
+
+
+def test_i4_who_chooses_the_head_is_told_which_files_are_in_its_way(site: Site) -> None:
+    put(site, 2, delta.append("foreign", site.now()))
+    put(site, 3, delta.append("foreign too", site.now()))
+    sides = site.ask("repair").json["diagnosis"]["sides"]
+    choice = {"side": "head", "version": 2, "digest": sides["log"]["digest"]}
+    told = site.ask("repair", {"adopt": choice}).json
+    assert told["to_remove"] == [published_path(3), published_path(2)]
+    for path in told["to_remove"]:
+        del site.world.storages.files[f"{head(site)['location']}/{path}"]
+    assert site.ask("repair").json["diagnosis"]["finding"] == "healthy"
+    assert site.ask("loadTable").json["floor"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"adopt": "log"}, "adopt"),
+        ({"adopt": {"side": "both", "version": 2}}, "adopt.side"),
+        ({"adopt": {"side": "log"}}, "adopt.version"),
+        ({"adopt": {"side": "log", "version": "2"}}, "adopt.version"),
+        ({"adopts": {}}, "adopts"),
+    ],
+)
+def test_a_choice_that_is_none_is_refused_and_changes_nothing(site: Site, body: Any, field: str) -> None:
+    put(site, 2, delta.append("foreign", site.now()))
+    site.ask("repair")
+    before = stored(site)
+    refused = site.ask("repair", body)
+    assert (refused.status, refused.error["field"]) == (400, field)
+    assert stored(site) == before
 
 
 def test_i1_i2_a_table_restored_behind_its_own_log_is_taken_up_again(site: Site) -> None:
@@ -86,7 +134,7 @@ def test_i4_what_cannot_be_adopted_is_named(site: Site) -> None:
     assert site.ask("diagnose").json["finding"] == "foreign"
     told = site.ask("repair").json
     assert (told["adopted"], told["diagnosis"]["state"], told["diagnosis"]["version"]) == (0, "stuck", 4)
-    assert "move it" in told["diagnosis"]["remedy"]
+    assert "--adopt head" in told["diagnosis"]["remedy"]
     put(site, 6, b"not a commit\n")
     del site.world.storages.files[f"{head(site)['location']}/{published_path(4)}"]
     assert site.ask("diagnose").json["finding"] == "gap"

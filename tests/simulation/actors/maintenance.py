@@ -17,7 +17,7 @@ from turnstile.delta.sweep import Sweeper
 from turnstile.gc.collector import Collector
 from turnstile.gc.core import Grace
 from turnstile.store.core.errors import NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled, TurnstileError
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 
 Retryable = (OutcomeUnknown, Throttled, StorageFault, StateConflict)
 FOR_EVER = 10**15
@@ -84,6 +84,7 @@ class Gc:
         self._state, self._name, self._rng, self._slow = state, name, rng, slow
 
     def __call__(self) -> None:
+        self._state.collectors.append(self._state.scheduler.running)
         while True:
             self._state.scheduler.sleep(self._rng.choice((HOUR, 9 * HOUR, 26 * HOUR, 2 * DAY)))
             try:

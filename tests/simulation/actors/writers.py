@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import Final
+from typing import ClassVar, Final
+
+from msgspec.structs import replace
 
 from tests.simulation.engine.plans import DAY, HOUR, RESENT, SECOND, Plan
 from tests.simulation.engine.ports import Process, SimStorages
@@ -19,8 +21,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import TimestampAhead
 from turnstile.store.core.errors import InvalidCommit, NotFound, OutcomeUnknown, StateConflict, StorageFault, Throttled
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import staged_path
-from turnstile.store.core.names import staged_file
+from turnstile.store.core.names import staged_file, staged_path
 
 SHORT, LONG = (1, 1, 1, 50, 5 * SECOND), (1, 5 * SECOND, HOUR, DAY, 3 * DAY)
 
@@ -39,6 +40,9 @@ class Gone(Exception):
 
 class Writer:
     """Commits ``transactions`` one after the other."""
+
+    _may_be_mended: ClassVar[bool] = False
+    """Whether a writer goes on after it was told that its commit is invalid."""
 
     def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
         self._state, self._name, self._table, self._rng = state, name, table_id, rng
@@ -68,13 +72,16 @@ class Writer:
             stamp = max(stamp, self._process.now_ms() - self._rng.choice((0, 0, 0, 5 * SECOND)))
             if head.last_ict >= stamp and self._rng.random() < 0.9:
                 stamp = head.last_ict + 1
-            request = self._build(head, txn, f"a{attempt}", stamp)
-            if request is None:
+            proposed = self._proposed(head, txn, f"a{attempt}", stamp)
+            if proposed is None:
                 continue
-            if self._settle(request, txn, f"a{attempt}"):
+            if self._settle(*proposed) or attempt > 12:
                 return
-            if attempt > 12:
-                return
+
+    def _proposed(self, head: TableHead, txn: str, attempt: str, stamp: int) -> tuple[CommitRequest, str, str] | None:
+        """What is proposed next, its transaction, and the attempt that wrote it; None where that could not be written."""
+        request = self._build(head, txn, attempt, stamp)
+        return None if request is None else (request, txn, attempt)
 
     def _load(self) -> TableHead:
         history = self._state.auditor.tables[self._table]
@@ -100,20 +107,25 @@ class Writer:
         elif kind == "stream":
             actions.append({"txn": {"appId": "query", "version": 1}})
         if head.row_hwm is not None:
-            mark = f'{{"rowIdHighWaterMark":{head.row_hwm + 2}}}'
+            mark = f'{{"rowIdHighWaterMark":{head.row_hwm + 3}}}'
             actions.append({"domainMetadata": {"domain": "delta.rowTracking", "configuration": mark, "removed": False}})
-        rows = {} if head.row_hwm is None or kind in ("ticket", "stream") else {"baseRowId": head.row_hwm + 1}
-        actions.append(delta.add(f"{txn}.{attempt}", 2, **rows))
+        first = None if head.row_hwm is None or kind in ("ticket", "stream") else head.row_hwm + 1
+        actions.append(delta.add(f"{txn}.{attempt}", 2, **_row_ids(first, version)))
         if kind not in ("ticket", "stream", "metadata"):
             actions.append(delta.remove(f"{txn}.old"))
         if kind in ("fat", "large"):
-            actions.append(delta.add(self._rng.randbytes(3_600 if kind == "fat" else 4_200).hex()))
+            path = self._rng.randbytes(3_600 if kind == "fat" else 4_200).hex()
+            actions.append(delta.add(path, **_row_ids(None if first is None else first + 2, version)))
         content = delta.lines(*actions)
         if kind in ("ticket", "stream"):
             return CommitRequest(self._table, None, base=head.latest, content=content)
         if kind != "staged":
             return CommitRequest(self._table, version, content=content)
-        name = staged_file(version, f"{txn}-{attempt}".replace(".", "-"))
+        return self._stage(head, version, f"{txn}-{attempt}".replace(".", "-"), content)
+
+    def _stage(self, head: TableHead, version: int, unique: str, content: bytes) -> CommitRequest | None:
+        """Writes a staged file; None if that failed."""
+        name = staged_file(version, unique)
         storage = SimStorages(self._process).open(head.location)
         for _ in range(5):
             try:
@@ -128,7 +140,7 @@ class Writer:
     def _settle(self, request: CommitRequest, txn: str, attempt: str) -> bool:
         """Send the same proposal until its answer is final, or says that this request ratified nothing and the writer gives
         up. True when the transaction is over."""
-        auditor, scheduler = self._state.auditor, self._state.scheduler
+        auditor, scheduler, version = self._state.auditor, self._state.scheduler, request.version or 0
         lost = False  # whether an answer to this very proposal was lost: nothing is certain then but what is final
         while True:
             operation = self._state.begin("commit", self._table, version=request.version or 0, txn=txn)
@@ -142,11 +154,12 @@ class Writer:
                 self._process.skew = 0  # the remedy: correct the clock
                 return False
             except NotFound:  # the staged file lost and was collected; the name tells the server that it never won
-                auditor.told_never(self._table, txn, attempt, "no such staged file")
+                auditor.told_never(self._table, txn, attempt, "no such staged file", version)
                 return False
-            except InvalidCommit:
-                auditor.told_never(self._table, txn, attempt, "invalid")
-                return True
+            except InvalidCommit as error:
+                auditor.saw(error)
+                auditor.told_never(self._table, txn, attempt, "invalid", version)
+                return not self._may_be_mended
             except OutcomeUnknown:
                 lost = lost or not asks
                 scheduler.sleep(self._rng.choice(PAUSES))
@@ -158,27 +171,27 @@ class Writer:
                 continue
             auditor.saw(answer)
             match answer:
-                case Ratified(version=version):
-                    self._state.told(operation, "ok", version)
-                    auditor.told_ratified(self._table, txn, version)
+                case Ratified(version=became):
+                    self._state.told(operation, "ok", became)
+                    auditor.told_ratified(self._table, txn, became)
                     return True
-                case Outcome(outcome="ratified", version=version):
-                    auditor.told_ratified(self._table, txn, version or -1)
+                case Outcome(outcome="ratified", version=became):
+                    auditor.told_ratified(self._table, txn, became or -1)
                     return True
                 case Outcome(outcome="never"):
-                    auditor.told_never(self._table, txn, attempt, "never")
+                    auditor.told_never(self._table, txn, attempt, "never", version)
                     return False
                 case Conflict():
                     self._state.told(operation, "conflict", answer.latest)
-                    auditor.told_never(self._table, txn, attempt, "conflict")
+                    auditor.told_never(self._table, txn, attempt, "conflict", version)
                     self._check_winners(answer)
                     return False
                 case Refused(kind="TimestampNotIncreasing" | "StaleMetadata" | "InvalidCommit" | "ReloadRequired"):
-                    auditor.told_never(self._table, txn, attempt, answer.kind)
+                    auditor.told_never(self._table, txn, attempt, answer.kind, version)
                     return False
                 case Refused(kind="TableNotActive", details={"state": "dropped"}):
                     if not lost:
-                        auditor.told_never(self._table, txn, attempt, "dropped")
+                        auditor.told_never(self._table, txn, attempt, "dropped", version)
                     raise Gone
                 case Refused(kind=kind) if not lost and self._gives_up(txn, attempt, kind):
                     return False
@@ -203,3 +216,71 @@ class Writer:
     def _check_winners(self, conflict: Conflict) -> None:
         facts = self._state.auditor.tables[self._table].facts
         assert all(facts[place.version].txn == place.entry.txn for place in conflict.winners), conflict
+
+
+class Reuser(Writer):
+    """An engine that makes something of a staged commit which was refused for ever: proposes its file again, as the next
+    version; copies it to a name of that version, or of a later one; or writes its next attempt to the same name. Its clock
+    runs up to some minutes ahead, so that what was refused may still come later than the last commit.
+
+    It proposes whatever name it likes, as users of Unity Catalog's API may.
+    """
+
+    _may_be_mended = True
+
+    def __init__(self, state: State, name: str, table_id: str, plan: Plan, rng: random.Random) -> None:
+        super().__init__(state, name, table_id, plan, rng)
+        self._kind = "staged"
+        self._last: tuple[CommitRequest, str, str] | None = None
+
+    def _transaction(self, txn: str) -> None:
+        self._last = None
+        self._process.skew = self._rng.choice((0, 100 * SECOND, 200 * SECOND, 280 * SECOND))
+        super()._transaction(txn)
+
+    def _proposed(self, head: TableHead, txn: str, attempt: str, stamp: int) -> tuple[CommitRequest, str, str] | None:
+        if self._last is None:
+            self._last = super()._proposed(head, txn, attempt, stamp)
+            return self._last
+        self._state.scheduler.sleep(self._rng.choice((SECOND, HOUR, 30 * HOUR, 30 * HOUR, 30 * HOUR)))
+        if self._rng.random() < 0.9:  # at the same time as gc
+            for task in self._state.collectors:
+                task.wake_ms = min(task.wake_ms, self._state.scheduler.now + self._rng.choice((0, 20, 100)))
+        head = self._load()
+        self._last = self._reused(head, *self._last, stamp) or super()._proposed(head, txn, attempt, stamp)
+        return self._last
+
+    def _reused(
+        self, head: TableHead, last: CommitRequest, txn: str, attempt: str, stamp: int
+    ) -> tuple[CommitRequest, str, str] | None:
+        """The last proposal in another shape; None where its file is gone, or where it would be the same proposal."""
+        files, path = self._state.storages.files, f"{head.location}/{staged_path(last.staged)}"
+        version = head.latest + 1
+        if path not in files or last.version is None or version <= last.version:
+            return None
+        way = self._rng.choice(("again", "again", "again", "renamed", "ahead", "rewritten", "anew"))
+        self._state.auditor.seen[f"file {way}"] += 1
+        match way:
+            case "again":
+                request = replace(last, version=version)
+            case "renamed" | "ahead":
+                unique = f"{txn}-{attempt}-{self._rng.randrange(1000)}".replace(".", "-")
+                later = version + (self._rng.choice((1, 3)) if way == "ahead" else 0)
+                copied = self._stage(head, later, unique, files[path][0])
+                request = None if copied is None else replace(copied, version=version)
+            case "rewritten":
+                attempt = f"{attempt}w"
+                content = delta.lines(
+                    delta.info(txn, max(stamp, head.last_ict + 1), attempt, readVersion=head.latest),
+                    delta.add(f"{txn}.{attempt}", 2),
+                )
+                files[path] = content, self._state.scheduler.now
+                request = replace(last, version=version, size=len(content))
+            case _:
+                request = None
+        return None if request is None else (replace(request, any_name=True), txn, attempt)
+
+
+def _row_ids(first: int | None, version: int) -> dict[str, int]:
+    """What an add has of its rows' ids; nothing where the server assigns them, or nobody."""
+    return {} if first is None else {"baseRowId": first, "defaultRowCommitVersion": version}

@@ -15,9 +15,9 @@ from turnstile.delta.commits import unpack
 from turnstile.delta.core.content import Content, read_content
 from turnstile.delta.core.head import PINNED, Positioned, TableHead, final_bytes, positioned
 from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.core.undecided import as_folded, undecided_of
 from turnstile.store.core.errors import TurnstileError
-from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
-from turnstile.store.core.names import parse_staged_file
+from turnstile.store.core.names import LOG, STAGED, parse_staged_file, published_path, staged_path
 from turnstile.store.core.rows import identity_obj
 
 if TYPE_CHECKING:
@@ -39,9 +39,18 @@ class Auditor:
 
     # -- HEADs ----------------------------------------------------------------------------------------------------
 
+    def true_head(self, row: dict[str, Any]) -> TableHead:
+        """A HEAD as it is for everybody: a commit of a large group counts from the group's decision on."""
+        head = TableHead.from_row(row)
+        entry = undecided_of(head)
+        group = self._state.refs.rows.get(self._state.space.group(entry.ref)) if entry is not None else None
+        if entry is None or group is None or (group["state"], group["token"]) != ("committed", entry.token):
+            return head
+        return as_folded(head)
+
     @audits
     def head_changed(self, before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-        head = TableHead.from_row(after)
+        head = self.true_head(after)
         history = self.tables.get(head.table_id)
         if history is None or before is None:
             if before is not None or history is not None:
@@ -77,15 +86,15 @@ class Auditor:
 
     def _ratified(self, head: TableHead, history: History, place: Positioned) -> None:
         entry = place.entry
-        key = (entry.txn, entry.operation)
+        proposal = (entry.txn, entry.operation)
         self._state.scheduler.note(f"RATIFIED {head.table_id} version {place.version}: {entry.txn} {entry.operation}")
         self.seen["ticket" if entry.ticket else "inline" if entry.inline else "staged"] += 1
-        if head.state != "active":
+        if head.state != "active" and not (entry.group and head.state == "stuck"):  # stuck after it was prepared
             raise Violation("I10", f"a table that is {head.state} took version {place.version}")
         if entry.txn in history.versions:
             raise Violation("I3", f"{entry.txn} is versions {history.versions[entry.txn]} and {place.version}")
-        if key in history.refused:
-            raise Violation("I3", f"{key} was finally refused and is version {place.version} now")
+        if not history.refused.isdisjoint(((*proposal, place.version), (*proposal, 0))):
+            raise Violation("I3", f"{proposal} was finally refused and is version {place.version} now")
         if place.ict <= history.ict:
             raise Violation("I7", f"version {place.version} is not later than its predecessor")
         content = self._bytes(head, place)
@@ -183,10 +192,20 @@ class Auditor:
         if parsed is None:
             raise Violation("I10", f"{path} was deleted")
         version = parsed[0]
+        if self._is_freed(head, path.removeprefix(STAGED)):
+            self.seen["deleted file of an aborted transaction"] += 1
+            return
         if version > head.floor or any(place.name == path.removeprefix(STAGED) for place in positioned(head)):
             raise Violation("I10", f"{path} was deleted with the floor at {head.floor}")
         if now - history.published_at[version] < self._state.grace.staged_ms - SLACK:
             raise Violation("I10", f"{path} was deleted too soon after version {version} was decided")
+
+    def _is_freed(self, head: TableHead, name: str) -> bool:
+        """Whether a staged file is of a transaction that was aborted, and of no commit that the table carries."""
+        freed = f"{head.table_id}/{name}"
+        entries = (row for row in self._state.refs.rows.values() if row["kind"] == "transaction")
+        aborted = any(row["state"] == "aborted" and freed in row.get("freed", ()) for row in entries)
+        return aborted and all(place.name != name for place in positioned(head))
 
     @audits
     def obj_deleted(self, space: str, id: str) -> None:
@@ -216,11 +235,12 @@ class Auditor:
         history.shown = max(history.shown, version)
 
     @audits
-    def told_never(self, table_id: str, txn: str, attempt: str, why: str) -> None:
+    def told_never(self, table_id: str, txn: str, attempt: str, why: str, version: int = 0) -> None:
+        """A proposal was finally refused, as ``version``, or as any (0)."""
         history = self.tables[table_id]
         if txn in history.versions:
             raise Violation("I3", f"{txn} is version {history.versions[txn]} and was told '{why}'")
-        history.refused.add((txn, attempt))
+        history.refused.add((txn, attempt, version))
 
     @audits
     def shown(self, table_id: str, head: TableHead, least: int) -> None:

@@ -20,7 +20,7 @@ from turnstile.catalog.core.paths import Path, key_of, path_of
 from turnstile.catalog.history.core import SNAPSHOT
 from turnstile.delta.core.head import PINNED
 from turnstile.iceberg.core.metadata import parse
-from turnstile.store.core.locations import LOG, STAGED
+from turnstile.store.core.names import LOG, STAGED
 
 if TYPE_CHECKING:
     from tests.simulation.engine.state import State

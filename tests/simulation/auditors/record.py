@@ -57,7 +57,7 @@ class History:
     facts: dict[int, Fact] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     published_at: dict[int, int] = field(default_factory=dict)
-    refused: set[tuple[str, str]] = field(default_factory=set)
+    refused: set[tuple[str, str, int]] = field(default_factory=set)
     acknowledged: dict[str, int] = field(default_factory=dict)
     shown: int = 0
     rows_to: int | None = None

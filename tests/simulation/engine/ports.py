@@ -13,7 +13,7 @@ from tests.simulation.engine.state import State
 from tests.support.fakes.storage import FakeStorage
 from turnstile.store.core.errors import OutcomeUnknown, StorageFault, Throttled
 from turnstile.store.core.writes import Change, Row, Write
-from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat
+from turnstile.store.ports import Accepted, AllAccepted, Obj, Rejected, SomeRejected, Stat, put_one_by_one
 
 T = TypeVar("T")
 _ANY: Final = frozenset({"before", "throttle", "crash", "stall", "jump", FREEZE})
@@ -161,6 +161,9 @@ class SimRefs:
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
         return self._call(f"read {', '.join(keys)}", lambda: self._state.refs.read_many(keys), READ)
 
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        return self._call(f"cut {', '.join(keys)}", lambda: self._state.refs.read_cut(keys), READ)
+
     def write(self, write: Write) -> Accepted | Rejected:
         fitting = (
             SWAP if isinstance(write, Change) else WRITE
@@ -237,15 +240,19 @@ class SimStorage:
         self._process, self._state, self._location = process, process.state, location
         self._plain: FakeStorage = process.state.storages.open(location)
 
-    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
-        return self._call(f"read {path}", lambda: self._plain.read(path, limit), READ)
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
+        return self._call(f"read {path}", lambda: self._plain.read(path, limit, offset), READ)
 
     def stat(self, path: str) -> Stat | None:
         return self._call(f"stat {path}", lambda: self._plain.stat(path), READ)
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
+        content = content if isinstance(content, bytes) else b"".join(content)
         effect = lambda: self._state.put_file(self._location, path, content)  # noqa: E731
         return self._call(f"put {path}", effect, WRITE)
+
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        return put_one_by_one(self, files)
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         yield from self._call(f"list {prefix}", lambda: list(self._plain.list(prefix, after)), READ)

@@ -18,6 +18,7 @@ from tests.simulation.engine.plans import Faults, Plan, plan, shrunk
 from tests.simulation.engine.processes import one_thread_each
 from tests.simulation.engine.scheduler import Scheduler
 from tests.simulation.engine.state import State
+from tests.simulation.engine.stores import STORES, Store, TrueTime
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import Tables
 
@@ -48,26 +49,28 @@ class Ran:
     operations: list[Operation]
 
 
-def run(plan: Plan, scenario: Scenario = TABLES, *, tracing: bool = False) -> Ran:
-    """Carry out a plan.
+def run(plan: Plan, scenario: Scenario = TABLES, *, tracing: bool = False, store: str = "fake") -> Ran:
+    """Carry out a plan; ``store`` is one of ``STORES``.
 
     Raises:
         Failed: an invariant does not hold.
     """
-    with one_thread_each():
-        return _run(plan, scenario, tracing=tracing)
-
-
-def _run(plan: Plan, scenario: Scenario, *, tracing: bool) -> Ran:
     scheduler = Scheduler(random.Random(f"{plan.seed}/order"), START, plan.steps, tracing=tracing)
+    clock = TrueTime(scheduler)
+    with one_thread_each(), STORES[store](clock) as tables:
+        return _run(plan, scenario, clock, tables)
+
+
+def _run(plan: Plan, scenario: Scenario, clock: TrueTime, store: Store) -> Ran:
+    scheduler = clock.scheduler
     faults = Faults(random.Random(f"{plan.seed}/faults"), plan.rate, plan.faults, plan.skip)
-    state = State(scheduler, faults, scenario.grace)
+    state = State(scheduler, faults, store, scenario.grace)
     try:
         with scenario.limits(plan):
             for actor in scenario.actors(state, plan):
                 scheduler.add(actor.name, actor.body, leads=actor.leads)
             scheduler.run()
-            _settle(scenario, state, plan)
+            _settle(scenario, state, plan, clock)
     except Exception as cause:
         raise Failed(plan, scheduler.trace, cause) from cause
     histories = state.auditor.tables.values()
@@ -82,12 +85,12 @@ def _run(plan: Plan, scenario: Scenario, *, tracing: bool) -> Ran:
     )
 
 
-def _settle(scenario: Scenario, state: State, plan: Plan) -> None:
+def _settle(scenario: Scenario, state: State, plan: Plan, clock: TrueTime) -> None:
     """Faults stop, and what is on its way arrives. Then everything comes to rest."""
     state.deliver(everything=True)
     after = Scheduler(random.Random(plan.seed), state.scheduler.now, 10**9, tracing=state.scheduler.tracing)
     after.trace = state.scheduler.trace
-    state.scheduler, state.faults.on = after, False
+    state.scheduler, clock.scheduler, state.faults.on = after, after, False
     after.add("at rest", lambda: scenario.settle(state, plan))
     after.run()
 
@@ -105,50 +108,53 @@ def on_one_cpu() -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
-def explain(seed: int, scenario: Scenario = TABLES) -> str:
+def explain(seed: int, scenario: Scenario = TABLES, store: str = "fake") -> str:
     """Run a failing seed again, smaller, and tell what happened."""
 
     def fails(candidate: Plan) -> bool:
         try:
-            run(candidate, scenario)
+            run(candidate, scenario, store=store)
         except Failed:
             return True
         return False
 
     small = shrunk(scenario.plan(seed), fails)
     try:
-        run(small, scenario, tracing=True)
+        run(small, scenario, tracing=True, store=store)
     except Failed as failed:
         return str(failed)
     return f"seed {seed} does not fail"
 
 
-def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES) -> Counter[str]:
+def run_seeds(start: int, seeds: int, scenario: Scenario = TABLES, store: str = "fake") -> Counter[str]:
     """Every invariant holds at every step of every seed; a failure is told as a small trace. What was met on the way."""
     seen: Counter[str] = Counter()
     with on_one_cpu():
         for seed in range(start, start + seeds):
             try:
-                seen += run(scenario.plan(seed), scenario).seen
+                seen += run(scenario.plan(seed), scenario, store=store).seen
             except Failed:
-                pytest.fail(explain(seed, scenario), pytrace=False)
+                pytest.fail(explain(seed, scenario, store), pytrace=False)
     return seen
 
 
 def first_failure(
-    plant: Callable[[], Any], seeds: int, scenario: Scenario = TABLES, *, known: int = 0
+    plant: Callable[[], Any], seeds: int, scenario: Scenario = TABLES, *, likely: int = 0, store: str = "fake"
 ) -> Failed | None:
-    """The first seed that finds what is planted; ``known`` is tried before the others, because it once did.
+    """The first seed that finds what is planted; ``likely`` is tried before the others, because it once did.
 
     Raises:
         TypeError: what is planted does not fit the product any more, so that it fails by itself and breaks no invariant.
     """
+    misfit: Failed | None = None
     with plant(), on_one_cpu():
-        for seed in (known, *range(seeds)):
+        for seed in (likely, *range(seeds)):
             try:
-                run(scenario.plan(seed), scenario)
+                run(scenario.plan(seed), scenario, store=store)
             except Failed as failed:
-                if not isinstance(failed.cause, Violation):
-                    raise TypeError(f"what is planted does not fit the product: {failed.cause}") from failed
-                return failed
+                if isinstance(failed.cause, Violation):
+                    return failed
+                misfit = failed
+    if misfit is not None:
+        raise TypeError(f"what is planted does not fit the product: {misfit.cause}") from misfit
     return None

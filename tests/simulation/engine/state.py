@@ -10,8 +10,7 @@ from tests.simulation.auditors.catalogs import HISTORY, TreeAuditor
 from tests.simulation.auditors.invariants import Auditor
 from tests.simulation.engine.plans import Faults
 from tests.simulation.engine.scheduler import Scheduler, Task
-from tests.support.fakes.objs import FakeObjs
-from tests.support.fakes.refs import FakeRefs
+from tests.simulation.engine.stores import Store
 from tests.support.fakes.storage import FakeStorages
 from turnstile.gc.core import Grace
 from turnstile.store.core.evaluate import clone, holds
@@ -37,14 +36,15 @@ class State:
     """The outside of every process. Each change passes the auditors before anybody sees it.
 
     Args:
+        store: where rows and objs are.
         grace: what gc grants, and the auditors insist on.
     """
 
-    def __init__(self, scheduler: Scheduler, faults: Faults, grace: Grace | None = None) -> None:
+    def __init__(self, scheduler: Scheduler, faults: Faults, store: Store, grace: Grace | None = None) -> None:
         self.scheduler, self.faults = scheduler, faults
         self.grace = grace or Grace(history_ms=HISTORY)
         self.space = Space("sim")
-        self.refs, self.objs = FakeRefs(), FakeObjs()
+        self.refs, self.objs = store.refs, store.objs
         self.storages = FakeStorages(_Time(scheduler))  # type: ignore[arg-type]
         self.auditor = Auditor(self)
         self.trees = TreeAuditor(self)
@@ -53,6 +53,7 @@ class State:
         self.stream: list[str] = []
         self.operations: list[Operation] = []
         self.pumps: list[Task] = []
+        self.collectors: list[Task] = []
         self.skew_of: Callable[[], int] = int  # how far the clock of a server that starts is off (ms)
         self.frozen_pauses = 0.0  # how often a sandbox is frozen in a pause between attempts
         self.ids = self._ticks = 0

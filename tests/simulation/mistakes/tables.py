@@ -50,12 +50,12 @@ def _refused_means_won() -> Any:
     """After a refusal, look whether the table has that version by now (the client of another coordinator does)."""
 
     def wrong(attempt: Callable[..., Any]) -> Callable[..., Any]:
-        def looks_won(self: Ratifier, table_id: str, proposal: Any) -> Any:
-            answer = attempt(self, table_id, proposal)
-            if type(answer).__name__ == "Conflict" and proposal.version is not None:
+        def looks_won(self: Ratifier, prepared: Any) -> Any:
+            answer = attempt(self, prepared)
+            if type(answer).__name__ == "Conflict" and prepared.proposal.version is not None:
                 from turnstile.delta.core.decide import Ratified
 
-                return Ratified(None, proposal.version, answer.latest, "", replayed=True)
+                return Ratified(None, prepared.proposal.version, answer.latest, "", replayed=True)
             return answer
 
         return looks_won
@@ -69,7 +69,12 @@ def _clears_pending_always() -> Any:
 
     @contextmanager
     def both() -> Iterator[None]:
-        with swapped(FLOOR, lambda build: lambda head, published, idle: build(head, published, idle=True)), forget():
+        with (
+            swapped(
+                FLOOR, lambda build: lambda head, published, idle, keep: build(head, published, idle=True, keep=keep)
+            ),
+            forget(),
+        ):
             yield
 
     return both()

@@ -10,24 +10,35 @@ from tests.simulation.mistakes.frozen import FROZEN_MISTAKES
 from tests.simulation.mistakes.owners import OWNER_MISTAKES
 from tests.simulation.mistakes.pasts import PAST_MISTAKES
 from tests.simulation.mistakes.tables import MISTAKES
+from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES, Followed, Sent
 from tests.simulation.scenarios.frozen import Frozen
+from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
+from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Scenario
-from tests.simulation.scenarios.tables import CROWDED_MISTAKES, Crowded
+from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
 
-SCENARIOS: Final[dict[str, Scenario]] = {one.name: one for one in (TABLES, Crowded(), Pasts(), Frozen(), Owners())}
+SCENARIOS: Final[dict[str, Scenario]] = {
+    one.name: one
+    for one in (TABLES, Groups(), LargeGroups(), Crowded(), Reused(), Pasts(), Frozen(), Owners(), Followed(), Sent())
+}
 
 PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     TABLES.name: MISTAKES,
+    Groups.name: GROUP_MISTAKES,
+    LargeGroups.name: LARGE_GROUP_MISTAKES,
     Crowded.name: CROWDED_MISTAKES,
+    Reused.name: REUSED_MISTAKES,
     Pasts.name: PAST_MISTAKES,
     Frozen.name: FROZEN_MISTAKES,
     Owners.name: OWNER_MISTAKES,
+    Followed.name: EVENT_MISTAKES,
+    Sent.name: DELIVERY_MISTAKES,
 }
 
 
-KNOWN: Final = {
+LIKELY: Final = {
     "gc: the edge is now": 19,
     "gc: no margin at the edge": 116,
     "gc: no margin for what is on its way": 1_777,

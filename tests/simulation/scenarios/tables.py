@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.actors.catalog import TABLE, CatalogUser, create, prepare
 from tests.simulation.actors.maintenance import Engine, Gc, Reader, StreamPump, Sweeps, sweep
-from tests.simulation.actors.writers import Writer
+from tests.simulation.actors.writers import Reuser, Writer
 from tests.simulation.auditors.catalogs import HISTORY
 from tests.simulation.engine.plans import RESENT, WRITERS, Plan, plan
 from tests.simulation.engine.ports import Process
@@ -19,6 +19,7 @@ from tests.simulation.mistakes.tables import swapped
 from tests.simulation.scenarios.scenario import Actor
 from turnstile.delta.core import ratify_writes as floor
 from turnstile.gc.core import Grace
+from turnstile.store.core.names import staged_path
 
 ALONE = {"pump": StreamPump, "sweeper": Sweeps, "gc": Gc, "catalog": CatalogUser}
 
@@ -56,6 +57,8 @@ class Tables:
         kind = name.split("-", maxsplit=1)[0]
         if kind in WRITERS:
             return Actor(name, Writer(state, name, table, plan, rng), leads=True)
+        if kind == "reuser":
+            return Actor(name, Reuser(state, name, table, plan, rng), leads=True)
         if kind in ALONE:
             return Actor(name, ALONE[kind](state, name, rng, slow=plan.slow))
         return Actor(name, {"reader": Reader, "engine": Engine}[kind](state, name, table, rng))
@@ -84,13 +87,62 @@ class Crowded(Tables):
         )
 
 
+class Reused(Tables):
+    """One table as in ``tables``, written slowly by engines that use files again which were refused, while gc removes
+    staged files."""
+
+    name = "reused"
+
+    def plan(self, seed: int) -> Plan:
+        """Two or three such engines, now and then another writer; gc and a publisher always, and whoever reads."""
+        rng = random.Random(seed)
+        reusers = tuple(f"reuser-{number}" for number in range(rng.choice((2, 2, 3))))
+        others = tuple(name for name in ("inline-8", "staged-9", "pump-1", "reader", "engine") if rng.random() < 0.2)
+        return Plan(
+            seed=seed,
+            actors=(*reusers, *others, "sweeper", "gc"),
+            faults=tuple(kind for kind in ("stall", "stall", "lost", "crash", "before") if rng.random() < 0.6),
+            rate=rng.choice((0.02, 0.08, 0.2)),
+            steps=300,
+            row_tracking=False,
+            keep=rng.choice((0, 1)),
+            slow=True,
+        )
+
+
+def _any_name_at_any_version() -> Any:
+    """A staged file is ratified as whatever version it is proposed for."""
+    return swapped("turnstile.delta.ratify.name_below", lambda _: lambda request: None)
+
+
+@contextmanager
+def _removal_looks_at_the_floor_alone() -> Iterator[None]:
+    """As before issue 14: any name at any version, and a removal that does not look at the tail again."""
+
+    def removes(self: Any, head: Any, storage: Any, items: Any) -> None:
+        self._context.delete_files(storage, [staged_path(item.id.split("/", 1)[1]) for item in items])
+
+    with (
+        _any_name_at_any_version(),
+        patch("turnstile.gc.kinds.staged.StagedFileScanner._remove", removes),
+    ):
+        yield
+
+
+REUSED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
+    "staged: any name at any version": (_any_name_at_any_version, "I10"),
+    "staged: a removal that looks at no tail": (_removal_looks_at_the_floor_alone, "I10"),
+}
+"""What is planted, and the invariant that it breaks."""
+
+
 CROWDED_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
     "uncertain forgotten": (
         lambda: swapped("tests.simulation.engine.ports._uncertain", lambda _: lambda answer: answer),
         "I3",
     ),
     "every refusal is final": (
-        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, proposal: True),
+        lambda: swapped("turnstile.delta.ratify.excludes_earlier", lambda _: lambda answer, is_named: True),
         "I3",
     ),
 }

@@ -29,6 +29,9 @@ class Ask(msgspec.Struct, frozen=True):
     query: dict[str, Any] = {}
 
 
+TRANSACTION = "aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaaa"
+
+
 def _by_id(realm: Realm, operation: str) -> str:
     return f"/v1/tables/{realm.table}/{operation}"
 
@@ -116,9 +119,41 @@ def _register(realm: Realm, user: str) -> Ask:
     return Ask("POST", f"{SALES}/tables", {"name": "t2", "table_id": realm.staged[user]})
 
 
+def _transaction(realm: Realm) -> dict[str, Any]:
+    return {"id": realm.table, "commits": [{"table_id": realm.table, **realm.append(2, "mine")}]}
+
+
+def _announced(realm: Realm, method: str, what: str = "") -> Ask:
+    """A request about a transaction that somebody else announced."""
+    path = f"/v1/transactions/{realm.table}"
+    realm.must("PUT", path, {"commits": _transaction(realm)["commits"]})
+    return Ask(method, path + what)
+
+
+def _together(*changes: dict[str, Any], **more: Any) -> Ask:
+    """A transaction of the catalog."""
+    return Ask("POST", "/v1/catalogs/main/transactions", {"id": TRANSACTION, "changes": [*changes], **more})
+
+
+def _renamed_together(realm: Realm) -> Ask:
+    """With a namespace that is created for it."""
+    rename = {"change": "rename_table", "namespace": "sales", "table": "t1", "name": "t9", "to_namespace": "it"}
+    return _together({"change": "create_namespace", "name": "it"}, rename)
+
+
 OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     # -- /v1, by uuid
     "commit": lambda realm: Ask("POST", _by_id(realm, "commits"), realm.append(2, "mine")),
+    "transact": lambda realm: Ask("POST", "/v1/transactions", _transaction(realm)),
+    "announce": lambda realm: Ask(
+        "PUT", f"/v1/transactions/{realm.table}", {"commits": _transaction(realm)["commits"]}
+    ),
+    "show transaction": lambda realm: _announced(realm, "GET"),
+    "resume": lambda realm: _announced(realm, "POST", "/resume"),
+    "abort": lambda realm: _announced(realm, "DELETE"),
+    "list transactions": lambda _: Ask("GET", "/v1/transactions"),
+    "cut": lambda realm: Ask("POST", "/v1/snapshots", {"tables": [realm.table]}),
+    "cut by name": lambda realm: Ask("POST", "/v1/snapshots", {"tables": ["main.sales.t1"]}),
     "list commits": lambda realm: Ask("GET", _by_id(realm, "commits")),
     "head": lambda realm: Ask("GET", _by_id(realm, "head")),
     "outcome": lambda realm: Ask("GET", _by_id(realm, "outcome"), query={"txn_id": "secret"}),
@@ -131,6 +166,16 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "list namespaces": lambda _: Ask("GET", NS),
     "list nested namespaces": lambda _: Ask("GET", NS, query={"parent": "sales"}),
     "create namespace": lambda _: Ask("POST", NS, {"name": "it"}),
+    "namespace and commit": lambda realm: _together(
+        {"change": "create_namespace", "name": "it"}, commits=_transaction(realm)["commits"]
+    ),
+    "namespace and rename": _renamed_together,
+    "update ns, together": lambda _: _together({"change": "update_namespace", "namespace": "sales", "comment": "c"}),
+    "register and commit": lambda realm: _together(
+        {"change": "create_table", "namespace": "sales", "name": "t2", "table_id": realm.staged["ann"]},
+        commits=_transaction(realm)["commits"],
+    ),
+    "drop, together": lambda _: _together({"change": "drop_table", "namespace": "sales", "table": "t1"}),
     "create nested namespace": lambda _: Ask("POST", NS, {"name": "sales.eu"}),
     "get namespace": lambda _: Ask("GET", SALES),
     "update namespace": lambda _: Ask("PATCH", SALES, {"comment": "c"}),
@@ -155,6 +200,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "find, as of": lambda realm: Ask("GET", "/v1/find", query={"query": "/main/*", **_now(realm)}),
     "find": lambda _: Ask("GET", "/v1/find", query={"query": "/main/*"}),
     # -- /v1, operators
+    "read events": lambda _: Ask("GET", "/v1/events", query={"catalog": "main"}),
     "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),

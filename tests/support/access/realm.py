@@ -22,7 +22,7 @@ from tests.support.unity import metadata as unity_metadata
 from tests.support.unity import protocol as unity_protocol
 from turnstile.catalog.services import build
 from turnstile.delta.core.head import TableHead
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.ports import CredentialVendor
 
 USERS: dict[str, dict[str, Any]] = {

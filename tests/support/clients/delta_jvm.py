@@ -22,7 +22,7 @@ from tests.support.fakes import delta
 from tests.support.unity import metadata, protocol
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 COMMIT = "io.delta.storage.commit"
 UC = f"{COMMIT}.uccommitcoordinator"
@@ -179,5 +179,5 @@ class Table:
         )  # fmt: skip
 
 
-def client(jvm: JavaGateway, stack: Stack, *, preview: bool = False) -> Client:
-    return Client(jvm, stack.url, stack.token, preview=preview)
+def client(jvm: JavaGateway, server: Server, *, preview: bool = False) -> Client:
+    return Client(jvm, server.url, server.token, preview=preview)

@@ -1,4 +1,4 @@
-"""DuckDB with its own signed extensions, attached to a stack's catalog."""
+"""DuckDB with its own signed extensions, attached to a server's catalog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 EXTENSIONS = ("httpfs", "delta", "unity_catalog")
 
@@ -32,10 +32,10 @@ def connect(home: Path) -> duckdb.DuckDBPyConnection:
     return db
 
 
-def attach(db: duckdb.DuckDBPyConnection, stack: Stack, options: str = "") -> None:
+def attach(db: duckdb.DuckDBPyConnection, server: Server, options: str = "") -> None:
     """The catalog ``main`` as the database ``lake``."""
     db.execute(
-        f"CREATE OR REPLACE SECRET (TYPE unity_catalog, TOKEN '{stack.token or 'none'}', ENDPOINT '{stack.url}',"
+        f"CREATE OR REPLACE SECRET (TYPE unity_catalog, TOKEN '{server.token or 'none'}', ENDPOINT '{server.url}',"
         " AWS_REGION 'us-east-1')"
     )
     db.execute(f"ATTACH 'main' AS lake (TYPE unity_catalog, DEFAULT_SCHEMA 'default'{options})")

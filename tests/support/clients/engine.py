@@ -21,7 +21,7 @@ from tests.support.fakes import delta
 from tests.support.unity import COLUMNS, FIXED, api_protocol, metadata, protocol
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 B = "/api/2.1/unity-catalog"
 SCHEMA = f"{B}/delta/v1/catalogs/main/schemas/default"
@@ -70,8 +70,8 @@ class Files:
 class Engine:
     """A table made through the Unity API over HTTP, and ways to change it."""
 
-    def __init__(self, stack: Stack, name: str | None = None) -> None:
-        self.http: httpx.Client = stack.client()
+    def __init__(self, server: Server, name: str | None = None) -> None:
+        self.http: httpx.Client = server.client()
         self.name = name or fresh()
         self.path = f"{SCHEMA}/tables/{self.name}"
 

@@ -14,7 +14,7 @@ from tests.support.downloads import Missing, alone, cache
 from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 SOURCES = ROOT / "tests/clients/kernel_rs"
 BUILD_SECONDS = 1500
@@ -54,20 +54,24 @@ class Kernel:
     """Commands of the program, for one table."""
 
     program: Path
-    stack: Stack
+    server: Server
     table: str
 
     def __call__(self, command: str, *numbers: int) -> dict[str, Any]:
         """The answer; ``error`` in it when the client gave up."""
         called = [
             str(self.program),
-            self.stack.url,
-            self.stack.token or "none",
+            self.server.url,
+            self.server.token or "none",
             self.table,
             command,
             *map(str, numbers),
         ]
-        environment = {**os.environ, "S3_ENDPOINT": self.stack.url, "AWS_EC2_METADATA_DISABLED": "true"}
+        environment = {
+            **os.environ,
+            "S3_ENDPOINT": getattr(self.server, "s3_endpoint", ""),
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
         ran = subprocess.run(called, check=False, env=environment, text=True, capture_output=True, timeout=60)
         assert ran.stdout, ran.stderr
         return dict(json.loads(ran.stdout))

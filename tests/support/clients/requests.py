@@ -1,19 +1,21 @@
-"""What clients asked of a stack, counted where it was answered: in the functions' log."""
+"""What clients asked of a server, counted where it was answered: in its figures."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.support.clients.engine import B
+from tests.support.stack import eventually
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 SETTLED_SECONDS = 0.5
-"""After this long without a new line the log is whole: the gateway writes it in the background."""
+"""After this long without another request a client has done all that it does in the background."""
 
 _TABLE = "/delta/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
 SHORT = {
@@ -30,35 +32,37 @@ SHORT = {
 class Requests:
     """Answered requests since the last look, by operation; refused ones have their status with them."""
 
-    def __init__(self, stack: Stack) -> None:
-        self._log = stack.log.parent / "functions.log"
-        self._at = self._settled()
+    def __init__(self, server: Server) -> None:
+        self._api = server.client()
+        self._before = self._settled()
 
-    def _settled(self) -> int:
-        """Size of the log once nothing new arrives: what was asked before may still be on its way there."""
-        size = -1
-        while size != (now := self._log.stat().st_size):
-            size = now
+    def seen(self, least: int = 0) -> Counter[str]:
+        """Waits for so many requests, and then until nothing new arrives."""
+        eventually(lambda: self._counted().total() - self._before.total() >= least, what=f"{least} requests")
+        now = self._settled()
+        before, self._before = self._before, now
+        return now - before
+
+    def _settled(self) -> Counter[str]:
+        counted = None
+        while counted != (now := self._counted()):
+            counted = now
             time.sleep(SETTLED_SECONDS)
-        return size
+        return now
 
-    def seen(self) -> Counter[str]:
-        """Waits until nothing new arrives."""
-        size = self._settled()
-        with self._log.open("rb") as log:
-            log.seek(self._at)
-            new = log.read(size - self._at)
-        self._at = size
-        return Counter(filter(None, map(_operation, new.decode().splitlines())))
+    def _counted(self) -> Counter[str]:
+        """All requests since the server's start."""
+        answer = self._api.get("/metrics")
+        assert answer.status_code == 200, answer.text
+        counted: Counter[str] = Counter()
+        for family in text_string_to_metric_families(answer.text):
+            for sample in family.samples:
+                if sample.name == "turnstile_requests_total":
+                    counted[_name(sample.labels["operation"], int(sample.labels["status"]))] += int(sample.value)
+        return counted
 
 
-def _operation(line: str) -> str | None:
-    function, _, told = line.partition(" ")
-    if function not in ("CommitFunction", "CatalogFunction") or not told.startswith("{"):
-        return None
-    entry = json.loads(told)
-    if "status" not in entry or "operation" not in entry:
-        return None
-    operation = str(entry["operation"]).replace(B, "", 1)
+def _name(operation: str, status: int) -> str:
+    operation = operation.replace(B, "", 1)
     name = SHORT.get(operation, operation)
-    return name if entry["status"] < 300 else f"{name} {entry['status']}"
+    return name if status < 300 else f"{name} {status}"

@@ -1,4 +1,4 @@
-"""The official Python SDK, connected to a stack."""
+"""The official Python SDK, connected to a server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unitycatalog.client.api.temporary_credentials_api import TemporaryCredentia
 from tests.support.clients.engine import B
 
 if TYPE_CHECKING:
-    from turnstile_local import Stack
+    from turnstile_server import Server
 
 
-def connect(stack: Stack) -> uc.ApiClient:
+def connect(server: Server) -> uc.ApiClient:
     """A session. Its ``access_token`` would not be sent: the SDK's description of the API knows no way to sign in."""
-    token = f"Bearer {stack.token or 'none'}"
-    return uc.ApiClient(uc.Configuration(host=stack.url + B), header_name="Authorization", header_value=token)
+    token = f"Bearer {server.token or 'none'}"
+    return uc.ApiClient(uc.Configuration(host=server.url + B), header_name="Authorization", header_value=token)
 
 
 class Sdk:

@@ -52,7 +52,13 @@ class Log:
         """Write a staged file; its size."""
         last = {next(iter(action)): action for action in actions if "domainMetadata" not in action}
         domains = [action for action in actions if "domainMetadata" in action]
-        content = delta.lines(delta.info(name, ict), *last.values(), *domains, delta.add(f"{name}.parquet"))
+        tracked = "rowTracking" in self.protocol["writerFeatures"]
+        ids = {"baseRowId": version, "defaultRowCommitVersion": version} if tracked else {}
+        columns = json.loads(self.metadata["schemaString"])["fields"]
+        names = {one["name"]: one["metadata"].get("delta.columnMapping.physicalName", one["name"]) for one in columns}
+        values = {names[column]: None for column in self.metadata["partitionColumns"]}
+        add = delta.add(f"{name}.parquet", partitionValues=values, **ids)
+        content = delta.lines(delta.info(name, ict), *last.values(), *domains, add)
         unity.write(self.location, f"_delta_log/_staged_commits/{name}", content)
         return len(content)
 

@@ -17,6 +17,7 @@ from turnstile.delta.core.head import (
     cost,
     mark_after,
     new_head_row,
+    newest,
     positioned,
 )
 from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
@@ -108,6 +109,7 @@ def recount(head: TableHead) -> None:
     stamps = [head.tail_ict, *(place.ict for place in places)]
     assert all(earlier < later for earlier, later in itertools.pairwise(stamps))
     assert head.last_ict == stamps[-1]
+    assert newest(head) == (places[-1] if places else None)
     assert head.row_hwm == mark
     assert head.tail_from - 1 <= head.floor <= head.latest
     assert head.epoch <= head.latest

@@ -37,6 +37,14 @@ class FakeRefs:
             self.requests += ["read_many"] * -(-len(set(keys)) // 100)
             return {key: clone(self.rows[key]) for key in keys if key in self.rows}
 
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        with self._lock:
+            different = list(dict.fromkeys(keys))
+            if len(different) > 100:
+                raise ValueError(f"transact_get_items: {len(different)} keys are more than 100")
+            self.requests += ["read_cut"] * bool(different)
+            return {key: clone(self.rows[key]) for key in different if key in self.rows}
+
     def write(self, write: Write) -> Accepted | Rejected:
         with self._lock:
             self.requests.append("write")

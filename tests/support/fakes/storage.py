@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from turnstile.adapters.files import check_path, check_prefix
-from turnstile.store.ports import Stat
+from turnstile.store.ports import Stat, put_one_by_one
 
 
 class FakeStorages:
@@ -28,7 +28,7 @@ class FakeStorage:
     def __init__(self, owner: FakeStorages, root: str) -> None:
         self._owner, self._root = owner, root
 
-    def read(self, path: str, limit: int | None = None) -> tuple[bytes, Stat] | None:
+    def read(self, path: str, limit: int | None = None, offset: int = 0) -> tuple[bytes, Stat] | None:
         key = self._key(path)
         with self._owner.lock:
             self._owner.requests.append("read")
@@ -36,7 +36,8 @@ class FakeStorage:
         if found is None:
             return None
         content, modified = found
-        return content[:limit], Stat(path, len(content), modified)
+        end = None if limit is None else offset + limit
+        return content[offset:end], Stat(path, len(content), modified)
 
     def stat(self, path: str) -> Stat | None:
         key = self._key(path)
@@ -45,14 +46,18 @@ class FakeStorage:
             found = self._owner.files.get(key)
         return Stat(path, len(found[0]), found[1]) if found else None
 
-    def put_if_absent(self, path: str, content: bytes) -> bool:
+    def put_if_absent(self, path: str, content: bytes | Iterable[bytes]) -> bool:
         key = self._key(path)
+        content = content if isinstance(content, bytes) else b"".join(content)
         with self._owner.lock:
             self._owner.requests.append("put")
             if key in self._owner.files:
                 return False
             self._owner.files[key] = (content, self._owner.clock.now_ms())
             return True
+
+    def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
+        return put_one_by_one(self, files)
 
     def list(self, prefix: str, after: str = "") -> Iterator[Stat]:
         for stat in self._under(check_prefix(prefix)):

@@ -108,8 +108,12 @@ def _check_snapshots(said: dict[str, Any], version: int) -> None:
     numbers = [one.get("sequence-number", 0) for one in known.values()]
     assert len(known) == len(said["snapshots"])
     assert max(numbers, default=0) <= said.get("last-sequence-number", 0)
-    given = [number for number in numbers if number]
-    assert len({*given}) == len(given), "a sequence number was given out twice"
+    roots = [one for one in known.values() if "parent-snapshot-id" not in one]
+    later = [one.get("sequence-number", 0) for one in known.values() if one not in roots and one.get("sequence-number")]
+    assert len({*later}) == len(later), "a sequence number was given out twice"
+    for one in known.values():
+        parent = known.get(one.get("parent-snapshot-id", 0), {}).get("sequence-number", 0)
+        assert not parent or parent < one["sequence-number"], "a history in which a sequence number is not new"
     current = said.get("current-snapshot-id")
     main = said["refs"].get("main", {}).get("snapshot-id")
     assert main == (None if current == -1 else current)

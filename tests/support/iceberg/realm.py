@@ -83,6 +83,7 @@ OPERATIONS: list[tuple[str, str, Any]] = [
     ("GET", f"{SALES}/tables", None),
     ("POST", f"{SALES}/tables", {"name": "t2", "schema": SCHEMA}),
     ("POST", f"{SALES}/register", {"name": "t2", "metadata-location": "s3://x/y/v1.metadata.json"}),
+    ("POST", f"{SALES}/register-view", {"name": "v2", "metadata-location": "s3://x/y/v1.metadata.json"}),
     ("GET", T1, None),
     ("HEAD", T1, None),
     ("POST", T1, COMMIT),

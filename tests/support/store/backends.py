@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.refs import FakeRefs
 from tests.support.fakes.storage import FakeClock, FakeStorages
-from turnstile.adapters import FileStorages
+from turnstile.adapters import FileStorages, opening
 from turnstile.adapters.dynamo.objs import DynamoObjs
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.adapters.opening import SystemClock, dynamodb, s3
@@ -23,6 +23,7 @@ from turnstile.adapters.sqlite.database import Database
 from turnstile.adapters.sqlite.objs import SqliteObjs
 from turnstile.adapters.sqlite.refs import SqliteRefs
 from turnstile.store.ports import Objs, Refs, Storages
+from turnstile.store.retry import Patience
 
 FAKE: Final = "fake"
 SQLITE: Final = "sqlite"
@@ -32,6 +33,10 @@ LOCAL_3: Final = "dynamodb-local-3"
 REALM: Final = "contract"
 REFS_TABLE: Final = "contract-refs"
 OBJS_TABLE: Final = "contract-objs"
+
+# On a busy machine an emulator may answer late. Answers that are lost are the subject of tests that lose them on purpose.
+opening.CONNECT_S = opening.READ_S = 60.0  # type: ignore[misc]
+PATIENT: Final = Patience(deadline_s=60.0, first_s=0.025, longest_s=0.5)
 
 
 class Counter:
@@ -72,7 +77,7 @@ class Backend:
     def refs(self, on_request: Callable[[str, float | None], None] | None = None, realm: str = REALM) -> Refs:
         if not self.real:
             return self._fake_refs.seen_by(realm)
-        return DynamoRefs(self.client, REFS_TABLE, realm=realm, on_request=on_request)
+        return DynamoRefs(self.client, REFS_TABLE, realm=realm, on_request=on_request, patience=PATIENT)
 
     def objs(self, on_request: Callable[[str, float | None], None] | None = None, **more: Any) -> Objs:
         """A fresh adapter: nothing cached."""
@@ -81,10 +86,14 @@ class Backend:
             self._fake_objs.on_request = None if on_request is None else lambda operation: on_request(operation, None)
             return self._fake_objs
         return DynamoObjs(
-            self.client, OBJS_TABLE, clock=more.pop("clock", SystemClock()), on_request=on_request, **more
+            self.client,
+            OBJS_TABLE,
+            clock=more.pop("clock", SystemClock()),
+            on_request=on_request,
+            **{"patience": PATIENT, **more},
         )
 
-    def _wait(self, patience: float = 30) -> None:
+    def _wait(self, patience: float = 120) -> None:
         """A server that takes connections may still be busy starting."""
         end = time.monotonic() + patience
         while True:

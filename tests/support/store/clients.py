@@ -1,14 +1,31 @@
-"""Clients whose answers a test decides; requests as they go over the wire, counted below every adapter; items as the
-service weighs them.
+"""Clients whose answers a test decides, and one that botocore alone made; requests as they go over the wire, counted below
+every adapter; items as the service weighs them.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import botocore.session
+from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
+
+
+@functools.cache
+def _session() -> botocore.session.Session:
+    session = botocore.session.get_session()
+    session.set_credentials("test", "test")
+    return session
+
+
+def plain_dynamodb(url: str, **config: Any) -> Any:
+    """A client of DynamoDB as botocore makes it, without ``adapters/dynamo/transport.py`` and without retries."""
+    retries = {"mode": "standard", "total_max_attempts": 1}
+    limits = Config(retries=retries, parameter_validation=False, read_timeout=60, **config)
+    return _session().create_client("dynamodb", "us-east-1", endpoint_url=url, config=limits)
 
 
 class Scripted:
@@ -30,12 +47,15 @@ class Scripted:
 
 
 class Deaf:
-    """A real client that loses the answers of its first ``lost`` calls after they had effect."""
+    """A real client that loses the answers of its first ``lost`` writes after they had effect."""
 
     def __init__(self, client: Any, lost: int) -> None:
         self._client, self._lost = client, lost
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
+        if operation == "get_item":
+            return getattr(self._client, operation)  # type: ignore[no-any-return]
+
         def call(**asked: Any) -> Any:
             self._lost, deaf = self._lost - 1, self._lost > 0
             try:

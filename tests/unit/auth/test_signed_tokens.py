@@ -175,7 +175,7 @@ def test_i12_each_kind_of_token_is_refused_where_it_is_not_accepted() -> None:
 @pytest.mark.parametrize(
     ("said", "settings", "name", "roles"),
     [
-        ({"email": "a@x.test"}, {"name": "email"}, "a@x.test", {"etl"}),
+        ({"user": {"email": "a@x.test", "email_verified": True}}, {"name": "user.email"}, "a@x.test", {"etl"}),
         ({"email": "a@x.test", "email_verified": True}, {"name": "email"}, "a@x.test", {"etl"}),
         ({"roles": "one"}, {"roles": ("roles", "groups")}, "alice", {"one", "etl"}),
         ({"realm_access": {"roles": ["k"]}}, {"roles": ("realm_access.roles",)}, "alice", {"k"}),
@@ -193,9 +193,16 @@ def test_name_and_roles_come_from_the_configured_claims(
     assert found == Principal(name, frozenset(roles))
 
 
-def test_i12_an_address_that_the_issuer_did_not_verify_is_nobodys_name() -> None:
-    said = claims(email="root@x.test", email_verified=False)
-    assert "not verified" in refusal(token(said), name="email")
+@pytest.mark.parametrize(
+    "verified",
+    [{}, *({"email_verified": value} for value in (False, None, 0, 1, "true", "false", "", [True], {"x": True}))],
+    ids=str,
+)
+def test_i12_an_address_that_the_issuer_does_not_say_it_verified_is_nobodys_name(verified: dict[str, Any]) -> None:
+    said = {"email": "root@x.test", **verified}
+    assert "not verified" in refusal(token(claims(**said)), name="email", admins=frozenset({"root@x.test"}))
+    inside = claims(user=said, email_verified=True)
+    assert "user.email_verified must be true" in refusal(token(inside), name="user.email")
 
 
 def test_administrators_are_named_by_name_or_by_role() -> None:

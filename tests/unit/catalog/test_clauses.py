@@ -107,11 +107,15 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         staging_row(),
         {"open": staging_row(state="collecting")},
     ),
-    "drop": (catalog_heads.drop_head(HEAD.key, 2), head_row(), {"droppable": head_row(state="leaving")}),
+    "drop": (
+        catalog_heads.drop_head(HEAD.key, 2),
+        head_row(),
+        {"droppable": head_row(state="leaving"), "settled": head_row(undecided=b"u")},
+    ),
     "drop stuck": (
         catalog_heads.drop_head(HEAD.key, 2),
         head_row(state="stuck"),
-        {"droppable": head_row(state="dropped")},
+        {"droppable": head_row(state="dropped"), "settled": head_row(state="stuck", undecided=b"u")},
     ),
     "drop imported": (
         catalog_heads.drop_published_head(HEAD, 2),
@@ -120,6 +124,7 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
             "droppable": head_row(state="recovering"),
             "same latest": head_row(latest=5),
             "published": head_row(floor=3),
+            "settled": head_row(undecided=b"u"),
         },
     ),
     "rename": (catalog_heads.rename_head(HEAD.key, "n", 2), head_row(), {"shown": head_row(state="stuck")}),
@@ -131,7 +136,7 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
     "drop clone": (
         catalog_heads.drop_head(HEAD.key, 2),
         head_row(state="pinned"),
-        {"droppable": head_row(state="dropped")},
+        {"droppable": head_row(state="dropped"), "settled": head_row(state="pinned", undecided=b"u")},
     ),
     "restore": (
         catalog_heads.restore_head(HEAD.key, "n", 2),
@@ -146,7 +151,11 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
             "unpurged": head_row(state="dropped", reason="exported"),
         },
     ),
-    "leave": (catalog_heads.leave_head(HEAD, "export", 2), head_row(), {"active": head_row(state="dropped")}),
+    "leave": (
+        catalog_heads.leave_head(HEAD, "export", 2),
+        head_row(),
+        {"active": head_row(state="dropped"), "settled": head_row(undecided=b"u")},
+    ),
     "stay": (
         catalog_heads.stay_head(LEAVING, "export", 2),
         head_row(state="leaving", reason="export", floor=2),

@@ -135,7 +135,7 @@ def test_a_damaged_token_is_refused_whatever_was_damaged(position: int, value: i
         return
     raw[at] = value
     with pytest.raises(InvalidRequest):
-        services.listings.tables(*MAIN, page_token=base64.urlsafe_b64encode(bytes(raw)).decode())
+        services.listings.tables(*MAIN, page_token=base64.urlsafe_b64encode(bytes(raw)).rstrip(b"=").decode())
 
 
 @given(st.text(min_size=1, max_size=60))

@@ -48,7 +48,7 @@ def test_a_realm_without_catalogs_lists_none() -> None:
     assert build(fake_world(), lake_root=LAKE).catalogs.list() == []
 
 
-@pytest.mark.parametrize("name", [".", "", "a.b", "a/b", "ä", "x" * 256])
+@pytest.mark.parametrize("name", ["", "a+b", "a\x00b", "x" * 256])
 def test_names_that_are_none_are_refused(name: str) -> None:
     services = fresh()
     for call in (

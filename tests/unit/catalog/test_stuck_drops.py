@@ -20,7 +20,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import PATIENCE_MS, Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.store.core.errors import OutcomeUnknown, StateConflict
-from turnstile.store.core.locations import staged_path
+from turnstile.store.core.names import staged_path
 from turnstile.store.core.writes import Change, Set
 from turnstile.transfer.exports import Exporter
 

@@ -10,7 +10,7 @@ from turnstile.catalog.create import first_row_hwm, read_version_zero
 from turnstile.delta.core.head import ROWS_UNREAD
 from turnstile.store.core.errors import InvalidCommit, NotFound
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 def test_a_table_without_version_0_is_not_registered() -> None:
@@ -70,7 +70,7 @@ def test_the_head_starts_with_the_row_ids_that_version_0_assigned(
     actions = [delta.info("x", now), delta.protocol(*filter(None, [feature])), delta.metadata()]
     if hwm is not None:
         domain = {"domain": "delta.rowTracking", "configuration": f'{{"rowIdHighWaterMark":{hwm}}}', "removed": False}
-        actions += [{"domainMetadata": domain}, delta.add("f", 42)]
+        actions += [{"domainMetadata": domain}, delta.add("f", 42, baseRowId=0, defaultRowCommitVersion=0)]
     services.world.storages.open(made.location).put_if_absent(published_path(0), delta.lines(*actions))
     register(services, made.table_id)
     head = head_of(services.world, made.table_id)

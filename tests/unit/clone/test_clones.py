@@ -184,6 +184,16 @@ def test_a_namespace_of_many_clones_is_dropped_with_them() -> None:
     complete(world)
 
 
+def test_i8_a_namespace_with_clones_and_tables_goes_in_one_change() -> None:
+    services = fresh()
+    sales(services)
+    clone(services, "sales.t1", "sales.eu.c1")
+    before = services.reader.current("main").commit.seq
+    services.namespace_dropper.drop("main", ("sales",), cascade=True)
+    assert services.reader.current("main").commit.seq == before + 1
+    complete(fakes(services))
+
+
 def test_what_was_ratified_is_published_before_it_is_shown() -> None:
     services = fresh()
     id, world = sales(services)["sales.t1"], fakes(services)
@@ -293,7 +303,7 @@ def test_i10_a_dropped_table_that_is_being_purged_is_not_cloned() -> None:
         ("sales.t1", "sales.t1.copy", InvalidRequest, "to"),
         ("", "sales.copy", InvalidRequest, "to"),
         ("", "sales", InvalidRequest, "to"),
-        ("sales", "a b", InvalidRequest, "to"),
+        ("sales", "a+b", InvalidRequest, "to"),
         ("sales", "a.b.c.d.e.f.g.h.i.j.k", InvalidRequest, "to"),
     ],
 )

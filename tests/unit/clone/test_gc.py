@@ -6,8 +6,7 @@ from tests.support.catalog import complete, create, fakes, fresh, head_of
 from tests.support.clones import check_shown, clone, commit, held
 from tests.support.gc import DAY, collect, days, everything
 from turnstile.gc.scanner import Problem
-from turnstile.store.core.locations import published_path, staged_path
-from turnstile.store.core.names import staged_file
+from turnstile.store.core.names import published_path, staged_file, staged_path
 
 LOCATION = "file:///lake/main/sales/{}"
 

@@ -27,7 +27,7 @@ from turnstile.store.core.errors import (
     TurnstileError,
 )
 from turnstile.store.core.limits import SpillLimits
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 Path = tuple[str, ...]
 spaces = st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2).map(tuple)

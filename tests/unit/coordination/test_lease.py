@@ -191,3 +191,14 @@ def test_i2_ranges_of_holders_never_overlap_and_fences_rise_whatever_the_clocks_
     assert [fence for fence, _, _ in ended] == list(range(len(ended)))
     for (_, _, stop), (_, start, _) in pairwise(ended):
         assert stop <= start
+
+
+def test_the_fence_of_a_lease_is_that_of_its_row_and_rises_with_every_holder() -> None:
+    world = fake_world()
+    fences = []
+    for _ in range(3):
+        lease = taken(Leases(world).take("n", TERM))
+        assert world.refs.rows[lease.key]["fence"] == lease.fence
+        fences.append(lease.fence)
+        world.clock.now += 2 * TERM
+    assert fences == [fences[0], fences[0] + 1, fences[0] + 2]

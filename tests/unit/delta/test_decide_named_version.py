@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fakes.heads import START_ICT, empty_row, floored, must, named, ratified
-from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, Spill, decide
+from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, Spill, changed_since, decide
 from turnstile.delta.core.head import ROWS_OFF, ROWS_UNREAD, TableHead
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
@@ -57,10 +57,14 @@ def test_i3_the_same_transaction_at_another_version_is_still_the_version_it_beca
     assert isinstance(replay, Ratified) and replay.replayed and replay.version == 1
 
 
-def test_i3_the_same_staged_name_is_the_same_proposal() -> None:
-    row = must(empty_row(), named(1, "t1", name="00000000000000000001.elsewhere.json"))
-    replay = answer(row, named(2, "other", name="00000000000000000001.elsewhere.json"))
-    assert isinstance(replay, Ratified) and replay.replayed and replay.version == 1
+def test_i3_another_transaction_under_a_name_of_the_tail_is_another_proposal() -> None:
+    """A file may be written anew. The first transaction's version is not the answer to the second one."""
+    name = "00000000000000000009.elsewhere.json"
+    row = must(empty_row(), named(1, "t1", name=name))
+    assert isinstance(answer(row, named(1, "other", name=name)), Conflict)
+    again = must(row, named(2, "t2", START_ICT + 20, name=name))
+    replay = answer(again, named(2, "t2", START_ICT + 20, name=name))
+    assert isinstance(replay, Ratified) and replay.replayed and replay.version == 2
 
 
 def test_i2_version_is_judged_before_metadata_and_timestamp() -> None:
@@ -149,3 +153,25 @@ def test_i10_a_table_that_is_not_active_takes_nothing_and_says_what_to_do(state:
 def test_i3_a_replay_is_answered_by_a_table_that_is_no_longer_active() -> None:
     replay = answer(table(2, state="dropped"), named(2, "t2"))
     assert isinstance(replay, Ratified) and replay.replayed and replay.version == 2
+
+
+# -- a table that a group only read -----------------------------------------------------------------------------------
+
+
+def test_i8_a_group_that_read_an_older_version_conflicts_with_all_that_came_since() -> None:
+    head = TableHead.from_row(table(4, undecided=b"u"))
+    conflict = changed_since(head, 2)
+    assert isinstance(conflict, Conflict)
+    assert ([winner.version for winner in conflict.winners], conflict.because) == ([4, 3], "read")
+
+
+def test_i8_a_group_that_read_the_latest_version_waits_for_what_is_undecided() -> None:
+    refused = changed_since(TableHead.from_row(table(4, undecided=b"u")), 4)
+    assert isinstance(refused, Refused)
+    assert refused.kind == "ConcurrentChange"
+
+
+def test_i8_a_group_that_read_a_version_that_is_not_there_is_a_gap() -> None:
+    refused = changed_since(TableHead.from_row(table(4)), 5)
+    assert isinstance(refused, Refused)
+    assert (refused.kind, refused.details) == ("VersionGap", {"latest": 4})

@@ -13,6 +13,7 @@ from tests.support.store.clients import Scripted, error
 from turnstile.adapters.dynamo.models import KINDS, to_item
 from turnstile.adapters.dynamo.refs import DynamoRefs
 from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.identity import Outcomes
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
@@ -63,18 +64,70 @@ class Disturbed:
         return self._plain.write(write)
 
 
-def ratifier(table: Table, refs: Disturbed) -> Ratifier:
+def ratifier(table: Table, refs: Disturbed, seen: TableHead | None = None) -> Ratifier:
+    """A ratifier that has seen the table's HEAD, by default as it is now."""
     plain = table.world
     moved = type(plain)(refs, plain.objs, plain.storages, plain.clock, plain.ids, plain.space)  # type: ignore[arg-type]
-    return Ratifier(moved)
+    service = Ratifier(moved)
+    service.learn(seen or table.head)
+    return service
 
 
-def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_nothing_is_read_again(table: Table) -> None:
+@pytest.mark.parametrize(("sees_winner", "request_made"), [(True, "read"), (False, "write")])
+def test_i3_a_lost_commit_is_never_taken_for_a_won_one_and_costs_one_request(
+    table: Table, sees_winner: bool, request_made: str
+) -> None:
+    """A process that has seen the winner reads the HEAD; to another one its write is refused, with the HEAD."""
+    before = table.head
     table.inline()
+    service = ratifier(table, table.world.refs, table.head if sees_winner else before)  # type: ignore[arg-type]
+    service._metadata.get("main", before.metadata)
     table.world.refs.requests.clear()
-    answer = table.ratifier.commit(inline_request(table, 1, "mine"))
+    answer = service.commit(inline_request(table, 1, "mine"))
     assert isinstance(answer, Conflict) and answer.latest == 1
+    assert table.world.refs.requests == [request_made]
+
+
+class Forgetful:
+    """What a process remembers of so many tables that it has forgotten this one."""
+
+    def get(self, key: str) -> None:
+        return None
+
+    def put(self, key: str, value: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize("version", [1, None])
+def test_i2_a_table_that_is_forgotten_is_decided_by_its_row(table: Table, version: int | None) -> None:
+    service = ratifier(table, table.world.refs)  # type: ignore[arg-type]
+    service._seen = Forgetful()  # type: ignore[assignment]
+    answer = service.commit(inline_request(table, version, "mine", base=0))
+    assert isinstance(answer, Ratified) and answer.version == 1
+
+
+@pytest.mark.parametrize("ict_ahead_ms", [0, 1])
+def test_i7_a_ticket_whose_clock_is_behind_costs_one_write_where_the_last_timestamp_was_seen(
+    table: Table, ict_ahead_ms: int
+) -> None:
+    for txn in ("first", "second"):
+        request = inline_request(table, None, txn, base=0, ict=table.head.last_ict + ict_ahead_ms)
+        table.world.refs.requests.clear()
+        assert isinstance(table.ratifier.commit(request), Ratified)
     assert table.world.refs.requests == ["write"]
+
+
+def test_i7_a_ticket_that_a_later_timestamp_overtook_is_written_in_the_other_form(table: Table) -> None:
+    seen_ms = table.head.last_ict
+    assert isinstance(table.ratifier.commit(inline_request(table, None, "seen", base=0, ict=seen_ms + 1)), Ratified)
+    other = Ratifier(table.world)
+    assert isinstance(other.commit(inline_request(table, None, "later", base=0, ict=seen_ms + 500)), Ratified)
+    table.world.refs.requests.clear()
+    answer = table.ratifier.commit(inline_request(table, None, "overtaken", base=0, ict=seen_ms + 100))
+    assert isinstance(answer, Ratified)
+    assert answer.place is not None
+    assert answer.place.ict == seen_ms + 501
+    assert table.world.refs.requests == ["write", "write"]
 
 
 @pytest.mark.parametrize("version", [1, None])
@@ -100,14 +153,15 @@ def test_i3_a_clash_with_a_transaction_on_the_row_is_neither_an_acceptance_nor_a
     table: Table, code: str
 ) -> None:
     """Through the real adapter: it is tried again, the same write, and ends as "not applied", or as accepted."""
-    request = inline_request(table, 1, "mine")
+    request, before = inline_request(table, 1, "mine"), table.head
     assert isinstance(Ratifier(table.world).commit(request), Ratified)
     row = to_item(KINDS["table"], table.row)
-    patience = Patience(deadline_s=0.1, first_s=0.001, longest_s=0.002)
     for outcomes, says in (((error(code),), Throttled), ((error(code), error(code), {"Attributes": row}), None)):
         client = Scripted(*outcomes)
+        patience = Patience(deadline_s=60 if says is None else 0.3, first_s=0.001, longest_s=0.002)
         refs = DynamoRefs(client, "refs", realm="test", patience=patience)
-        service = ratifier(table, refs)  # type: ignore[arg-type]
+        service = ratifier(table, refs, before)  # type: ignore[arg-type]
+        service._metadata.get("main", table.head.metadata)
         if says is not None:
             with pytest.raises(says):
                 service.commit(request)

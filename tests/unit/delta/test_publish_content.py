@@ -14,7 +14,7 @@ from turnstile.delta.core.head import Entry, cost, digest_of, positioned
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.repair import Repairer
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 
 
 def test_the_transaction_of_anything_but_a_commit_is_nobodys() -> None:

@@ -12,7 +12,7 @@ from tests.support.fakes.storage import FakeStorage
 from tests.support.fakes.world import fake_world
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 
 Hook = Callable[[str], None]
 

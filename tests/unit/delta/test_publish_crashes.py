@@ -17,7 +17,7 @@ from turnstile.delta.identity import IdentityIndex
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import Sweeper
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.faults import POINTS, faults_from, no_faults
 
 PUBLISH_POINTS = [point for point in POINTS if point.startswith("publish.")]

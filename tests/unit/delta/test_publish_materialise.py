@@ -10,7 +10,7 @@ from turnstile.delta.commits import ContentMissing, FileSizes, materialise
 from turnstile.delta.core.head import positioned
 from turnstile.delta.publish import Publisher
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.locations import staged_path
+from turnstile.store.core.names import staged_path
 
 
 @pytest.mark.parametrize("workers", [1, 8])

@@ -11,10 +11,11 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from turnstile.delta.commits import content_of
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.core.head import KEEP_PUBLISHED, positioned
+from turnstile.delta.core.ratify_writes import Keep
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher, TableUnread
 from turnstile.store.core.errors import NotFound, StorageFault
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 
 
 @pytest.fixture
@@ -364,3 +365,31 @@ def test_i2_the_content_of_a_published_entry_is_what_the_log_holds(world: FakeWo
         world.objs.delete(*id)
     for place in positioned(before):  # a reader that still holds the HEAD from before publication
         assert content_of(world, before, place) == table.ratified[place.version]
+
+
+def test_i4_what_is_ratified_meanwhile_is_left_for_the_next_call_where_the_caller_says_so() -> None:
+    table = Table(fake_world())
+    table.inline()
+    late = iter([table.inline])
+
+    def ratify_once(step: str) -> None:
+        if step == "publish.copied":
+            next(late, lambda: None)()
+
+    first = Publisher(table.world, faults=ratify_once).publish(TABLE, meanwhile=False)
+    assert (first.floor, first.latest, first.behind) == (1, 2, 1)
+    assert Publisher(table.world).publish(TABLE).floor == 2
+
+
+@pytest.mark.parametrize(("is_ticket", "kept"), [(False, 0), (True, 5)])
+def test_i3_as_many_published_entries_stay_in_the_tail_as_the_publisher_is_given(is_ticket: bool, kept: int) -> None:
+    table = Table(fake_world())
+    for number in range(8):
+        table.ticket(f"t{number}") if is_ticket else table.inline()
+    Publisher(table.world, keep=Keep(named=0, tickets=5)).publish(TABLE)
+    assert len(table.head.tail) == kept and table.head.floor == 8
+
+
+def test_i3_a_tail_without_entries_keeps_as_many_as_one_of_named_commits() -> None:
+    head = Table(fake_world()).head
+    assert not head.tail and Keep(named=1, tickets=2).of(head) == 1

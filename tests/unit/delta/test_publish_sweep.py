@@ -9,7 +9,7 @@ from tests.support.fakes.world import fake_world
 from turnstile.delta.publish import Publisher
 from turnstile.delta.sweep import StoreUnreachable, Sweeper, publish_hinted, publish_tables
 from turnstile.store.core.errors import Throttled
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 LATER = 10_000_000
 
@@ -135,6 +135,19 @@ def test_i11_the_sweeper_serves_who_waits_longest_first_and_stuck_tables_last() 
     swept = Sweeper(world, Publisher(world)).sweep(until_ms=world.clock.now + LATER, each_ms=LATER, workers=1)
     order = [one.table_id for one in swept.round.published]
     assert order == [tables[number].id for number in (0, 3, 1, 2)]
+
+
+def test_i11_a_table_waits_since_its_oldest_commit_that_is_not_published() -> None:
+    """And not since one before that, which the row still carries."""
+    world = fake_world()
+    early, late = Table(world, table_id(1)), Table(world, table_id(0))
+    late.mixed(2)
+    Publisher(world).publish(late.id)
+    early.mixed(1)
+    late.mixed(1)
+    assert late.head.tail_from <= late.head.floor
+    swept = Sweeper(world, Publisher(world)).sweep(until_ms=world.clock.now + LATER, each_ms=LATER, workers=1)
+    assert [one.table_id for one in swept.round.published] == [early.id, late.id]
 
 
 def test_the_sweeper_leaves_dropped_tables_alone_and_reports_damaged_rows() -> None:

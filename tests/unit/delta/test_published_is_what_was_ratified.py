@@ -20,7 +20,7 @@ from turnstile.delta.ratify import CommitRequest
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.evaluate import applied, clone
-from turnstile.store.core.locations import LOG, published_path, staged_path
+from turnstile.store.core.names import LOG, published_path, staged_path
 
 
 @pytest.fixture

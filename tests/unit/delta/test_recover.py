@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -29,13 +30,13 @@ from turnstile.delta.identity import Outcomes
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
-from turnstile.delta.recover import ADOPTED_MAX, Recoverer
+from turnstile.delta.recover import ADOPTED_MAX, Recoverer, mark_all_restored
 from turnstile.delta.repair import Repairer
 from turnstile.delta.sweep import Sweeper
 from turnstile.store.core.errors import OutcomeUnknown
 from turnstile.store.core.evaluate import clone
 from turnstile.store.core.limits import Limits
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.store.core.names import published_path, staged_path
 from turnstile.store.faults import POINTS
 
 
@@ -85,7 +86,9 @@ def test_i4_i6_i11_a_recovery_killed_at_any_point_is_finished_by_the_next_one(
         else:
             repair(table)
     else:
-        assert point.endswith("stuck") or visit > 1 or point in ("publish.copied", "publish.unstuck")
+        assert (
+            point.endswith("stuck") or visit > 1 or point in ("publish.copied", "publish.unstuck", "recover.taken_back")
+        )
     adopted(table, lost)
     requests = len(table.world.refs.requests)
     assert repair(table)[0].adopted == 0
@@ -172,6 +175,7 @@ def test_i6_metadata_and_epoch_are_those_of_the_newest_version(table: Table) -> 
 
 def test_i2_row_ids_go_on_after_the_published_ones() -> None:
     table = Table(fake_world())
+    table.supports("rowTracking")
     table.row["row_hwm"] = table.row["tail_hwm"] = 9
     backup = clone(table.row)
     marks = delta.lines({"domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":9}',
@@ -231,6 +235,79 @@ def test_a_recovery_that_runs_out_of_time_is_carried_on_later(table: Table) -> N
     assert 0 < done.adopted < 7 and done.problem is None and done.state == "recovering"
     publisher.publish(TABLE)
     adopted(table, lost)
+
+
+# -- all rows were restored: no commit before the logs have been looked at ---------------------------------------------
+
+
+@pytest.mark.parametrize("publish_first", [False, True])
+def test_i1_i10_after_a_restore_of_all_rows_no_commit_is_accepted_before_the_log_was_looked_at(
+    table: Table, publish_first: bool
+) -> None:
+    """Without the mark the next commit would take version 4, which is published already."""
+    lost = restored(table)
+    log = table.published()
+    assert mark_all_restored(table.world) == 1
+    if publish_first:
+        Publisher(table.world).publish(TABLE, until_ms=table.world.clock.now)  # no time for anything
+    stamp = max(table.world.clock.now_ms(), table.head.last_ict + 1)
+    for version in (table.head.latest + 1, None):
+        answer = table.ratifier.commit(CommitRequest(TABLE, version, base=3, content=delta.append("new", stamp)))
+        assert isinstance(answer, Refused) and answer.kind == "TableNotActive"
+    Sweeper(table.world, Publisher(table.world)).sweep(until_ms=10**15, each_ms=10**15, workers=1)
+    adopted(table, lost)
+    assert table.published() == log
+    again = table.ratifier.commit(CommitRequest(TABLE, 11, content=delta.append("new", lost["last_ict"] + 1_000)))
+    assert isinstance(again, Ratified) and again.version == 11
+
+
+def test_i10_a_table_that_was_not_behind_takes_commits_again_after_the_next_sweep(table: Table) -> None:
+    table.mixed(4)
+    before = table.head
+    assert mark_all_restored(table.world) == 1 == mark_all_restored(table.world)
+    Sweeper(table.world, Publisher(table.world)).sweep(until_ms=10**15, each_ms=10**15, workers=1)
+    table.check_all_published()
+    assert (table.head.state, table.head.latest, table.head.reason) == ("active", before.latest, "")
+
+
+@pytest.mark.parametrize("state", ["leaving", "dropped", "pinned"])
+def test_i10_a_table_that_takes_no_commits_is_left_as_it_is_after_a_restore_of_all_rows(
+    table: Table, state: str
+) -> None:
+    table.row["state"] = state
+    before = clone(table.row)
+    assert mark_all_restored(table.world) == 0
+    assert table.row == before
+
+
+def test_i1_a_stuck_table_recovers_too_and_one_that_an_operator_stopped_stays_stopped(table: Table) -> None:
+    table.row.update({"state": "stuck", "reason": "by hand"})
+    assert mark_all_restored(table.world) == 0 and table.head.reason == "by hand"
+    table.row.update({"state": "active", "reason": ""})
+    lost = restored(table)
+    table.row.update({"state": "stuck", "reason": "version 4: it was in the way"})
+    assert mark_all_restored(table.world) == 1
+    repair(table)
+    adopted(table, lost)
+
+
+def test_i10_a_table_that_is_dropped_meanwhile_stays_dropped(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, refs = table.world.refs.write, table.world.refs
+
+    def late(change: Any) -> Any:
+        monkeypatch.setattr(refs, "write", write)
+        table.row["state"] = "dropped"
+        return write(change)
+
+    monkeypatch.setattr(refs, "write", late)
+    assert mark_all_restored(table.world) == 0
+    assert table.head.state == "dropped"
+
+
+def test_a_row_that_cannot_be_parsed_does_not_keep_the_others_from_being_marked(table: Table) -> None:
+    table.world.refs.rows["table/zz"] = {"key": "table/zz", "kind": "table"}
+    assert mark_all_restored(table.world) == 1
+    assert table.head.state == "recovering"
 
 
 @pytest.mark.parametrize("point", ["recover.begun", "recover.described", "recover.adopted", "recover.ended"])

@@ -16,7 +16,7 @@ from turnstile.delta.recover import Recoverer
 from turnstile.delta.repair import Diagnosis
 from turnstile.store.core.errors import NotFound, StorageFault, Throttled
 from turnstile.store.core.evaluate import clone
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 
 
 @pytest.fixture
@@ -183,10 +183,10 @@ def test_i6_storage_that_fails_during_a_recovery_leaves_it_for_the_next_one(tabl
     storage = type(table.storage)
     read = storage.read
 
-    def fails(self: Any, path: str, limit: int | None = None) -> Any:
+    def fails(self: Any, path: str, *more: Any, **named: Any) -> Any:
         if path == published_path(6):
             raise StorageFault("no answer")
-        return read(self, path, limit)
+        return read(self, path, *more, **named)
 
     storage.read = fails  # type: ignore[method-assign]
     try:

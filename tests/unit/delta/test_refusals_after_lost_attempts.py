@@ -65,7 +65,9 @@ class Late:
 
 def ratifier(table: Table, refs: Late, objs: Any = None) -> Ratifier:
     plain = table.world
-    return Ratifier(World(refs, objs or plain.objs, plain.storages, plain.clock, plain.ids, plain.space))  # type: ignore[arg-type]
+    service = Ratifier(World(refs, objs or plain.objs, plain.storages, plain.clock, plain.ids, plain.space))  # type: ignore[arg-type]
+    service.learn(table.head)
+    return service
 
 
 def _stuck(table: Table) -> object:
@@ -95,7 +97,7 @@ def _stuck_no_more(table: Table) -> None:
 
 def _active_again(table: Table) -> None:
     _stuck_no_more(table)
-    table.row.update(bytes=0, metadata="m")
+    table.row.update(bytes=0, metadata="metadata/m")
 
 
 @pytest.mark.parametrize("version", [1, None])
@@ -105,7 +107,7 @@ def test_i3_a_refusal_that_may_pass_leaves_a_lost_attempt_unknown(
 ) -> None:
     refs = Late(table, happens)
     with pytest.raises(OutcomeUnknown, match="answer"):
-        ratifier(table, refs).commit(inline_request(table, version, "mine", base=0, etag="m"))
+        ratifier(table, refs).commit(inline_request(table, version, "mine", base=0, etag="metadata/m"))
     _active_again(table)
     refs.lands()
     assert table.head.latest == 1 and "mine" in table.head.ids, "or the test shows nothing"
@@ -166,6 +168,7 @@ def test_i3_a_timestamp_that_came_too_late_is_final_whatever_was_lost(table: Tab
 
 
 def test_i3_row_ids_that_others_have_are_final_whatever_was_lost(table: Table) -> None:
+    table.supports("rowTracking")
     refs = Late(table, lambda one: one.row.update(row_hwm=9))
     content = delta.lines(
         delta.info("mine", table.world.clock.now_ms()),
@@ -176,7 +179,7 @@ def test_i3_row_ids_that_others_have_are_final_whatever_was_lost(table: Table) -
                 "removed": False,
             }
         },
-        delta.add("x"),
+        delta.add("x", baseRowId=0, defaultRowCommitVersion=1),
     )
     answer = ratifier(table, refs).commit(CommitRequest(table.id, 1, content=content))
     assert isinstance(answer, Refused) and answer.kind == "InvalidCommit"

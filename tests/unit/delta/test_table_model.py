@@ -21,8 +21,7 @@ from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import CommitRequest, Ratifier
 from turnstile.gc.collector import Collector
 from turnstile.store.core.errors import NotFound
-from turnstile.store.core.locations import published_path, staged_path
-from turnstile.store.core.names import staged_file
+from turnstile.store.core.names import published_path, staged_file, staged_path
 from turnstile.store.core.writes import Change as Write
 from turnstile.store.core.writes import Insert, Set, new_row
 

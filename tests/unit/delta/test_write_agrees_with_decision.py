@@ -18,9 +18,10 @@ from tests.support.fakes.heads import (
     recount,
     rows,
 )
-from turnstile.delta.core.decide import Proposal, Ratified, Spill, decide
+from turnstile.delta.core.decide import Proposal, Ratified, Refused, Spill, decide
 from turnstile.delta.core.head import ROWS_OFF, TableHead, cost, positioned
 from turnstile.delta.core.ratify_writes import raise_floor
+from turnstile.delta.core.undecided import Beginning, as_folded, fold, prepare, remove, without_entry
 from turnstile.store.core.evaluate import applied
 from turnstile.store.core.limits import ROW_BUDGET
 from turnstile.store.core.writes import Row
@@ -117,6 +118,44 @@ def test_i4_i11_a_floor_change_planned_before_ratifications_still_fits_after_the
     assert (after.pending is None) == (idle or head.pending is None)
     kept = {place.version: place for place in positioned(head)}
     assert all(place.ict == kept[place.version].ict for place in positioned(after))
+
+
+@MANY
+@given(rows(), proposals(), st.integers(0, 20))
+def test_i2_i8_a_prepared_commit_is_folded_into_what_its_single_write_would_have_left(
+    row: Row, proposal: Proposal, published: int
+) -> None:
+    beginning = Beginning("g", "g.0", "t1")
+    fitting = [
+        (change, prepare(beginning, change, proposal, clock_behind=bool(behind)))
+        for behind, change in enumerate(forms(row, proposal))
+        if accepts(row, change)
+    ]
+    preparing = [prepare(beginning, change, proposal, clock_behind=False) for change in forms(row, proposal)]
+    assert sum(accepts(row, change) for change in preparing) == len(fitting)
+    if not fitting:
+        return
+    single, prepared = fitting[0]
+    waiting = applied(row, prepared.actions)
+    head = TableHead.from_row(waiting)
+    assert (
+        positioned(head) == positioned(TableHead.from_row(row)) and head.latest == row["latest"]
+    )  # I6: nobody sees it
+    assert isinstance(decide(head, proposal), Refused) and not any(
+        accepts(waiting, c) for c in forms(waiting, proposal)
+    )
+    assert not accepts(waiting, prepared)
+    folding = fold(row["key"], head.undecided, 7)
+    assert applied(waiting, folding.actions) == applied(row, single.actions)
+    assert as_folded(head) == TableHead.from_row(applied(row, single.actions) | {"changed_at": head.changed_at})
+    assert without_entry(head) == TableHead.from_row(row)
+    assert applied(waiting, remove(row["key"], head.undecided).actions) == row
+    floor = max(head.floor, min(published, head.latest))
+    raised = applied(waiting, raise_floor(head, floor, idle=False).actions)  # a publisher is not held up
+    assert accepts(raised, folding)
+    recount(TableHead.from_row(applied(raised, folding.actions)))
+    after = applied(raised, folding.actions)
+    assert not accepts(after, folding) and not accepts(after, prepared)
 
 
 @given(rows(), st.integers(0, 20), st.booleans())

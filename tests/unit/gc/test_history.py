@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -19,7 +21,8 @@ from turnstile.catalog.core.rows import RECENT, drop_catalog, forget_catalog
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.gc.collector import Collector
-from turnstile.gc.core import HOUR_MS, BloomFilter, Grace
+from turnstile.gc.core import HOUR_MS, SETTLED_MS, BloomFilter, Grace, Item
+from turnstile.gc.kinds.dropped import DroppedCatalogScanner
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.limits import SpillLimits
 from turnstile.store.ports import AllAccepted, Rejected
@@ -202,6 +205,41 @@ def test_a_dropped_catalogs_objs_go_after_its_grace_and_those_of_its_tables_with
     assert {id.split("/")[0] for space, id in world.objs.rows if space == "test/other"} == {"metadata"}
     assert not [key for key in world.refs.rows if "/gone/" in key]
     assert collect_history(world).items == ()
+
+
+def test_i10_a_dropped_catalogs_objs_stay_while_a_write_of_its_time_may_still_come() -> None:
+    """Until then what is in its partition may change, and a moment of its past may be asked for."""
+    services = fresh()
+    world = fakes(services)
+    services.catalogs.create("other")
+    services.catalogs.drop("other", force=True)
+    objs, dropped_ms = set(world.objs.rows), world.clock.now
+    world.clock.now = dropped_ms + HISTORY_GRACE.history_ms + SETTLED_MS - 60_000
+    assert collect_history(world).items == () and set(world.objs.rows) == objs
+    world.clock.now += 60_000
+    assert {item.kind for item in collect_history(world).items} == {"catalogs"}
+
+
+def test_i10_a_catalog_that_is_created_again_between_look_and_removal_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services = fresh()
+    world = fakes(services)
+    services.catalogs.create("other")
+    services.namespaces.create("other", ("default",))
+    services.catalogs.drop("other", force=True)
+    days(world, 3)
+    look, objs = DroppedCatalogScanner._due, set(world.objs.rows)
+
+    def created_after_the_look(*of: Any) -> Iterator[Item | None]:
+        yield from list(look(*of))
+        services.catalogs.create("OTHER")
+
+    monkeypatch.setattr(DroppedCatalogScanner, "_due", created_after_the_look)
+    report = Collector(world, HISTORY_GRACE, workers=1).collect(("catalogs",), dry_run=False)
+    assert report.deleted == 0
+    assert {problem.message for problem in report.problems} == {"there is a catalog of that name again"}
+    assert objs <= set(world.objs.rows)
 
 
 def test_i10_a_catalog_that_was_created_again_keeps_what_is_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -69,6 +70,21 @@ def test_what_a_dead_writer_left_goes_and_a_dry_run_says_its_bytes(client: Icebe
     assert client.files() == before - {orphan}
     assert collect(client).items == ()
     assert client.load()["metadata"]["properties"]["a"] == "2"
+
+
+@pytest.mark.parametrize(
+    "change", [lambda raw: raw.replace(b'"metadata-file"', b'"metadata-folder"'), lambda raw: raw + b" "]
+)
+def test_i10_nothing_is_removed_on_the_word_of_a_file_that_was_altered(
+    client: Iceberg, change: Callable[[bytes], bytes]
+) -> None:
+    """Its log, without the files that it named, would make them garbage."""
+    aged(client)
+    current, files = client.load()["metadata-location"], client.world.storages.files
+    files[current] = (change(files[current][0]), *files[current][1:])
+    before = client.files()
+    report = collect(client)
+    assert "was altered, so nothing is removed" in str(report.problems) and client.files() == before
 
 
 def test_i10_age_counts_from_the_writing_and_two_margins_cover_clocks_and_writes_under_way(client: Iceberg) -> None:
@@ -226,7 +242,7 @@ def test_views_are_looked_at_as_well(client: Iceberg) -> None:
 def test_i10_a_table_whose_current_file_cannot_be_read_is_left_alone(client: Iceberg) -> None:
     orphan = aged(client)
     current = client.load()["metadata-location"]
-    client.world.storages.files[current] = (b"[", client.world.clock.now_ms())
+    del client.world.storages.files[current]
     report = collect(client)
     assert report.items == () and orphan in client.files()
     assert [problem.message for problem in report.problems] == [f"{current} cannot be read, so nothing is removed"]

@@ -16,7 +16,7 @@ from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.delta.ratify import Ratifier
 from turnstile.gc.collector import Collector, Report
-from turnstile.store.core.locations import published_path
+from turnstile.store.core.names import published_path
 from turnstile.store.ports import World
 
 
@@ -113,6 +113,21 @@ def test_a_log_whose_old_files_were_cleaned_up_dates_by_the_next_file_there_is()
     change(world, id)
     days(world, 30)
     assert collect(world).items == ()
+
+
+def test_i10_a_head_that_was_restored_since_the_look_keeps_the_metadata_it_refers_to_again() -> None:
+    world, id = changed_table(3)
+    days(world, 5)
+    before, read = stored(world), world.refs.read
+
+    def restored_first(key: str):  # type: ignore[no-untyped-def]
+        row = read(key)
+        return {**row, "metadata": before[1]} if row is not None and key == world.space.table(id) else row
+
+    world.refs.read = restored_first  # type: ignore[method-assign]
+    report = collect(world)
+    assert (report.deleted, stored(world)) == (0, before)
+    assert {problem.message for problem in report.problems} == {"the HEAD is not what it was"}
 
 
 @pytest.mark.parametrize("how", ["before", "after"])

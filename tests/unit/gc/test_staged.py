@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,12 +14,14 @@ from tests.support.fakes.world import FakeWorld, fake_world
 from tests.support.gc import DAY, check_reachable, collect, days, everything, names
 from turnstile.delta.commits import materialise
 from turnstile.delta.core.decide import Conflict, Ratified
-from turnstile.delta.core.head import positioned
+from turnstile.delta.core.head import Entry, positioned
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
 from turnstile.gc.core import StagedFile, decided_at, due, staged_candidates, staged_since, version_of
-from turnstile.store.core.errors import NotFound
-from turnstile.store.core.locations import published_path, staged_path
+from turnstile.gc.kinds import staged
+from turnstile.store.core.errors import InvalidCommit, NotFound
+from turnstile.store.core.evaluate import clone
+from turnstile.store.core.names import published_path, staged_path
 
 
 @pytest.fixture
@@ -164,6 +169,69 @@ def test_i10_a_table_dropped_between_look_and_removal_keeps_its_files(world: Fak
     assert staged_files(table) == files
 
 
+def test_i10_a_file_that_lost_is_not_ratified_as_a_later_version(world: FakeWorld, table: Table) -> None:
+    """gc goes by the version in a name: once that is published, the file may be removed at any moment."""
+    loser = table.stage(lose=True)
+    size = table.storage.stat(staged_path(loser)).size  # type: ignore[union-attr]
+    table.ticket("winner")
+    before = everything(world)
+    with pytest.raises(InvalidCommit, match="is named for version 1, and version 2 is proposed") as refused:
+        table.ratifier.commit(CommitRequest(TABLE, 2, staged=loser, size=size, any_name=True))
+    assert refused.value.field == "staged.name"
+    assert everything(world) == before
+
+
+def test_i3_a_replay_is_answered_though_it_asks_for_a_version_above_its_name(world: FakeWorld, table: Table) -> None:
+    first = table.stage()
+    again = CommitRequest(TABLE, 2, staged=first, size=len(table.ratified[1]), any_name=True)
+    answer = table.ratifier.commit(again)
+    assert isinstance(answer, Ratified)
+    assert (answer.version, answer.replayed, table.head.latest) == (1, True, 1)
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_i10_a_file_that_a_row_carries_since_the_look_is_kept(world: FakeWorld, table: Table, published: bool) -> None:
+    """Such a row is of an earlier release, which took any name; its commit may be all that there is of that version."""
+    loser = table.stage(lose=True)
+    table.ticket("winner")
+    Publisher(world).publish(TABLE)
+    days(world, 2)
+    original = world.refs.read
+
+    def ratified_first(key: str):  # type: ignore[no-untyped-def]
+        row = table.row
+        if row["latest"] == 1:
+            entry = Entry(txn="again", ict=row["last_ict"] + 1, size=1, changed="append", name=loser)
+            row |= {"tail": [*row["tail"], entry.pack()], "latest": 2, "ids": row["ids"] | {"again"}, "pending": 2}
+            row |= {"floor": 2} if published else {}
+        return original(key)
+
+    world.refs.read = ratified_first  # type: ignore[method-assign]
+    report = collect(world, "staged")
+    assert (report.deleted, len(report.problems)) == (0, 1)
+    assert "carries one of these commits" in report.problems[0].message
+    assert loser in staged_files(table)
+
+
+def test_i10_a_row_that_fell_back_since_the_look_keeps_what_it_may_need_again(world: FakeWorld, table: Table) -> None:
+    """A backup was restored meanwhile: the floor is lower than the version of a file that was about to go."""
+    for _ in range(6):
+        table.stage()
+    Publisher(world).publish(TABLE)
+    days(world, 2)
+    restored, original = clone(table.row), world.refs.read
+
+    def fall_back(key: str):  # type: ignore[no-untyped-def]
+        table.row.update(restored | {"floor": 2, "latest": 2, "tail": [], "tail_from": 3, "ids": frozenset()})
+        return original(key)
+
+    world.refs.read = fall_back  # type: ignore[method-assign]
+    files = staged_files(table)
+    report = collect(world, "staged")
+    assert (report.deleted, staged_files(table)) == (0, files)
+    assert "behind where it was" in report.problems[0].message
+
+
 def test_i10_what_log_cleanup_took_is_judged_by_the_next_version_and_a_hole_by_nobody(
     world: FakeWorld, table: Table
 ) -> None:
@@ -194,6 +262,22 @@ def test_a_dry_run_changes_nothing_and_names_exactly_what_the_run_then_removes(w
     assert names(real) == names(dry)
     assert real.deleted == len(dry.items)
     assert collect(world, "staged").items == ()
+
+
+def test_nothing_is_looked_up_for_files_that_are_too_young_to_go(
+    world: FakeWorld, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(6):
+        table.stage()
+    Publisher(world).publish(TABLE)
+    looked_up: list[str] = []
+    get_many = world.objs.get_many
+    monkeypatch.setattr(world.objs, "get_many", lambda space, ids: looked_up.extend(ids) or get_many(space, ids))
+    days(world, 0.9)
+    collect(world, "staged")
+    assert looked_up == []
+    days(world, 0.2)
+    assert collect(world, "staged").deleted == len(looked_up) == 3
 
 
 def test_one_unreadable_table_does_not_keep_the_others_garbage(world: FakeWorld, table: Table) -> None:
@@ -272,6 +356,39 @@ def test_i10_when_a_version_was_decided_is_its_own_files_time_else_the_next_ones
     assert decided_at(6, published) is None, "a hole"
     assert decided_at(8, published) is None, "nothing later"
     assert decided_at(1, {}) is None
+
+
+def test_i11_when_a_version_was_decided_is_found_without_going_through_the_log() -> None:
+    """A table with a staged commit a second has 86,400 files to judge, and as many versions: gc was busy with it for hours."""
+
+    class Log(dict[int, int]):
+        steps = 0
+
+        def __iter__(self) -> Iterator[int]:
+            for version in super().__iter__():
+                Log.steps += 1
+                yield version
+
+    log = Log({version: version * 10 for version in range(1_000, 2_000)})
+    assert [decided_at(version, log) for version in (5, 1_500, 2_500)] == [10_000, 15_000, None]
+    assert Log.steps <= 3
+
+
+def test_i11_files_of_one_table_without_number_are_judged_a_part_a_run(
+    world: FakeWorld, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged, "FILES_MAX", 10)
+    table.mixed(3)
+    Publisher(world).publish(TABLE)
+    for number in range(25):
+        table.put(staged_path(f"{1:020d}.made-up-{number:02d}.json"), b"x")
+    days(world, 9)
+    left = []
+    for _ in range(4):
+        assert collect(world).problems == ()
+        left.append(sum("made-up" in name for name in staged_files(table)))
+    assert left[-1] == 0, left
+    assert all(before - after <= 10 for before, after in pairwise([25, *left]))
 
 
 def test_i10_an_item_is_due_from_its_last_moment_of_grace_on() -> None:

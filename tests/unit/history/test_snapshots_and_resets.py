@@ -9,6 +9,9 @@ import pytest
 from tests.support.catalog import MAIN, complete, create, fakes, fresh, head_of, names
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, days
+from turnstile.access.authorizer import Authorizer, Target
+from turnstile.access.core.grants import GrantChange, Privilege
+from turnstile.access.grants import Grants
 from turnstile.catalog.core.entities import External
 from turnstile.catalog.core.rows import RECENT
 from turnstile.catalog.core.tree import Tree
@@ -172,6 +175,19 @@ def test_i9_a_reset_brings_back_names_properties_and_tables_in_one_change() -> N
     again = services.resetter.reset("main", AsOf(seq=seq))
     assert again.restored == ("main.default.added",)
     complete(world)
+
+
+def test_i12_a_reset_brings_back_the_catalogs_rights_of_then() -> None:
+    """They are part of the tree: whoever lost a right since has it again, and whoever was given one has not."""
+    services = fresh()
+    grants, catalog = Grants(services, Authorizer(fakes(services), services.reader)), Target("main")
+    then = grants.change(catalog, [GrantChange("ann", (Privilege.USE_CATALOG,))], owner="old")
+    head = now(services)
+    changes = [GrantChange("ann", remove=(Privilege.USE_CATALOG,)), GrantChange("bob", (Privilege.USE_CATALOG,))]
+    after = grants.change(catalog, changes, owner="new")
+    assert services.reader.current("main").commit.access == after != then
+    services.resetter.reset("main", AsOf(head=head))
+    assert services.reader.current("main").commit.access == then
 
 
 def test_a_table_that_is_being_purged_does_not_come_back_and_nothing_else_does() -> None:

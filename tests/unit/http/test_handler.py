@@ -158,6 +158,23 @@ def test_what_strangers_send_makes_no_new_metric(capsys: pytest.CaptureFixture[s
     assert {metric["operation"] for metric in metrics} == {"unknown"}
 
 
+def test_the_metrics_of_a_request_hold_nothing_of_another_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither of the one before, nor of those that were answered while metrics were switched off."""
+    http = make()
+    monkeypatch.setenv("POWERTOOLS_METRICS_DISABLED", "true")
+    http.get("/no/such/path")
+    monkeypatch.delenv("POWERTOOLS_METRICS_DISABLED")
+    lines(capsys)
+    http.get("/no/such/path")
+    http.get("/things/a")
+    _, metrics = lines(capsys)
+    assert [metric["operation"] for metric in metrics] == ["unknown", "GET /things/{name}"]
+    assert [metric["refused"] for metric in metrics] == [[1.0], [0.0]]
+    assert [len(metric["duration"]) for metric in metrics] == [1, 1]
+
+
 @pytest.mark.parametrize("given", ["", "a b", "x" * 200, "ä", "\n"])
 def test_a_correlation_id_that_could_spoil_a_log_is_replaced_by_the_gateways(given: str) -> None:
     answer = make().call("GET", "/things/a", headers={"X-Correlation-Id": given})

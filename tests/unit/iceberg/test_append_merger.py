@@ -14,7 +14,8 @@ from tests.support.fakes.storage import FakeIds
 from tests.support.iceberg.client import SCHEMA
 from tests.support.iceberg.manifests import Lake
 from turnstile.adapters.opening import FileStorages
-from turnstile.iceberg.append_merger import MERGE, AppendMerger
+from turnstile.iceberg.append_merger import MAX_MANIFESTS, MERGE, AppendMerger
+from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core import updates as u
 from turnstile.iceberg.core.draft import new_table
 from turnstile.iceberg.core.metadata import TableMetadata
@@ -32,10 +33,10 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
 
 
-def table(lake: Lake, *snapshots: Snapshot, version: str = "2", merge: str = "true") -> TableMetadata:
+def table(lake: Lake, *snapshots: Snapshot, version: str = "2", **properties: str) -> TableMetadata:
     made = new_table(
         uuid=UUID, location=lake.location, schema=msgspec.convert(SCHEMA, Schema), spec=None, order=None,
-        properties={MERGE: merge, "format-version": version}, now_ms=1,
+        properties={"format-version": version, **properties}, now_ms=1,
     )  # fmt: skip
     for snapshot in snapshots:  # format 1 counts no sequences
         counted = snapshot if version != "1" else msgspec.structs.replace(snapshot, sequence_number=0)
@@ -71,14 +72,28 @@ def test_i9_the_slower_append_follows_the_faster_one(lake: Lake) -> None:
         "operation": "append", "added-data-files": "3", "added-records": "9", "total-data-files": "6",
         "total-records": "18", "total-delete-files": "0",
     }  # fmt: skip
-    manifests = lake.read(merged.manifest_list)
-    assert [(one.added_snapshot_id, one.sequence_number, one.min_sequence_number) for one in manifests] == [
+    listed_now = lake.read(merged.manifest_list)
+    assert [(one.added_snapshot_id, one.sequence_number, one.min_sequence_number) for one in listed_now] == [
         (3, 3, 3), (2, 2, 2), (1, 1, 1),
     ]  # fmt: skip
-    entries = [entry for manifest in manifests for entry in lake.entries(manifest)]
+    entries = [entry for manifest in listed_now for entry in lake.entries(manifest)]
     assert [entry.sequence_number for entry in entries] == [3, 3, 3, 2, 2, 1]
     assert len({entry.data_file.file_path for entry in entries}) == 6
     assert [entry.snapshot_id for entry in entries] == [3, 3, 3, 2, 2, 1]
+
+
+def test_i9_an_append_is_no_older_than_the_one_that_it_follows(lake: Lake) -> None:
+    """Readers find the snapshot of a moment by these times: a writer's clock may be behind the faster one's."""
+    base = lake.append(1, None, 1)
+    faster, slower = lake.append(2, base, 2, timestamp_ms=NOW), lake.append(3, base, 2)
+    assert slower.timestamp_ms < NOW
+    merged = merger().merge(table(lake, base, faster), requires(slower), commit(slower))
+    assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
+    assert merged.updates[0].snapshot.timestamp_ms == NOW
+    faster, slower = lake.append(2, base, 2), lake.append(4, base, 2, timestamp_ms=NOW)
+    merged = merger().merge(table(lake, base, faster), requires(slower), commit(slower))
+    assert merged is not None and isinstance(merged.updates[0], u.AddSnapshot)
+    assert merged.updates[0].snapshot.timestamp_ms == NOW, "and not when it was merged"
 
 
 def test_i9_appends_to_a_table_that_was_empty_follow_each_other_too(lake: Lake) -> None:
@@ -112,6 +127,10 @@ def other_requirement(lake: Lake, slower: Snapshot) -> Any:
     return (AssertRefSnapshotId("main", 77),), commit(slower)
 
 
+def requirement_of_a_branch(lake: Lake, slower: Snapshot) -> Any:
+    return (*requires(slower), AssertRefSnapshotId("audit", slower.parent_snapshot_id)), commit(slower)
+
+
 def changed(**changes: Any) -> Callable[[Lake, Snapshot], Any]:
     def make(lake: Lake, slower: Snapshot) -> Any:
         made = msgspec.structs.replace(slower, **changes)
@@ -132,17 +151,62 @@ def elsewhere(lake: Lake, slower: Snapshot) -> Any:
 
 def with_manifest(status: Any, **entry: Any) -> Callable[[Lake, Snapshot], Any]:
     def make(lake: Lake, slower: Snapshot) -> Any:
-        before = [one for one in lake.read(slower.manifest_list) if one.added_snapshot_id == 1]
         made = lake.manifest(3, 1, status, **entry)
-        made = msgspec.structs.replace(slower, manifest_list=lake.list(3, 1, 2, [made, *before]))
+        made = msgspec.structs.replace(slower, manifest_list=lake.list(3, 1, 2, [made, *before_of(lake, slower)]))
         return requires(made), commit(made)
 
     return make
 
 
+def listed(field: int, value: Any) -> Callable[[Lake, Snapshot], Any]:
+    """A list that says something else of the manifest that is added."""
+    return listing(lambda entry: {**entry, field: value})
+
+
+def listing(change: Callable[[Any], Any], make_first: Any = None, *more: Any) -> Callable[[Lake, Snapshot], Any]:
+    """A list whose entry of the manifest that is added is changed; ``make_first`` makes the snapshot that has it; ``more``
+    fields than the usual ones, or others."""
+
+    def make(lake: Lake, slower: Snapshot) -> Any:
+        if make_first is not None:
+            slower = make_first(lake, slower)[1][0].snapshot
+        first, *others = avro.read(lake.bytes(slower.manifest_list))
+        entries = [change(first), *others]
+        path = f"{lake.location}/metadata/listed.avro"
+        other = {field["field-id"] for field in more}
+        usual = [field for field in manifests.SCHEMA["fields"] if field["field-id"] not in other]
+        schema = {**manifests.SCHEMA, "fields": [*usual, *more]}
+        raw = avro.write(entries, schema, {"format-version": "2"}, bytes(16))
+        Path(path.removeprefix("file://")).write_bytes(raw)
+        made = msgspec.structs.replace(slower, manifest_list=path)
+        return requires(made), commit(made)
+
+    return make
+
+
+def test_a_list_that_is_written_anew_as_it_was_is_merged(lake: Lake) -> None:
+    """So that those below are refused for what they say."""
+    base = lake.append(1, None, 1)
+    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    assert merger().merge(table(lake, base, faster), *listed(manifests.CONTENT, 0)(lake, slower)) is not None
+
+
+def before_of(lake: Lake, slower: Snapshot) -> list[Any]:
+    """The manifests of the snapshot's parent."""
+    return [one for one in lake.read(slower.manifest_list) if one.added_snapshot_id == 1]
+
+
+def outside(lake: Lake, slower: Snapshot) -> Any:
+    """Of a place that the table's writers have no keys for, perhaps."""
+    path = Path(lake.location.removeprefix("file://")).parent / "beside.avro"
+    path.write_bytes(lake.bytes(slower.manifest_list))
+    return changed(manifest_list=f"file://{path}")(lake, slower)
+
+
 REFUSED: dict[str, Callable[[Lake, Snapshot], Any]] = {
     "another requirement": stale_schema,
     "another branch": other_ref,
+    "a requirement of another branch": requirement_of_a_branch,
     "another update": more_updates,
     "another table": another_table,
     "another requirement of main": other_requirement,
@@ -155,6 +219,37 @@ REFUSED: dict[str, Callable[[Lake, Snapshot], Any]] = {
     "a list without the parent's manifests": without_parents,
     "a manifest that deletes": with_manifest(ManifestEntryStatus.DELETED, sequence_number=1, file_sequence_number=1),
     "a manifest with existing files": with_manifest(ManifestEntryStatus.EXISTING, sequence_number=1, file_sequence_number=1),
+    "no manifest": lambda lake, slower: changed(manifest_list=lake.list(3, 1, 2, before_of(lake, slower)))(lake, slower),
+    "more manifests than are looked at": lambda lake, slower: changed(
+        manifest_list=lake.list(3, 1, 2, [*(lake.manifest(3) for _ in range(MAX_MANIFESTS + 1)), *before_of(lake, slower)])
+    )(lake, slower),
+    "a file of another snapshot": listing(
+        lambda entry: {**entry, manifests.ADDED_SNAPSHOT: 3},
+        lambda lake, slower: changed(
+            manifest_list=lake.list(7, 1, 2, [lake.manifest(7), *before_of(lake, slower)])
+        )(lake, slower),
+    ),
+    "a file with a file sequence number of its own": with_manifest(ManifestEntryStatus.ADDED, file_sequence_number=1),
+    "an old file in a manifest that says it is new": listing(
+        lambda entry: {**entry, manifests.MIN_SEQUENCE: 2}, with_manifest(ManifestEntryStatus.ADDED, sequence_number=1)
+    ),
+    "a list that leaves out what is required": listing(
+        lambda entry: {**entry, manifests.SPEC_ID: 0, 504: None},
+        None,
+        {"name": "added_files_count", "type": ["null", "int"], "field-id": 504},
+    ),
+    "a real list outside the table": outside,
+    "a list that says more than is known here": listing(
+        lambda entry: {**entry, 9_999: 1}, None, {"name": "later", "type": ["null", "int"], "field-id": 9_999}
+    ),
+    "a manifest of an older sequence number": listed(manifests.SEQUENCE, 1),
+    "a manifest of a later sequence number": listed(manifests.SEQUENCE, 3),
+    "a manifest with files of an older sequence number": listed(manifests.MIN_SEQUENCE, 1),
+    "a manifest of deletes": listed(manifests.CONTENT, 1),
+    "a manifest that counts existing files": listed(manifests.EXISTING_FILES, 1),
+    "a manifest that counts deleted files": listed(manifests.DELETED_FILES, 1),
+    "a manifest of an unknown partition spec": listed(manifests.SPEC_ID, 7),
+    "an encrypted manifest": listed(manifests.KEY_METADATA, b"k"),
     "a file with a sequence number of its own": with_manifest(ManifestEntryStatus.ADDED, sequence_number=1),
 }  # fmt: skip
 
@@ -171,8 +266,20 @@ def test_i2_what_is_no_plain_append_is_not_merged(lake: Lake, what: str) -> None
     assert left == files | more, "nothing was written"
 
 
-@pytest.mark.parametrize("options", [{"merge": "false"}, {"version": "1"}])
-def test_a_table_that_does_not_ask_for_it_is_not_merged(lake: Lake, options: Any) -> None:
+@pytest.mark.parametrize(("choice", "merges"), [({}, False), ({MERGE: "true"}, True), ({MERGE: "false"}, False)])
+def test_i2_a_writer_that_relies_on_the_refusal_gets_it_unless_the_table_says_otherwise(
+    lake: Lake, choice: dict[str, str], merges: bool
+) -> None:
+    base = lake.append(1, None, 1)
+    faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
+    summary = {**slower.summary, "kafka.connect.offsets.topic.group": "{}"}
+    slower = msgspec.structs.replace(slower, summary=summary)
+    now = table(lake, base, faster, **choice)
+    assert (merger().merge(now, requires(slower), commit(slower)) is not None) == merges
+
+
+@pytest.mark.parametrize("options", [{MERGE: "false"}, {MERGE: "FALSE"}, {MERGE: "no"}, {"version": "1"}])
+def test_a_table_that_turns_it_off_is_not_merged(lake: Lake, options: Any) -> None:
     base = lake.append(1, None, 1)
     faster, slower = lake.append(2, base, 2), lake.append(3, base, 2)
     now = table(lake, base, faster, **options)

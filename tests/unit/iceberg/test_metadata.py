@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 from tests.support.iceberg.readers import takes
 from turnstile.iceberg.core import metadata
-from turnstile.iceberg.core.draft import new_table
+from turnstile.iceberg.core.draft import NEW_TABLE_DEFAULTS, new_table
 from turnstile.iceberg.core.partition import PartitionField, PartitionSpec, SortField, SortOrder
 from turnstile.iceberg.core.schema import Field, ListType, MapType, Schema, StructType
 from turnstile.store.core.errors import InvalidRequest
@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again_and_pyiceberg_reads_it_too(version: int) 
     assert [field.field_id for field in theirs.schema().fields] == [1, 2, 3, 4]
     assert theirs.schema().find_column_name(9) == "counts.value"
     assert theirs.spec().fields[0].source_id == 4 and theirs.spec().fields[1].field_id == 1001
-    assert theirs.properties == {"owner": "alice"}
+    assert theirs.properties == {"owner": "alice", **NEW_TABLE_DEFAULTS}
 
 
 def test_ids_of_a_new_table_go_breadth_first_and_are_stable() -> None:

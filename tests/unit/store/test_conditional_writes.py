@@ -19,7 +19,7 @@ from turnstile.catalog.core.rows import (
     use_staging,
 )
 from turnstile.delta.core.head import TableHead
-from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change
+from turnstile.delta.core.ratify_writes import named_change, raise_floor, ticket_change, unchanged
 from turnstile.delta.core.state_writes import (
     adopt,
     begin_recovery,
@@ -32,10 +32,24 @@ from turnstile.delta.core.state_writes import (
     left_head,
     mark_purged,
     mark_purging,
+    mark_restored,
     mark_stuck,
     mark_unstuck,
     rename_head,
     stay_head,
+    take_back,
+)
+from turnstile.delta.core.undecided import (
+    Beginning,
+    GroupRow,
+    Undecided,
+    begin,
+    begin_anew,
+    decided,
+    fold,
+    forget_group,
+    hold,
+    remove,
 )
 from turnstile.store.core.evaluate import applied, clone, holds
 from turnstile.store.core.limits import ROW_BUDGET
@@ -73,6 +87,8 @@ STUCK = table(state="stuck", reason="version 1: gone")
 WHOLE = floored(table(), 5, idle=True)
 BEYOND = WHOLE | {"state": "stuck", "reason": "version 6: foreign"}
 RECOVERING = WHOLE | {"state": "recovering", "reason": "the log goes on"}
+PARTLY = floored(table(), 2, idle=False) | {"state": "stuck", "reason": "version 3: differs", "epoch": 4, "pending": 5}
+TAKE_BACK = take_back(head(PARTLY), "m0", 7)
 ADOPT = adopt("k", named(6, "x", START_ICT + 9, hwm=9, asserts="m0", metadata="m1", changed="metadata"), 9)
 LEFT = floored(table(state="leaving", reason="export"), 5, idle=True)
 LEAVING = table(state="leaving", reason="export")
@@ -82,16 +98,21 @@ STAGING = new_staging(
 ).row
 PURGING = table(state="dropped", reason="purging", changed_at=1)
 OWNED = owner_row(SPACE, AT, **MINE).row
+WAITS = {"undecided": b"of a group"}
+BEGINNING = Beginning("g", "g.0", "t1")
+PREPARED = Undecided("g", "g.0", "t1", 6, named(6, "x", START_ICT + 9).entry, 5).pack()
+GROUP = begin("k", "t1", b"", 1)
+OPENED = GroupRow.from_row(GROUP.row)
 
 CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (NAMED, table(), {
         "next": {"latest": 6}, "later": {"last_ict": START_ICT + 9}, "active": {"state": "stuck"}, "fresh rows": {"row_hwm": 10},
-        "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"},
+        "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"}, "settled": WAITS,
     }),
     (TICKET, table(), {
         "based": {"latest": 4}, "same epoch": {"epoch": 6}, "own application": {"apps": {APPS[0]: 6}}, "active": {"state": "dropped"},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "later": {"last_ict": START_ICT + 9},
-        "row tracking on": {"row_hwm": None}, "same metadata": {"metadata": "m1"},
+        "row tracking on": {"row_hwm": None}, "same metadata": {"metadata": "m1"}, "settled": WAITS,
     }),
     (BEHIND, table(), {"clock behind": {"last_ict": START_ICT + 4}}),
     (OFF, {key: value for key, value in table().items() if "hwm" not in key}, {"row tracking off": {"row_hwm": 0}}),
@@ -101,32 +122,43 @@ CASES: list[tuple[Write, Row | None, dict[str, Any]]] = [
     (mark_unstuck(head(STUCK | {"floor": 1}), 7), STUCK | {"floor": 1}, {
         "stuck": {"state": "dropped"}, "same reason": {"reason": "version 2: gone"}, "past it": {"floor": 0},
     }),
+    (mark_restored(head(table()), 7), table(), {"same state": {"state": "leaving"}}),
+    (mark_restored(head(STUCK), 7), STUCK, {"same state": {"state": "dropped"}}),
+    (TAKE_BACK, PARTLY, {"same state": {"state": "dropped"}, "same latest": {"latest": 6}, "same floor": {"floor": 3}, "settled": WAITS}),
     (begin_recovery(head(WHOLE), 7), WHOLE, {
-        "same state": {"state": "leaving"}, "same latest": {"latest": 6}, "published": {"floor": 4},
+        "same state": {"state": "leaving"}, "same latest": {"latest": 6}, "published": {"floor": 4}, "settled": WAITS,
     }),
     (begin_recovery(head(BEYOND), 7), BEYOND, {
-        "same state": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4},
+        "same state": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4}, "settled": WAITS,
     }),
     (ADOPT, RECOVERING, {
         "next": {"latest": 6}, "later": {"last_ict": START_ICT + 9}, "recovering": {"state": "active"}, "fresh rows": {"row_hwm": 10},
         "new identity": {"ids": {"x"}}, "remembered": {"tail_from": 7}, "room": {"bytes": ROW_BUDGET}, "same metadata": {"metadata": "m1"},
-        "published": {"floor": 4},
+        "published": {"floor": 4}, "settled": WAITS,
     }),
     (end_recovery(head(RECOVERING), 7), RECOVERING, {"recovering": {"state": "dropped"}, "same latest": {"latest": 6}}),
     (give_up_recovery(head(RECOVERING), "foreign", 7), RECOVERING, {
         "recovering": {"state": "active"}, "same latest": {"latest": 6},
     }),
-    (drop_head("k", 7), table(), {"droppable": {"state": "leaving"}}),
+    (drop_head("k", 7), table(), {"droppable": {"state": "leaving"}, "settled": WAITS}),
     (drop_published_head(head(LEFT), 7), LEFT | {"state": "active"}, {
-        "droppable": {"state": "dropped"}, "same latest": {"latest": 6}, "published": {"floor": 4},
+        "droppable": {"state": "dropped"}, "same latest": {"latest": 6}, "published": {"floor": 4}, "settled": WAITS,
     }),
     (rename_head("k", "n", 7), table(), {"shown": {"state": "stuck"}}),
-    (leave_head(head(table()), "export", 7), table(), {"active": {"state": "leaving"}}),
-    (describe_head(head(table()), "m1", 7), table(), {"active": {"state": "dropped"}, "same metadata": {"metadata": "m2"}}),
+    (leave_head(head(table()), "export", 7), table(), {"active": {"state": "leaving"}, "settled": WAITS}),
+    (describe_head(head(table()), "m1", 7), table(), {"active": {"state": "dropped"}, "same metadata": {"metadata": "m2"}, "settled": WAITS}),
     (stay_head(head(LEAVING), "export", 7), LEAVING, {
         "leaving": {"state": "active"}, "same export": {"reason": "another"}, "same latest": {"latest": 6}, "unpublished": {"floor": 5},
     }),
     (left_head(head(LEFT), "left", 7), LEFT, {"leaving": {"state": "active"}, "same latest": {"latest": 6}, "published": {"floor": 4}}),
+    (unchanged("k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
+    (hold(BEGINNING, "k", 5), table(), {"unchanged": {"latest": 6}, "settled": WAITS}),
+    (fold("k", PREPARED, 7), table(undecided=PREPARED), {"same entry": {"undecided": b"another"}}),
+    (remove("k", PREPARED), table(undecided=PREPARED), {"same entry": {"undecided": None}}),
+    (GROUP, None, {"new": GROUP.row}),
+    (begin_anew(OPENED, "t2", 7), GROUP.row | {"state": "aborted"}, {"same beginning": {"token": "t3"}, "aborted": {"state": "committed"}}),
+    (decided("k", "t1", "committed", 7), GROUP.row, {"same beginning": {"token": "t3"}, "open group": {"state": "aborted"}}),
+    (forget_group(OPENED), GROUP.row, {"same beginning": {"token": "t3"}, "still decided": {"state": "aborted"}}),
     (new_catalog("k", "main", "commit/1", 1), None, {"new": CATALOG}),
     (swap_head(CatalogHead.from_row(CATALOG), "commit/2", 7), CATALOG, {
         "same head": {"head": "commit/3"}, "not swept": {"swept": 7},
@@ -194,6 +226,10 @@ def test_i1_to_i11_every_clause_names_what_it_is_for_and_is_spoilt_by_a_case_abo
     [
         (mark_stuck(head(table()), 1, "gone", 7), table(), {"state": "stuck", "reason": "version 1: gone", "changed_at": 7}),
         (mark_unstuck(head(STUCK | {"floor": 1}), 7), STUCK, {"state": "active", "reason": None, "changed_at": 7}),
+        (mark_restored(head(STUCK), 7), STUCK, {
+            "state": "recovering", "changed_at": 7,
+            "reason": "the HEAD was restored: published versions that it does not know are being looked for",
+        }),
         (begin_recovery(head(BEYOND), 7), BEYOND, {
             "state": "recovering", "changed_at": 7,
             "reason": "the log goes beyond version 5: published versions are being adopted",
@@ -240,6 +276,44 @@ def test_i4_i5_an_adoption_is_a_ratification_that_is_published_at_once() -> None
     assert (after["latest"], after["floor"], after["state"]) == (6, 6, "recovering")
     assert (after["metadata"], after["epoch"], after["row_hwm"], after["last_ict"]) == ("m1", 6, 9, START_ICT + 9)
     recount(head(after))
+
+
+@pytest.mark.parametrize("floor", [0, 2, 4])
+def test_i2_i5_what_is_taken_back_leaves_the_head_as_it_was_at_its_floor(floor: int) -> None:
+    whole = table(floor, row_hwm=4) if floor else empty_row(row_hwm=4)
+    then = floored(whole, floor, idle=True) if floor else whole
+    row = (floored(table(), floor, idle=False) if floor else table()) | {"state": "recovering", "epoch": 5}
+    after = applied(row, take_back(head(row), "m0", 7).actions)
+    recount(head(after))
+    same = then | {
+        "state": "recovering", "epoch": floor, "metadata": "m0", "changed_at": 7,
+        "reason": f"an operator chose _delta_log over what was ratified from version {floor + 1} on",
+        "apps": {app: min(1, floor) for app in row["apps"]},
+    }  # fmt: skip
+    assert after == same
+
+
+def test_i2_a_commit_taken_back_that_began_row_tracking_leaves_none() -> None:
+    row = must(empty_row(row_hwm=None), named(1, "t1", START_ICT + 1, hwm=9)) | {
+        "state": "stuck",
+        "reason": "version 1: x",
+    }
+    assert row["row_hwm"] == 9
+    assert "row_hwm" not in applied(row, take_back(head(row), "m0", 7).actions)
+
+
+@pytest.mark.parametrize("row", [table(), WHOLE | {"state": "stuck"}, PARTLY | {"state": "dropped"}])
+def test_i2_i10_nothing_is_taken_back_that_is_published_or_of_a_table_that_takes_commits(row: Row) -> None:
+    with pytest.raises(ValueError, match="test/table/t is"):
+        take_back(head(row), "m0", 7)
+
+
+@pytest.mark.parametrize(
+    "row", [RECOVERING, WHOLE | {"state": "pinned"}, WHOLE | {"state": "stuck", "reason": "by hand"}]
+)
+def test_i10_only_a_table_that_takes_commits_is_stopped_after_a_restore(row: Row) -> None:
+    with pytest.raises(ValueError, match="test/table/t is"):
+        mark_restored(head(row), 7)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.fakes.objs import FakeObjs
 from tests.support.fakes.storage import FakeClock
 from turnstile.store.cache import ObjCache
 from turnstile.store.core.rows import TYPES, Caching
 from turnstile.store.ports import Obj
+from turnstile.store.stored_objs import StoredObjs
 
 LIMIT = 20_000
 ids = st.builds("{}/{}".format, st.sampled_from(["commit", "inline", "identity", "metadata", "new"]), st.integers(0, 9))
@@ -71,3 +73,16 @@ def test_an_obj_larger_than_its_room_is_not_kept_and_pushes_out_nothing_of_anoth
     assert cache.get("s", "inline/1") is None
     assert cache.get("s", "commit/1") is not None
     assert TYPES["inline"].caching is Caching.APART
+
+
+def test_i10_an_obj_that_was_there_keeps_its_times_in_the_memory_of_who_writes_it_again() -> None:
+    """By its creation gc knows how long it has been unreachable, and by its end that it counts as absent."""
+    clock = FakeClock(step_ms=0)
+    stored = FakeObjs(clock)
+    objs = StoredObjs(stored._rows, lambda: clock.now // 1000, ObjCache(LIMIT, clock))
+    end_s = clock.now // 1000 + 60
+    stored.put(Obj("s", "metadata/1", "metadata", b"x", 5, end_s))
+    objs.put(Obj("s", "metadata/1", "metadata", b"x", 9, end_s + 3_600))
+    assert objs.get("s", "metadata/1") == stored.get("s", "metadata/1")
+    clock.now += 60_000
+    assert objs.get("s", "metadata/1") is None

@@ -1,76 +1,69 @@
-"""One SQLite file, shared by the threads of a process and by several processes.
+"""Reads and write groups of one SQLite file, shared by the threads of a process and by several processes.
 
 The file is in WAL mode with ``synchronous=FULL``: a write is answered after its bytes were synced, so neither ``kill -9``
-nor a loss of power takes back what was acknowledged.
+nor a loss of power takes back what was acknowledged. Readers see only what was synced.
 
 Write groups. A thread that wants to write puts its job into a queue. If no group is being written, the thread becomes
 the leader: it takes every waiting job, runs all of them in one transaction, commits (one fsync) and wakes the others.
-Jobs that arrive meanwhile form the next group, led by the first of them. A single writer so pays one commit and no hand-over between threads;
-many writers share commits. Between processes, an advisory lock on a file beside the database orders the groups; the
-kernel releases it when a process dies.
+Jobs that arrive meanwhile form the next group, led by the first of them. A single writer so pays one commit and no
+hand-over between threads; many writers share commits. Between processes, a lock on a file beside the database orders the
+groups (``file``).
 
 What a failed group means:
 
     before COMMIT    the transaction is rolled back; nothing of the group was applied (``StorageFault``)
-    during COMMIT    it is not known whether the group was applied (``OutcomeUnknown``); the connection is opened anew
+    during COMMIT    the disk is full: the record that commits was not written, nothing was applied (``StorageFault``);
+                     any other error: it is not known whether the group was applied (``OutcomeUnknown``)
 
-The change feed. Every job that changes a row of refs adds the key to ``feed`` in the same transaction. A consumer reads
-on from its own cursor, so it sees each change at least once, in the order of commits, also after a crash.
+After a commit or a checkpoint that failed on a sync, what the disk holds is not what the system's memory shows. The store
+takes no writes until it is opened anew: that copies the whole WAL into the database, syncs it, and begins another WAL.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 import apsw
 
-from turnstile.store.core.errors import OutcomeUnknown, StorageFault
+from turnstile.adapters.sqlite.checkpoints import CHECKPOINT_PAGES, Checkpoints
+from turnstile.adapters.sqlite.file import StoreFile
+from turnstile.store.core.errors import OutcomeUnknown, StorageFault, TurnstileError
 
 T = TypeVar("T")
-
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS refs (key TEXT PRIMARY KEY, row BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS objs (
-    space TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, payload BLOB NOT NULL,
-    created_us INTEGER NOT NULL, expires_s INTEGER, large BLOB
-);
-CREATE UNIQUE INDEX IF NOT EXISTS objs_id ON objs (space, id);
-CREATE INDEX IF NOT EXISTS objs_end ON objs (expires_s) WHERE expires_s IS NOT NULL;
-CREATE TABLE IF NOT EXISTS tokens (token TEXT PRIMARY KEY, digest BLOB NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS tokens_at ON tokens (at_ms);
-CREATE TABLE IF NOT EXISTS feed (seq INTEGER PRIMARY KEY, key TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS cursors (consumer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
-"""
-
-VERSION: Final = 1
-"""Of the schema, in ``user_version``. A file of a newer version is refused."""
 
 GROUP_MAX: Final = 256
 """Jobs in one transaction."""
 
-_BUSY_MS: Final = 10_000
-_CHECKPOINT_PAGES: Final = 4_000
-"""Pages in the WAL (16 MB) after which a commit moves them into the database itself."""
+FEED_MAX: Final = 1_000_000
+"""Changes that are kept for a consumer that is behind (about 60 MB). Older ones are forgotten, as DynamoDB's stream forgets
+after a day; the sweeper finds the tables that were meant (I11)."""
+
+_TRIM_EVERY: Final = 1024
 
 
 class _Job(Generic[T]):
     """One waiting write: what to run, and what became of it."""
 
-    __slots__ = ("error", "leads", "result", "run", "turn")
+    __slots__ = ("error", "leads", "result", "run", "settled", "turn")
 
     def __init__(self, run: Callable[[apsw.Connection], T]) -> None:
         self.run = run
         self.turn = threading.Event()
-        self.leads = False
+        self.leads = self.settled = False
         self.result: T | None = None
         self.error: Exception | None = None
+
+    def settle(self, error: Exception | None) -> None:
+        """Wake its thread: the group was committed, or failed with ``error``. Only the first time counts."""
+        if not self.settled:
+            self.settled = True
+            self.error = self.error or error
+            self.turn.set()
 
 
 class Database:
@@ -79,31 +72,67 @@ class Database:
     Args:
         path: the file; its folder must exist.
         vfs: name of a registered SQLite VFS, for tests that lose unsynced bytes.
-        on_commit: called after each committed group with the number of its jobs.
+        on_commit: called after each committed group with the number of its jobs; must not raise.
+        checkpoint_pages: pages in the WAL at which a checkpoint begins.
+
+    Raises:
+        StorageFault: the file cannot be opened, or is not one of this store, or a newer release wrote it.
     """
 
-    def __init__(self, path: Path, *, vfs: str | None = None, on_commit: Callable[[int], None] | None = None) -> None:
-        self._path, self._vfs, self._on_commit = path, vfs, on_commit
+    def __init__(
+        self,
+        path: Path,
+        *,
+        vfs: str | None = None,
+        on_commit: Callable[[int], None] | None = None,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+    ) -> None:
+        self._file, self._on_commit = StoreFile(path, vfs), on_commit
+        self._checkpoints = Checkpoints(self._file.connect, checkpoint_pages)
         self._local = threading.local()
         self._queue: deque[_Job[Any]] = deque()
         self._mutex = threading.Lock()
-        self._leading = False
-        self._closed = False
-        self._changed = threading.Condition()
-        self._group_lock = os.open(f"{path}-group", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        with self._exclusively():
-            self._writer = self._open()
-            self._prepare()
+        self._leading = self._closed = False
+        self._changed, self._groups = threading.Condition(), 0
+        self._writer: apsw.Connection | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the store takes no writes until it is opened anew; None while it takes them."""
+        failure = self._checkpoints.failure
+        return None if failure is None else f"{self._file.path} takes no writes since the disk failed ({failure})"
+
+    def close(self) -> None:
+        """Let the running group end and close the file. Writes that wait, and later ones, raise StorageFault."""
+        with self._mutex:
+            if self._closed:
+                return
+            self._closed = True
+        self._checkpoints.close()
+        self._local = threading.local()
+        with contextlib.suppress(StorageFault), self._file.exclusively():  # after the running group
+            self._drop_writer()
+        self._file.close()
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    @property
-    def reader(self) -> apsw.Connection:
-        """The connection of the calling thread for reads. Each statement sees everything that was committed before it began."""
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._open(read_only=True)
-        return connection
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """The rows of a SELECT, on a connection of the calling thread: it sees everything that was committed before it
+        began. Raises StorageFault."""
+        try:
+            connection = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._open_reader()
+            return cast("list[Any]", connection.execute(statement, values).fetchall())
+        except apsw.Error as error:
+            self._local.connection = None
+            raise self._file.fault(error, "read") from error
+
+    def _open_reader(self) -> apsw.Connection:
+        if self._closed:
+            raise StorageFault("the store is closed")
+        self._file.check_in_place()
+        return self._file.connect(read_only=True)
 
     # -- writing --------------------------------------------------------------------------------------------------
 
@@ -124,102 +153,136 @@ class Database:
             self._queue.append(job)
             job.leads = not self._leading
             self._leading = True
-        if not job.leads:
-            job.turn.wait()
-        if job.leads:
-            self._lead()
+        try:
+            if not job.leads:
+                job.turn.wait()
+            if job.leads:
+                self._lead()
+        except BaseException:  # the thread was interrupted: others must not wait for it
+            self._withdraw(job)
+            raise
         if job.error is not None:
             raise job.error
         return cast("T", job.result)
 
     def _lead(self) -> None:
         """Write one group, which holds the leader's own job, and pass the lead to the first job that waits then."""
-        with self._mutex:
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_MAX))]
+        group: list[_Job[Any]] = []
         try:
+            with self._mutex:
+                while self._queue and len(group) < GROUP_MAX:
+                    group.append(self._queue.popleft())
             self._write_group(group)
         finally:
-            for job in group:
-                job.turn.set()
             with self._mutex:
-                if self._queue:
-                    self._queue[0].leads = True
-                    self._queue[0].turn.set()
-                else:
-                    self._leading = False
+                if group:
+                    self._pass_lead()
+
+    def _pass_lead(self) -> None:
+        self._leading = bool(self._queue)
+        if self._queue:
+            self._queue[0].leads = True
+            self._queue[0].turn.set()
+
+    def _withdraw(self, job: _Job[Any]) -> None:
+        """Take a job back that no group has; pass the lead on if it was to lead."""
+        with self._mutex:
+            if job in self._queue:
+                self._queue.remove(job)
+                if job.leads:
+                    self._pass_lead()
 
     def _write_group(self, group: list[_Job[Any]]) -> None:
+        error: Exception = OutcomeUnknown("the thread that wrote the group was interrupted")
+        committed = False
         try:
-            with self._exclusively():
-                self._writer.execute("BEGIN IMMEDIATE")
-                try:
-                    for job in group:
-                        self._run(job)
-                except BaseException:
-                    self._roll_back()
-                    raise
-                self._commit()
-        except OutcomeUnknown as error:
-            self._fail(group, error)
-            self._reopen()
-            return
-        except Exception as error:  # disk full, file gone, locked for too long: nothing was applied
-            self._fail(group, StorageFault(f"the store could not be written: {error}"))
-            return
-        if self._on_commit is not None:
-            self._on_commit(len(group))
-        with self._changed:
-            self._changed.notify_all()
+            with self._file.exclusively():
+                writer = self._open_writer()
+                self._transact(writer, group)
+                committed = True
+                for job in group:
+                    job.settle(None)
+                self._checkpoints.finish(writer)
+        except TurnstileError as refusal:
+            error = refusal
+        except Exception as other:  # disk full, locked for too long: nothing was applied
+            error = self._file.fault(other, "written")
+        finally:
+            for job in group:
+                job.settle(error)
+        if committed:
+            with self._changed:
+                self._groups += 1
+                self._changed.notify_all()
+            if self._on_commit is not None:
+                self._on_commit(len(group))
 
-    def _run(self, job: _Job[Any]) -> None:
+    def _transact(self, writer: apsw.Connection, group: list[_Job[Any]]) -> None:
+        """Run the jobs of a group and commit."""
         try:
-            job.result = job.run(self._writer)
-        except apsw.Error:
+            self._file.check_in_place()
+            writer.execute("BEGIN IMMEDIATE")
+            for job in group:
+                _run(job, writer)
+            self._commit(writer)
+        except BaseException:
+            self._roll_back(writer)
             raise
-        except Exception as error:  # a caller's mistake, found before it changed anything
-            job.error = error
 
-    def _commit(self) -> None:
+    def _commit(self, writer: apsw.Connection) -> None:
         try:
-            self._writer.execute("COMMIT")
-        except apsw.BusyError as error:
-            self._roll_back()
-            raise StorageFault(f"the commit found the store locked: {error}") from error
-        except apsw.Error as error:
+            writer.execute("COMMIT")
+        except apsw.FullError:
+            self._checkpoints.begin()  # the WAL is used from its start again after a checkpoint
+            raise
+        except apsw.BusyError:
+            raise
+        except Exception as error:
+            self._checkpoints.failure = error
             raise OutcomeUnknown(f"the commit failed: {error}") from error
 
-    def _roll_back(self) -> None:
-        with contextlib.suppress(apsw.Error):
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-
-    @staticmethod
-    def _fail(group: list[_Job[Any]], error: Exception) -> None:
-        for job in group:
-            if job.error is None:
-                job.error = error
-
-    @contextlib.contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """Hold the lock that orders groups of several processes."""
-        fcntl.flock(self._group_lock, fcntl.LOCK_EX)
+    def _roll_back(self, writer: apsw.Connection) -> None:
         try:
-            yield
-        finally:
-            fcntl.flock(self._group_lock, fcntl.LOCK_UN)
+            if writer.in_transaction:
+                writer.execute("ROLLBACK")
+        except apsw.Error:
+            self._drop_writer()
+
+    def _open_writer(self) -> apsw.Connection:
+        if self._closed:
+            raise StorageFault("the store is closed")
+        if self.failure is not None:
+            raise StorageFault(
+                self.failure,
+                remedy="check the disk, stop every server that has the file open, and start them again",
+            )
+        if self._writer is None:
+            self._file.check_in_place()
+            self._writer = self._file.connect()
+            self._checkpoints.watch(self._writer)
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with contextlib.suppress(apsw.Error):
+                if self._checkpoints.failure is not None:  # the whole WAL is needed when the file is opened anew
+                    writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+                writer.close(True)
 
     # -- the change feed ------------------------------------------------------------------------------------------
 
-    def changes(self, consumer: str, after: int = 0, most: int = 1000) -> tuple[list[str], int]:
-        """Keys of refs that changed after the cursor of ``consumer`` and after ``after``, in order, without repetitions,
-        and the number of the last change (0: there is none). The consumer keeps that by ``advance`` when it has dealt
+    def changes(self, consumer: str, after: int = 0, most: int = 1000) -> tuple[dict[str, int], int]:
+        """Keys of refs that changed after the cursor of ``consumer`` and after ``after``, in order, with how often each
+        did, and the number of the last change (0: there is none). The consumer keeps that by ``advance`` when it has dealt
         with them."""
-        rows: list[Any] = self.reader.execute(
+        self._local.groups = self._groups
+        rows = self.rows(
             "SELECT seq, key FROM feed WHERE seq > max(?, coalesce((SELECT seq FROM cursors WHERE consumer = ?), 0)) "
             "ORDER BY seq LIMIT ?",
             (after, consumer, most),
-        ).fetchall()
-        return list(dict.fromkeys(key for _, key in rows)), rows[-1][0] if rows else 0
+        )
+        return dict(Counter(key for _, key in rows)), rows[-1][0] if rows else 0
 
     def advance(self, consumer: str, seq: int) -> None:
         """Remember that ``consumer`` has dealt with all changes up to ``seq``, and forget changes that all consumers
@@ -237,45 +300,25 @@ class Database:
         self.write(run)
 
     def wait_for_change(self, timeout_s: float) -> None:
-        """Return after a group of this process was committed, or after the time: other processes are not heard."""
+        """Return after a group of this process was committed since this thread called ``changes`` last, or after the
+        time: other processes are not heard."""
         with self._changed:
-            self._changed.wait(timeout_s)
+            groups = getattr(self._local, "groups", self._groups)
+            self._changed.wait_for(lambda: self._groups != groups, timeout_s)
 
-    # -- the file -------------------------------------------------------------------------------------------------
 
-    def close(self) -> None:
-        """Let running groups end and close the file. Later writes raise StorageFault."""
-        with self._mutex:
-            self._closed = True
-        with self._exclusively():
-            self._writer.close()
+def note_change(connection: apsw.Connection, key: str) -> None:
+    """Add a change of the row ``key`` to the feed, in the transaction that makes it."""
+    connection.execute("INSERT INTO feed (key) VALUES (?)", (key,))
+    seq = connection.last_insert_rowid()
+    if seq % _TRIM_EVERY == 0:
+        connection.execute("DELETE FROM feed WHERE seq <= ?", (seq - FEED_MAX,))
 
-    def _open(self, *, read_only: bool = False) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(str(self._path), flags=flags, vfs=self._vfs)
-        connection.set_busy_timeout(_BUSY_MS)
-        connection.execute("PRAGMA mmap_size = 268435456")
-        return connection
 
-    def _prepare(self) -> None:
-        version = self._writer.pragma("user_version")
-        if version > VERSION:
-            raise StorageFault(
-                f"{self._path} was written by a newer release (format {version}, this one knows {VERSION})",
-                remedy="start the newer release, or restore an older copy of the file",
-            )
-        self._configure()
-        self._writer.execute(_SCHEMA)
-        self._writer.pragma("user_version", VERSION)
-
-    def _configure(self) -> None:
-        self._writer.pragma("journal_mode", "wal")
-        self._writer.pragma("synchronous", "full")
-        self._writer.wal_autocheckpoint(_CHECKPOINT_PAGES)
-
-    def _reopen(self) -> None:
-        with contextlib.suppress(apsw.Error):
-            self._writer.close(True)
-        with contextlib.suppress(apsw.Error), self._exclusively():
-            self._writer = self._open()
-            self._configure()
+def _run(job: _Job[Any], writer: apsw.Connection) -> None:
+    try:
+        job.result = job.run(writer)
+    except apsw.Error:
+        raise
+    except Exception as error:  # a caller's mistake, found before it changed anything
+        job.error = error

@@ -17,6 +17,7 @@ _CACHE_BYTES: Final = 64 * 1024 * 1024
 _ID_BYTES: Final = 1024
 _PAGE: Final = 200
 _COLUMNS: Final = "space, id, type, payload, created_us, expires_s, large"
+_SELECT: Final = f"SELECT {_COLUMNS} FROM objs WHERE space = ? AND id = ?"  # noqa: S608 - constants
 _LARGE: Final = msgspec.msgpack.Decoder(tuple[bytes, int, str, int])
 
 
@@ -24,7 +25,7 @@ class SqliteObjs(StoredObjs):
     """``turnstile.store.ports.Objs``. What has expired counts as absent, and is removed by ``remove_expired``.
 
     Args:
-        cache_bytes: memory for objs that were read or written.
+        cache_bytes: memory for objs that were read or written; 0: none are kept.
         on_request: called after each statement or transaction with its name.
     """
 
@@ -40,7 +41,7 @@ class SqliteObjs(StoredObjs):
         super().__init__(
             _Rows(database, on_request or (lambda _: None)),
             lambda: clock.now_ms() // 1000,
-            ObjCache(cache_bytes, clock),
+            ObjCache(cache_bytes, clock) if cache_bytes else None,
         )
 
     def remove_expired(self, now_s: int, most: int = 1000) -> int:
@@ -88,19 +89,17 @@ class _Rows:
 
     def get(self, space: str, id: str) -> Obj | None:
         _check_id(id)
-        row = _get(self._database.reader, space, id)
+        stored = self._database.rows(_SELECT, (space, id))
         self._sent("get")
-        return row
+        return _row(stored[0]) if stored else None
 
     def get_many(self, space: str, ids: Sequence[str]) -> dict[str, Obj]:
-        reader, rows = self._database.reader, {}
+        stored = []
         for id in ids:
             _check_id(id)
-            row = _get(reader, space, id)
-            if row is not None:
-                rows[id] = row
+            stored += self._database.rows(_SELECT, (space, id))
         self._sent("get_many")
-        return rows
+        return {row.id: row for row in map(_row, stored)}
 
     def query(self, space: str, prefix: str, *, newest_first: bool = False) -> Iterator[Obj]:
         bound, order = ("id < ?", "DESC") if newest_first else ("id > ?", "ASC")
@@ -111,7 +110,7 @@ class _Rows:
         end = prefix + "\U0010ffff"
         last, page_size = end if newest_first else "", 1 if newest_first else _PAGE
         while True:
-            page: list[Any] = self._database.reader.execute(statement, (space, prefix, end, last, page_size)).fetchall()
+            page = self._database.rows(statement, (space, prefix, end, last, page_size))
             self._sent("list")
             yield from map(_row, page)
             if len(page) < page_size:
@@ -144,10 +143,7 @@ def _ended(row: Obj, now: Seconds) -> bool:
 
 
 def _get(connection: apsw.Connection, space: str, id: str) -> Obj | None:
-    stored = connection.execute(
-        f"SELECT {_COLUMNS} FROM objs WHERE space = ? AND id = ?",  # noqa: S608 - constants
-        (space, id),
-    ).fetchone()
+    stored = connection.execute(_SELECT, (space, id)).fetchone()
     return None if stored is None else _row(stored)
 
 

@@ -9,12 +9,13 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from turnstile.adapters.sqlite.database import Database
+from turnstile.adapters.sqlite.database import Database, note_change
 from turnstile.store.core.evaluate import accepts, written
 from turnstile.store.core.writes import Check, Row, Write
-from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected
+from turnstile.store.ports import TRANSACT_MAX, Accepted, AllAccepted, Clock, Rejected, SomeRejected, batched
 
 _PAGE: Final = 500
+_SELECT: Final = "SELECT row FROM refs WHERE key = ?"
 _TOKEN_MS: Final = 10 * 60 * 1000
 _SET: Final = 1
 """Code of the MessagePack extension that holds a set of strings."""
@@ -59,15 +60,21 @@ class SqliteRefs:
         self._database, self._realm, self._clock = database, realm, clock
 
     def read(self, key: str) -> Row | None:
-        return _read(self._database.reader, key)
+        stored = self._database.rows(_SELECT, (key,))
+        return decode(stored[0][0]) if stored else None
 
     def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
-        reader, rows = self._database.reader, {}
-        for key in dict.fromkeys(keys):
-            row = _read(reader, key)
-            if row is not None:
-                rows[key] = row
-        return rows
+        rows = ((key, self.read(key)) for key in dict.fromkeys(keys))
+        return {key: row for key, row in rows if row is not None}
+
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        different = list(dict.fromkeys(keys))
+        if len(different) > TRANSACT_MAX:
+            raise ValueError(f"transact_get_items: {len(different)} keys are more than {TRANSACT_MAX}")
+        # One statement is one read transaction: all its rows are of the same commit.
+        places = ", ".join("?" * len(different))
+        statement = f"SELECT key, row FROM refs WHERE key IN ({places})"  # noqa: S608 - question marks alone
+        return {key: decode(data) for key, data in self._database.rows(statement, different)}
 
     def write(self, write: Write) -> Accepted | Rejected:
         def run(connection: apsw.Connection) -> Accepted | Rejected:
@@ -118,18 +125,34 @@ class SqliteRefs:
         prefix = f"{self._realm}/{kind}/"
         last = max(after, prefix)
         while True:
-            page: list[Any] = self._database.reader.execute(
+            page = self._database.rows(
                 "SELECT key, row FROM refs WHERE key > ? AND key < ? ORDER BY key LIMIT ?",
                 (last, prefix + "\U0010ffff", _PAGE),
-            ).fetchall()
+            )
             yield from (decode(data) for _, data in page)
             if len(page) < _PAGE:
                 return
             last = page[-1][0]
 
+    def remove_expired(self, kind: str, now_s: int) -> int:
+        """Removes the rows of a kind that ended before ``now_s`` (``expires``, in seconds), as DynamoDB's time to live does;
+        returns how many were removed."""
+        ended = [str(row["key"]) for row in self.scan(kind) if row.get("expires", now_s) < now_s]
+        return sum(self._remove_expired(batch, now_s) for batch in batched(ended, _PAGE))
+
+    def _remove_expired(self, keys: Sequence[str], now_s: int) -> int:
+        def run(connection: apsw.Connection) -> int:
+            rows = ((key, _read(connection, key)) for key in keys)
+            ended = [key for key, row in rows if row is not None and row.get("expires", now_s) < now_s]
+            for key in ended:
+                connection.execute("DELETE FROM refs WHERE key = ?", (key,))
+            return len(ended)
+
+        return self._database.write(run)
+
 
 def _read(connection: apsw.Connection, key: str) -> Row | None:
-    stored: Any = connection.execute("SELECT row FROM refs WHERE key = ?", (key,)).fetchone()
+    stored: Any = connection.execute(_SELECT, (key,)).fetchone()
     return None if stored is None else decode(stored[0])
 
 
@@ -146,4 +169,4 @@ def _store_encoded(connection: apsw.Connection, write: Write, data: bytes | None
         connection.execute(
             "INSERT INTO refs VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET row = excluded.row", (write.key, data)
         )
-    connection.execute("INSERT INTO feed (key) VALUES (?)", (write.key,))
+    note_change(connection, write.key)

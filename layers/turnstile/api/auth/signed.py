@@ -77,14 +77,14 @@ def expiry_s(claims: dict[str, Any]) -> int:
 
 def principal_of(claims: Mapping[str, Any], settings: OidcSettings) -> Principal:
     """Returns the principal that the configured claims name; raises NotAuthenticated for no usable name, one that only
-    Turnstile itself gives, an e-mail that the issuer did not verify, or more roles than are looked at."""
+    Turnstile itself gives, an e-mail address that the issuer does not say it verified, or more roles than are looked at."""
     name = _claim(claims, settings.name)
     if not isinstance(name, str) or not _usable(name):
         raise invalid(f"its claim {settings.name!r} is not a name")
     if reserved(name):
         raise invalid(f"{name!r} is a name that an issuer cannot give")
-    if settings.name == "email" and claims.get("email_verified") is False:
-        raise invalid("its e-mail address is not verified")
+    if settings.name.split(".")[-1] == "email" and _claim(claims, f"{settings.name}_verified") is not True:
+        raise invalid(f"its e-mail address is not verified: {settings.name}_verified must be true")
     roles = frozenset(_roles(claims, settings.roles))
     if len(roles) > MAX_ROLES:
         raise invalid(f"it names more than {MAX_ROLES} roles")

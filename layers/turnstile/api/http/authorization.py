@@ -106,6 +106,16 @@ def needs_table(
     return _declare(" and ".join(rule.__name__ for rule in rules) + " by id", make)
 
 
+def table_guards(rules: Sequence[Rule], table_ids: Sequence[str]) -> list[Guard]:
+    """Returns an authorized guard for each table of a request that names several in its body; raises PermissionDenied or
+    NotFound. For a view that is ``authorized_by_view``."""
+    principal = current().principal
+    if principal.admin:
+        return [_guard() for _ in table_ids]
+    _authorizers().tables.prefetch(table_ids)
+    return [_authorizers().by_id(principal, rules, id, fresh=False) for id in table_ids]
+
+
 def authorized_by_view(what: str) -> Callable[[View[P, R]], View[P, R]]:
     """Declares that the view authorizes by itself, since no rule can: it has to call ``guard().mark_authorized()``."""
     return _declare(what, lambda _: _guard(inside=True))

@@ -1,19 +1,21 @@
-"""A Lambda handler behind an HTTP API: from the gateway's event to a request, a view, and a response.
+"""An HTTP app: from what arrived to a request, a view, and a response.
 
-    event -> Request -> principal -> route -> view -> result or error -> response, and one log line, whatever happens.
+    Incoming -> Request -> principal -> route -> view -> result or error -> response, and one log line, whatever happens.
 
-Chalice's blueprints hold the routes, and an app's table of them is Chalice's. The gateway's events are payload 2.0 and
-views are called directly: Chalice itself reads payload 1.0 and answers errors in a shape of its own.
+An app is a Lambda handler behind an HTTP API, whose events are payload 2.0; a server calls ``answer`` itself. Chalice's
+blueprints hold the routes, and an app's table of them is Chalice's. Views are called directly: Chalice itself reads payload
+1.0 and answers errors in a shape of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+import threading
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -45,6 +47,30 @@ Routes = dict[str, dict[str, Any]]
 _CORRELATION: Final = re.compile(r"[\w.:/=+-]{1,128}", re.ASCII)
 
 
+class Incoming(msgspec.Struct, frozen=True):
+    """What arrived, before anything is known of it.
+
+    ``headers`` have lower-case names; ``path`` is that of ``path_of``; ``query`` the text after the question mark; ``read``
+    returns the body, and raises as ``request.body_of``; ``context`` is the gateway's ``requestContext``, with what its
+    authorizer verified, and empty where there is none.
+    """
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    read: Callable[[BodyLimit | None], bytes]
+    context: Mapping[str, Any] = {}
+
+
+class Telemetry(Protocol):
+    """Logs and counts requests."""
+
+    def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
+        """Logs the request and counts it. ``operation`` is one of few, whatever is sent; ``fault`` is what was not foreseen."""
+        ...
+
+
 class App:
     """The handler of one function, or of one part of a server.
 
@@ -54,9 +80,11 @@ class App:
             ``responses`` describes, and raise ``TurnstileError``.
         services: opens what views get as ``current().services``; called once.
         public: routes for those who have no bearer token yet. Their views find out who asks and what kind of body it is.
+        slashed: the path parameters that may hold slashes (``Router``).
         elsewhere: the routes of the other apps, for the one that the gateway sends what it has no route for: it can so
             tell a wrong method (405) from a wrong path (404). Called when a request has no route here.
         renders: how errors are rendered below a path that is not our own API's (``/api/...``).
+        telemetry: what logs and counts requests; by default log lines and metrics as Lambda takes them.
     """
 
     def __init__(
@@ -66,12 +94,14 @@ class App:
         services: Callable[[], Any],
         authentication: Authentication,
         public: Container[str] = (),
+        slashed: Container[str] = (),
         elsewhere: Callable[[], Iterable[Routes]] = tuple,
         renders: Mapping[str, Render] | None = None,
         bodies: BodyLimit | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.routes = routes_of(*blueprints)
-        self._router, self._telemetry = Router(self.routes), Telemetry(service)
+        self._router, self._telemetry = Router(self.routes, slashed), telemetry or LambdaTelemetry(service)
         self.public = public
         self._open, self._authentication, self._elsewhere = services, authentication, elsewhere
         self._renders, self._bodies = renders or {}, bodies
@@ -80,12 +110,22 @@ class App:
     def services(self) -> Any:
         return self._open()
 
+    def serves(self, path: str, method: str) -> bool:
+        """Returns whether a view of this app has the path and the method."""
+        match = self._router.match(path)
+        return match is not None and self._serves(match[0], method)
+
     def __call__(self, event: Event, _context: Any) -> dict[str, Any]:
+        incoming = incoming_of(event)
+        return to_gateway(self.answer(incoming), head=incoming.method == "HEAD")
+
+    def answer(self, incoming: Incoming) -> Response:
+        """Returns the response, whatever happens; to HEAD with a body, which is not to be sent."""
         started = time.perf_counter()
-        request, params = self._request(event)
+        request, params = self._request(incoming)
         fault: Exception | None = None
         try:
-            response = self._answer(event, request, params)
+            response = self._answer(incoming, request, params)
         except Exception as error:
             refusal = brief(error if isinstance(error, TurnstileError) else TurnstileError(str(error)))
             fault = error if refusal.type == ErrorType.INTERNAL_ERROR else None
@@ -94,26 +134,26 @@ class App:
         duration_ms = (time.perf_counter() - started) * 1000
         notes = {"correlation_id": request.correlation, **request.notes}
         self._telemetry.record(self._operation(request), response.status, duration_ms, fault, **notes)
-        return to_gateway(response, head=request.method == "HEAD")
+        return response
 
-    def _request(self, event: Event) -> tuple[Request, dict[str, str]]:
+    def _request(self, incoming: Incoming) -> tuple[Request, dict[str, str]]:
         """The request without query and body, which are read once it is known who asks; and its path parameters."""
-        headers = {str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()}
-        correlation = headers.get("x-correlation-id", "")
+        correlation = incoming.headers.get("x-correlation-id", "")
         if not _CORRELATION.fullmatch(correlation):
-            correlation = str(event.get("requestContext", {}).get("requestId") or "unknown")
-        path = path_of(event)
+            correlation = str(incoming.context.get("requestId") or "unknown")
+        path = incoming.path
         route, params = self._router.match(path) or Router(chain(*self._elsewhere())).match(path) or ("", {})
-        return Request(method_of(event), path, route, headers, query={}, body=b"", correlation=correlation), params
+        headers, method = incoming.headers, incoming.method
+        return Request(method, path, route, headers, query={}, body=b"", correlation=correlation), params
 
-    def _answer(self, event: Event, request: Request, params: Mapping[str, str]) -> Response:
+    def _answer(self, incoming: Incoming, request: Request, params: Mapping[str, str]) -> Response:
         is_public = request.route in self.public
         if not is_public:
-            context = event.get("requestContext", {})
-            request.principal = self._authentication.principal(request.headers.get("authorization", ""), context)
+            authorization = request.headers.get("authorization", "")
+            request.principal = self._authentication.principal(authorization, incoming.context)
             request.notes["principal"] = request.principal.name
         view = self._view(request)
-        request.query, request.body = query_of(event), body_of(event, self._bodies)
+        request.query, request.body = query_of(incoming.query), incoming.read(self._bodies)
         if request.body and request.method not in ("GET", "HEAD") and not is_public:
             _check_media_type(request)
         request.services = self.services
@@ -144,8 +184,11 @@ class App:
 
     def _operation(self, request: Request) -> str:
         """Name in logs and metrics: one of few, whatever is sent, so that metrics stay cheap."""
-        served = request.method in self.routes.get(request.route, ()) or request.method == "HEAD"
-        return f"{request.method} {request.route}" if request.route and served else "unknown"
+        return f"{request.method} {request.route}" if self._serves(request.route, request.method) else "unknown"
+
+    def _serves(self, route: str, method: str) -> bool:
+        methods = self.routes.get(route, {})
+        return method in methods or (method == "HEAD" and "GET" in methods)
 
 
 def routes_of(*blueprints: Blueprint) -> Routes:
@@ -203,6 +246,18 @@ def _check_media_type(request: Request) -> None:
 # therefore right for both.
 
 
+def incoming_of(event: Event) -> Incoming:
+    """Returns what a gateway's event holds."""
+    return Incoming(
+        method=method_of(event),
+        path=path_of(event),
+        query=str(event.get("rawQueryString") or ""),
+        headers={str(name).lower(): str(value) for name, value in (event.get("headers") or {}).items()},
+        read=functools.partial(body_of, event),
+        context=event.get("requestContext", {}),
+    )
+
+
 def path_of(event: Event) -> str:
     """Returns the path below the stage; extra leading slashes count as one, as in the gateway's own routing."""
     path = "/" + str(event.get("rawPath") or "").lstrip("/")
@@ -230,44 +285,79 @@ def to_gateway(response: Response, *, head: bool = False) -> dict[str, Any]:
 # an unknown path is answered in our error shape.
 
 
-class Router:
-    """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over parameters."""
+_PATHS: Final = 1024
+_PATH_CHARS: Final = 512
+"""How many matches are remembered, and of which paths: few tables have most of the requests."""
 
-    def __init__(self, templates: Iterable[str]) -> None:
+
+class Router:
+    """Matches paths against templates such as ``/v1/tables/{table_id}``; literal segments win over parameters.
+
+    A gateway may have decoded the slash in a parameter of those in ``slashed``. So for a path that matches nothing these
+    may be several segments, none of which is a literal of a template: then there is at most one way to match.
+    """
+
+    def __init__(self, templates: Iterable[str], slashed: Container[str] = ()) -> None:
         ordered = sorted(templates, key=lambda template: (template.count("{"), template))
         self._routes = [(template, _pattern(template)) for template in ordered]
+        self._slashed = slashed
+        self._remembered = functools.lru_cache(_PATHS)(self._match)
+
+    @functools.cached_property
+    def _slashed_routes(self) -> list[tuple[str, re.Pattern[str]]]:
+        templates = [template for template, _ in self._routes]
+        literals = sorted({part for template in templates for part in template.split("/") if part and "{" not in part})
+        segment = f"(?!(?:{'|'.join(map(re.escape, literals))})(?:/|\\Z))[^/]+"
+        several = f"(?:{segment}(?:/{segment})+|[^/]+)"
+        slashed = [template for template in templates if any(name in self._slashed for name in _names(template))]
+        return [(template, _pattern(template, self._slashed, several)) for template in slashed]
 
     def match(self, path: str) -> tuple[str, dict[str, str]] | None:
         """The template and its parameters, percent-decoded exactly once, or None."""
-        for template, pattern in self._routes:
+        return self._remembered(path) if len(path) <= _PATH_CHARS else self._match(path)
+
+    def _match(self, path: str) -> tuple[str, dict[str, str]] | None:
+        for template, pattern in chain(self._routes, self._slashed_routes if self._slashed else ()):
             if match := pattern.fullmatch(path):
                 return template, {name: unquote(value) for name, value in match.groupdict().items()}
         return None
 
 
-def _pattern(template: str) -> re.Pattern[str]:
+def _names(template: str) -> list[str]:
+    return re.findall(r"\{(\w+)\}", template)
+
+
+def _pattern(template: str, slashed: Container[str] = (), several: str = "") -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", template)
     parts[::2] = map(re.escape, parts[::2])
-    parts[1::2] = [f"(?P<{name}>[^/]+)" for name in parts[1::2]]
+    parts[1::2] = [f"(?P<{name}>{several if name in slashed else '[^/]+'})" for name in parts[1::2]]
     return re.compile("".join(parts), re.DOTALL)
 
 
-class Telemetry:
+class LambdaTelemetry:
     """Writes one structured log line and one EMF line a request; ``service`` is a dimension of every metric."""
 
     def __init__(self, service: str) -> None:
-        self._service, self._cold = service, True
+        self._cold, self._emf = True, _Emf(service)
         self._logger = Logger(service=service, location=None)  # always this line
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
-        """Logs the request and counts it. ``fault`` is what was not foreseen; it is logged with its traceback."""
+        """``Telemetry``; a ``fault`` is logged with its traceback."""
         write = self._logger.error if fault is not None else self._logger.info
         more |= {"operation": operation, "status": status, "duration_ms": round(duration_ms, 2)}
         write(f"{operation} {status}", exc_info=fault, cold_start=self._cold, **more)
         self._cold = False
-        metrics = EphemeralMetrics(namespace="Turnstile", service=self._service)
+        metrics = self._emf.metrics
+        metrics.clear_metrics()  # powertools keeps them where metrics are disabled
         metrics.add_dimension("operation", operation)
         metrics.add_metric("duration", MetricUnit.Milliseconds, duration_ms)
         metrics.add_metric("refused", MetricUnit.Count, 1 if 400 <= status < 500 else 0)
         metrics.add_metric("failed", MetricUnit.Count, 1 if status >= 500 else 0)
         metrics.flush_metrics()
+
+
+class _Emf(threading.local):
+    """The metrics of one thread, filled anew for every request: to make them takes longer than to fill them."""
+
+    def __init__(self, service: str) -> None:
+        self.metrics = EphemeralMetrics(namespace="Turnstile", service=service)

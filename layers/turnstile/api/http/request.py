@@ -119,9 +119,8 @@ def _require_fits(size: int, most: int, limit: BodyLimit) -> None:
         raise TooLarge(text, field="body", remedy=limit.remedy, limit=limit.bytes, size=size)
 
 
-def query_of(event: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Returns the query's members, decoded once; a member without a value counts as empty."""
-    text = str(event.get("rawQueryString") or "")
+def query_of(text: str) -> dict[str, list[str]]:
+    """Returns the members of a query, decoded once; a member without a value counts as empty."""
     if len(text) > MAX_QUERY:
         raise InvalidRequest("the query is too long", field="query", remedy=f"use at most {MAX_QUERY} characters")
     return parse_qs(text, keep_blank_values=True)

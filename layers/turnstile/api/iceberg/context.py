@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from turnstile.access.authorizer import METASTORE, Guard, Need, Target
-from turnstile.access.core.rules import create_external
+from turnstile.access.core.rules import create_external, see_table
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import Params, guard
 from turnstile.api.http.request import BodyLimit, Query, current, decode, idempotency_key
@@ -63,6 +63,12 @@ def reading(prefix: str) -> Context:
     return replace(context_of(guard()), as_of=requests.warehouse(prefix, "prefix")[1])
 
 
+def seeing(prefix: str, path: Path) -> Guard:
+    """Returns a guard of what a repeated request is answered with, the table or view that has the name now: it may be
+    another's, and the right to create one there is none to see it (I12)."""
+    return services().guard_of(Need(see_table, Target(catalog_of(prefix), path[:-1], path[-1])))
+
+
 def _require_create_external() -> None:
     """Raises PermissionDenied unless the principal may register tables where files belong to no catalog."""
     services().guard_of(Need(create_external, METASTORE)).authorize_now()
@@ -70,7 +76,7 @@ def _require_create_external() -> None:
 
 def once(prefix: str, operation: Callable[[Context], T], again: Callable[[Context], T], by: Guard | None = None) -> T:
     """Returns the answer of ``operation``, which changes a catalog; with an Idempotency-Key that was used before, that of
-    ``again``. ``by`` is the guard of a request whose needs only its body says; else the one that its view declares. Raises
+    ``again``, which is authorized as the request was, so what it shows needs a guard of its own (``seeing``). ``by`` is the guard of a request whose needs only its body says; else the one that its view declares. Raises
     InvalidRequest for a key that is no uuid, and ReadOnly when the prefix names the past."""
     if is_past(prefix):
         remedy = "change the catalog without '@'"

@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from turnstile.api.http.responses import headers_of
-from turnstile.store.core.errors import ErrorType, TurnstileError, is_missing
+from turnstile.iceberg.core.view_updates import BadArgument
+from turnstile.store.core.errors import ErrorType, NotFound, TurnstileError, is_missing
 
 PREFIX: Final = "/iceberg"
 
@@ -54,6 +55,9 @@ KINDS: Final[dict[str, tuple[int, str]]] = {
 }
 
 
+_JAVA: Final = ("namespace", "table", "view")
+
+
 class Unprocessable(TurnstileError):
     """The members of the request are well formed, but contradict each other."""
 
@@ -71,10 +75,23 @@ def kind_of(error: TurnstileError) -> tuple[int, str]:
     return KINDS.get(error.type, _MISSING if is_missing(error.type) else _INTERNAL)
 
 
+def _message(error: TurnstileError) -> str:
+    """What was wrong, in the words of Java's catalogs where they have some, since clients look for them; then what to do.
+    Of a missing namespace Java's clients expect nothing else."""
+    message, remedy = error.message, error.remedy
+    if isinstance(error, NotFound) and error.what in _JAVA:
+        name = error.name.partition(".")[2] or error.name  # without the catalog
+        message = f"{error.what.capitalize()} does not exist: {name}"
+        remedy = None if error.what == "namespace" else remedy
+    return f"{message}; {remedy}" if remedy else message
+
+
 def render(error: TurnstileError, _path: str, correlation: str) -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of an error response."""
     code, type = kind_of(error)
-    message = f"{error.message}; {error.remedy}" if error.remedy else error.message
+    if isinstance(error, BadArgument):
+        type = "IllegalArgumentException"
+    message = _message(error)
     if error.type == ErrorType.INTERNAL_ERROR:
         message = f"internal error, correlation id {correlation}"
     body = {"error": {"message": message, "type": type, "code": code}}

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.authorizer import Target
+from turnstile.access.authorizer import Need, Target
 from turnstile.access.core.grants import owner_for
 from turnstile.access.core.rules import create_schema, edit_schema, see_schema, use_catalog
-from turnstile.api.http.authorization import Params, needs
+from turnstile.api.http.authorization import Params, guard, needs
 from turnstile.api.http.request import current
 from turnstile.api.iceberg import requests, responses
 from turnstile.api.iceberg.context import (
@@ -18,6 +18,7 @@ from turnstile.api.iceberg.context import (
     NAMESPACES,
     ROOT,
     body,
+    context_of,
     namespace_of_path,
     once,
     page,
@@ -33,15 +34,25 @@ from turnstile.catalog.drop import NamespaceDropper
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.namespaces import NamedNamespace, Namespaces
 from turnstile.iceberg.context import Context
-from turnstile.store.core.errors import InvalidRequest
+from turnstile.iceberg.tables import already_exists
+from turnstile.store.core.errors import AlreadyExists, InvalidRequest
 
 routes = Blueprint(__name__)
 
 
 def _warehouse(_params: Params) -> Target | None:
-    """The catalog that a client asks its configuration for; the view refuses a request that names none."""
+    """The catalog that a client asks its configuration for; None when it names none, and the view chooses."""
     name = query().text("warehouse")
     return None if name is None else Target(requests.warehouse(name)[0])
+
+
+def _only_catalog() -> str:
+    """The only catalog that the principal may use; raises InvalidRequest if there are several, or none."""
+    names = [catalog.name for catalog, _ in services().visible_catalogs()]
+    if len(names) != 1:
+        problem = f"warehouse is missing, and there are {len(names)} catalogs to choose from"
+        raise InvalidRequest(problem, field="warehouse", remedy="name the catalog: warehouse=main")
+    return names[0]
 
 
 def _parent(params: Params) -> Target:
@@ -61,11 +72,10 @@ def _new_namespace(params: Params) -> Target:
 @routes.route(ROOT + "/config", methods=["GET"])
 @needs((use_catalog, _warehouse))
 def config() -> dict[str, Any]:
-    warehouse = query().text("warehouse")
-    if warehouse is None:
-        raise InvalidRequest("warehouse is missing", field="warehouse", remedy="name the catalog: warehouse=main")
-    catalog, as_of = requests.warehouse(warehouse)
-    tree = services().catalog.as_of_reader.at(catalog, as_of).tree
+    named, here = query().text("warehouse"), services()
+    catalog, as_of = requests.warehouse(_only_catalog() if named is None else named)
+    authorizer = guard() if named is not None else here.guard_of(Need(use_catalog, Target(catalog)))
+    tree = here.catalog_for(authorizer).as_of_reader.at(catalog, as_of).tree
     if as_of is None:
         return responses.config(tree.catalog)
     # resolved once, so that all that the client reads is one view, whatever its moment would lead to later
@@ -87,9 +97,16 @@ def create_namespace(prefix: str) -> dict[str, Any]:
 
     def create(context: Context) -> NamedNamespace:
         namespaces = _namespaces(context)
-        return namespaces.create(catalog_of(prefix), path, comment=comment, properties=properties, owner=owner)
+        try:
+            return namespaces.create(catalog_of(prefix), path, comment=comment, properties=properties, owner=owner)
+        except AlreadyExists as error:
+            raise already_exists(entities.NAMESPACE, path, error.details["kind"]) from None
 
-    return responses.namespace(once(prefix, create, lambda context: _namespaces(context).get(prefix, path)))
+    def again(_: Context) -> NamedNamespace:
+        by = services().guard_of(Need(see_schema, Target(catalog_of(prefix), path)))  # it may be another's by now (I12)
+        return _namespaces(context_of(by)).get(prefix, path)
+
+    return responses.namespace(once(prefix, create, again))
 
 
 @routes.route(NAMESPACE, methods=["GET"])

@@ -11,20 +11,37 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.paths import Path, check_path
+from turnstile.catalog.core.paths import Path, check_path, dotted
 from turnstile.catalog.history.core import GRAMMAR, AsOf, as_of_text, parse_as_of
 from turnstile.iceberg.core.metadata import without_nulls
 from turnstile.iceberg.core.requirements import TableRequirement
 from turnstile.iceberg.core.updates import TableUpdate
-from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import check_identifier
+from turnstile.store.core.errors import InvalidRequest, NotFound
+from turnstile.store.core.names import check_identifier, check_name
 
 SEPARATOR: Final = "\x1f"
 
 
 def namespace(text: str) -> Path:
-    """The levels of a namespace in a path or query; raises InvalidRequest."""
-    return check_path(tuple(text.split(SEPARATOR)))
+    """The levels of a namespace in a path or query; raises NotFound for what can name none."""
+    levels = tuple(_decoded(text).split(SEPARATOR))
+    try:
+        return check_path(levels)
+    except InvalidRequest:
+        raise NotFound("namespace", dotted("", *levels)[:300], field="namespace") from None
+
+
+def name(text: str, what: str) -> str:
+    """The name of a table or view in a path; raises NotFound for what can name none."""
+    try:
+        return check_name(_decoded(text), what)
+    except InvalidRequest:
+        raise NotFound(what, f".{text[:300]}", field=what) from None
+
+
+def _decoded(text: str) -> str:
+    """``text``, whose escapes are decoded: Java's clients write a space as ``+``, which no name holds."""
+    return text.replace("+", " ")
 
 
 def warehouse(text: str, field: str = "warehouse") -> tuple[str, AsOf | None]:
@@ -71,7 +88,7 @@ class Identifier(Body, frozen=True):
 
     def path(self, field: str) -> Path:
         """The path; raises InvalidRequest, naming the member ``field``, unless all levels are names."""
-        return (*check_path(self.namespace, f"{field}.namespace"), check_identifier(self.name, f"{field}.name"))
+        return (*check_path(self.namespace, f"{field}.namespace"), check_name(self.name, f"{field}.name"))
 
 
 class CreateNamespace(Body, frozen=True):
@@ -94,6 +111,13 @@ class RegisterTable(Body, frozen=True):
     name: str
     metadata_location: str
     overwrite: bool = False
+
+
+class RegisterView(Body, frozen=True):
+    """A view whose metadata file exists in storage."""
+
+    name: str
+    metadata_location: str
 
 
 class CommitTable(Body, frozen=True):

@@ -43,6 +43,7 @@ _METHODS: Final = {
     _TABLE + "/credentials": "GET",
     _TABLE + "/metrics": "POST",
     _NAMESPACE + "/register": "POST",
+    _NAMESPACE + "/register-view": "POST",
     "/v1/{prefix}/tables/rename": "POST",
     "/v1/{prefix}/transactions/commit": "POST",
     _NAMESPACE + "/views": "GET POST",

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from chalice.app import Blueprint
 
-from turnstile.access.authorizer import Need, Target
+from turnstile.access.authorizer import Guard, Need, Target
 from turnstile.access.core.rules import (
     create_table,
     edit_table,
@@ -21,18 +21,28 @@ from turnstile.api.http.authorization import Params, authorized_by_view, guard, 
 from turnstile.api.http.request import current, note
 from turnstile.api.http.responses import Answer
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, namespace_of_path, once, page, query, reading
+from turnstile.api.iceberg.context import (
+    NAMESPACE,
+    ROOT,
+    body,
+    context_of,
+    namespace_of_path,
+    once,
+    page,
+    query,
+    reading,
+    seeing,
+)
 from turnstile.api.iceberg.requests import catalog_of, is_past
 from turnstile.api.iceberg.responses import Credentials
 from turnstile.api.services import services
 from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
 from turnstile.catalog.core.paths import Path, check_path
 from turnstile.iceberg.commits import Commits, TableChange
-from turnstile.iceberg.context import Context
 from turnstile.iceberg.core.requirements import creates
 from turnstile.iceberg.tables import CreateTable, LoadedTable, Tables
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import check_identifier
+from turnstile.store.core.names import check_name
 
 routes = Blueprint(__name__)
 
@@ -42,18 +52,24 @@ _EMPTY: Final = msgspec.Raw(b"")
 
 
 def _table_of_path(params: Params) -> Target:
-    return msgspec.structs.replace(namespace_of_path(params), table=check_identifier(params["table"], "table"))
+    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["table"], "table"))
 
 
 def renamed(params: Params) -> Target:
     """Returns the table or view that a rename is about."""
-    source = body(requests.Rename).source
-    return Target(catalog_of(params["prefix"]), check_path(source.namespace), check_identifier(source.name, "source"))
+    path = body(requests.Rename).source.path("source")
+    return Target(catalog_of(params["prefix"]), path[:-1], path[-1])
 
 
 def moved(params: Params) -> Target:
     """Returns the namespace that a rename leads to."""
     return Target(catalog_of(params["prefix"]), check_path(body(requests.Rename).destination.namespace))
+
+
+def _overwritten(params: Params) -> Target | None:
+    request = body(requests.RegisterTable)
+    table = check_name(request.name, "name")
+    return msgspec.structs.replace(namespace_of_path(params), table=table) if request.overwrite else None
 
 
 def _committed_table(params: Params) -> Target | None:
@@ -74,26 +90,28 @@ def list_tables(prefix: str, namespace: str) -> dict[str, Any]:
 @needs((create_table, namespace_of_path))
 def create_new_table(prefix: str, namespace: str) -> Answer:
     request, path = body(CreateTable), requests.namespace(namespace)
-
-    def again(context: Context) -> LoadedTable:
-        if request.stage_create:
-            return Tables(context).create(prefix, path, request)
-        return Tables(context).load(prefix, (*path, request.name))
-
-    return _new(once(prefix, lambda context: Tables(context).create(prefix, path, request), again), prefix, namespace)
+    again = _Again(prefix, (*path, check_name(request.name, "name")))
+    loaded = once(
+        prefix,
+        lambda context: Tables(context).create(prefix, path, request),
+        lambda context: Tables(context).create(prefix, path, request) if request.stage_create else again.load(),
+    )
+    return _new(loaded, prefix, namespace, again)
 
 
 @routes.route(NAMESPACE + "/register", methods=["POST"])
-@needs((create_table, namespace_of_path))
+@needs((create_table, namespace_of_path), (edit_table, _overwritten))
 def register_table(prefix: str, namespace: str) -> Answer:
     request = body(requests.RegisterTable)
-    path, file = (*requests.namespace(namespace), request.name), request.metadata_location
+    path = (*requests.namespace(namespace), check_name(request.name, "name"))
+    file = request.metadata_location
+    again = _Again(prefix, path)
     loaded = once(
         prefix,
         lambda context: Tables(context).register(prefix, path, file, overwrite=request.overwrite),
-        lambda context: Tables(context).load(prefix, path),
+        lambda _: again.load(),
     )
-    return _new(loaded, prefix, namespace)
+    return _new(loaded, prefix, namespace, again)
 
 
 @routes.route(TABLE, methods=["GET"])
@@ -105,7 +123,7 @@ def load_table(prefix: str, namespace: str, table: str) -> Answer:
     tables, known_tag = Tables(reading(prefix)), current().headers.get("if-none-match", "")
     entity, refs_only = tables.find(*_path(prefix, namespace, table)), shown == "refs"
     tag = responses.etag(entity.metadata, refs_only=refs_only)
-    credentials = _delegated(entity, prefix, namespace, is_creator=False)
+    credentials = _delegated(entity, prefix, namespace, guard())
     if known_tag and responses.matches(known_tag, tag) and not credentials:  # the client's own may have ended
         return Answer(_EMPTY, 304, {"ETag": tag})
     return Answer(responses.table(tables.open(entity), credentials, refs_only=refs_only), headers={"ETag": tag})
@@ -122,13 +140,13 @@ def table_exists(prefix: str, namespace: str, table: str) -> None:
 def commit_table(prefix: str, namespace: str, table: str) -> Answer:
     request, (catalog, path) = body(requests.CommitTable), _path(prefix, namespace, table)
     named = request.identifier
-    if named is not None and (*named.namespace, named.name) != path:
+    if named is not None and named.path("identifier") != path:
         raise InvalidRequest("the body names another table than the path", field="identifier")
     change = TableChange(path, request.requirements, request.updates)
     loaded = once(
         prefix,
         lambda context: Commits(context).commit(catalog, [change])[0],
-        lambda context: Tables(context).load(catalog, path),
+        lambda _: _Again(catalog, path).load(),
     )
     return Answer(responses.committed(loaded), headers=_tag(loaded))
 
@@ -156,7 +174,7 @@ def unregister_table(prefix: str, namespace: str, table: str) -> Answer:
 @needs((read_table, _table_of_path))
 def table_credentials(prefix: str, namespace: str, table: str) -> dict[str, Any]:
     entity = Tables(reading(prefix)).find(*_path(prefix, namespace, table))
-    return responses.credentials(_credentials(entity, prefix, namespace, is_creator=False))
+    return responses.credentials(_credentials(entity, prefix, namespace, guard()))
 
 
 @routes.route(TABLE + "/metrics", methods=["POST"])
@@ -180,27 +198,43 @@ def commit_transaction(prefix: str) -> None:
     for request in body(requests.CommitTransaction).table_changes:
         if request.identifier is None:
             raise InvalidRequest("a change names no table", field="table-changes.identifier")
-        path = (*check_path(request.identifier.namespace), check_identifier(request.identifier.name, "name"))
+        path = request.identifier.path("table-changes.identifier")
         changes.append(TableChange(path, request.requirements, request.updates))
-    by = services().guard_of(*(_need_of(catalog_of(prefix), change) for change in changes))
+    by = services().guard_of(*(need_of(catalog_of(prefix), change) for change in changes))
     by.authorize_now()
     guard().mark_authorized()
     once(prefix, lambda context: Commits(context).commit(prefix, changes), lambda _: [], by)
 
 
-def _need_of(prefix: str, change: TableChange) -> Need:
+def need_of(prefix: str, change: TableChange) -> Need:
+    """Returns what one commit of a transaction needs."""
     if creates(change.requirements):
         return Need(create_table, Target(prefix, change.path[:-1]))
     return Need(modify_table, Target(prefix, change.path[:-1], change.path[-1]))
 
 
 def _path(prefix: str, namespace: str, table: str) -> tuple[str, Path]:
-    return catalog_of(prefix), (*requests.namespace(namespace), check_identifier(table, "table"))
+    return catalog_of(prefix), (*requests.namespace(namespace), requests.name(table, "table"))
 
 
-def _new(loaded: LoadedTable, prefix: str, namespace: str) -> Answer:
-    """The answer to a client that has just created a table."""
-    credentials = _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, is_creator=True)
+class _Again:
+    """What a request is answered with that was done before: the table that has the name now, by the rights on it."""
+
+    def __init__(self, catalog: str, path: Path) -> None:
+        self._catalog, self._path = catalog, path
+        self.guard: Guard | None = None
+        """Whose rights the table was loaded by; None: the request was not done before."""
+
+    def load(self) -> LoadedTable:
+        self.guard = seeing(self._catalog, self._path)
+        return Tables(context_of(self.guard)).load(self._catalog, self._path)
+
+
+def _new(loaded: LoadedTable, prefix: str, namespace: str, again: _Again) -> Answer:
+    """The answer to a client that has created a table, just now or, when the request is repeated, before."""
+    created = again.guard is None
+    by = guard() if again.guard is None else again.guard
+    credentials = _delegated(loaded.entity or loaded.metadata.location, prefix, namespace, by, created=created)
     return Answer(responses.table(loaded, credentials), headers=_tag(loaded))
 
 
@@ -208,20 +242,26 @@ def _tag(loaded: LoadedTable) -> dict[str, str]:
     return {} if loaded.entity is None else {"ETag": responses.etag(loaded.entity.metadata)}
 
 
-def _delegated(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials | None:
+def _delegated(
+    table: IcebergTable | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+) -> Credentials | None:
     """Credentials for a client that would like some with the table."""
     wanted = "vended-credentials" in current().headers.get("x-iceberg-access-delegation", "")
-    credentials = _credentials(table, prefix, namespace, is_creator=is_creator) if wanted else None
+    credentials = _credentials(table, prefix, namespace, by, created=created) if wanted else None
     return credentials if credentials is not None and credentials.vended else None
 
 
-def _credentials(table: IcebergTable | str, prefix: str, namespace: str, *, is_creator: bool) -> Credentials:
+def _credentials(
+    table: IcebergTable | str, prefix: str, namespace: str, by: Guard, *, created: bool = False
+) -> Credentials:
     """Credentials for a table's files (or, while it is only staged, for its location), as far as the principal may read or
-    write them; those of the past only to read, and those of a clone's source, too, if that may be read as well."""
+    write them: by what ``by`` authorized, or as the owner of what was ``created`` just now. Those of the past are only to
+    read, and so are those of a clone's source, if that may be read as well."""
     if isinstance(table, str):  # it has no address yet to fetch other credentials from
         return Credentials(services().credentials(table, "READ_WRITE"))
-    writes = not is_past(prefix) and (is_creator or guard().may(write_files))
-    if not writes and not guard().may(read_table):
+    owned = created and table.access.owned_by(current().principal.names)
+    writes = not is_past(prefix) and (owned or by.may(write_files))
+    if not writes and not by.may(read_table):
         return Credentials()
     vended = services().credentials(table.location, "READ_WRITE" if writes else "READ")
     for source in table.needs:

@@ -11,14 +11,24 @@ from turnstile.access.authorizer import Target
 from turnstile.access.core.rules import create_table, edit_table, modify_table, see_schema, see_table
 from turnstile.api.http.authorization import Params, needs
 from turnstile.api.iceberg import requests, responses
-from turnstile.api.iceberg.context import NAMESPACE, ROOT, body, namespace_of_path, once, page, reading
+from turnstile.api.iceberg.context import (
+    NAMESPACE,
+    ROOT,
+    body,
+    context_of,
+    namespace_of_path,
+    once,
+    page,
+    reading,
+    seeing,
+)
 from turnstile.api.iceberg.requests import catalog_of
 from turnstile.api.iceberg.tables import moved, renamed
 from turnstile.catalog.core.entities import ICEBERG_VIEW, IcebergView
 from turnstile.catalog.core.paths import Path
 from turnstile.iceberg.tables import Tables
-from turnstile.iceberg.views import CreateView, ReplaceView, Views
-from turnstile.store.core.names import check_identifier
+from turnstile.iceberg.views import CreateView, LoadedView, ReplaceView, Views
+from turnstile.store.core.names import check_name
 
 routes = Blueprint(__name__)
 
@@ -27,7 +37,7 @@ VIEW: Final = VIEWS + "/{view}"
 
 
 def _view_of_path(params: Params) -> Target:
-    return msgspec.structs.replace(namespace_of_path(params), table=check_identifier(params["view"], "view"))
+    return msgspec.structs.replace(namespace_of_path(params), table=requests.name(params["view"], "view"))
 
 
 @routes.route(VIEWS, methods=["GET"])
@@ -43,7 +53,21 @@ def create_view(prefix: str, namespace: str) -> dict[str, Any]:
     loaded = once(
         prefix,
         lambda context: Views(context).create(catalog_of(prefix), path, request),
-        lambda context: Views(context).load(prefix, (*path, request.name)),
+        lambda _: _again(prefix, (*path, check_name(request.name, "name"))),
+    )
+    return responses.view(loaded)
+
+
+@routes.route(NAMESPACE + "/register-view", methods=["POST"])
+@needs((create_table, namespace_of_path))
+def register_view(prefix: str, namespace: str) -> dict[str, Any]:
+    request = body(requests.RegisterView)
+    path = (*requests.namespace(namespace), check_name(request.name, "name"))
+    file = request.metadata_location
+    loaded = once(
+        prefix,
+        lambda context: Views(context).register(catalog_of(prefix), path, file),
+        lambda _: _again(prefix, path),
     )
     return responses.view(loaded)
 
@@ -74,7 +98,7 @@ def replace_view(prefix: str, namespace: str, view: str) -> dict[str, Any]:
 @needs((edit_table, _view_of_path))
 def drop_view(prefix: str, namespace: str, view: str) -> None:
     path = _path(prefix, namespace, view)
-    once(prefix, lambda context: Tables(context).drop(IcebergView, *path, purge=True), lambda _: None)
+    once(prefix, lambda context: Views(context).drop(*path), lambda _: None)
 
 
 @routes.route(ROOT + "/{prefix}/views/rename", methods=["POST"])
@@ -88,5 +112,10 @@ def rename_view(prefix: str) -> None:
     )
 
 
+def _again(prefix: str, path: Path) -> LoadedView:
+    """What a request is answered with that was done before: the view that has the name now, by the rights on it."""
+    return Views(context_of(seeing(prefix, path))).load(prefix, path)
+
+
 def _path(prefix: str, namespace: str, view: str) -> tuple[str, Path]:
-    return catalog_of(prefix), (*requests.namespace(namespace), check_identifier(view, "view"))
+    return catalog_of(prefix), (*requests.namespace(namespace), requests.name(view, "view"))

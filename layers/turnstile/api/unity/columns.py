@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.delta.core.content import is_field, is_type
+from turnstile.delta.core.actions import MAX_DEPTH
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import LONG_MAX
 
@@ -248,7 +248,9 @@ def _field(info: ColumnInfo) -> dict[str, Any]:
         try:
             type = msgspec.json.decode(info.type_json)
         except (msgspec.DecodeError, RecursionError):
-            type = info.type_json if info.type_json.isidentifier() else None
+            if not _PRIMITIVE.fullmatch(info.type_json):
+                return _bad(info)
+            type = info.type_json
         if isinstance(type, dict) and "name" in type and "type" in type:
             field = {"nullable": True, **type, "name": info.name, "metadata": type.get("metadata") or {}}
             return field if is_field(field) else _bad(info)
@@ -263,3 +265,42 @@ def _field(info: ColumnInfo) -> dict[str, Any]:
 
 def _bad(info: ColumnInfo) -> dict[str, Any]:
     raise InvalidRequest(f"column {info.name!r} has no type that is known", field="columns", remedy="give type_json")
+
+
+# -- form -------------------------------------------------------------------------------------------------------------
+
+
+def is_field(field: Any, depth: int = 0) -> bool:
+    """Whether ``field`` is a field with a name and a type, all the way down."""
+    return (
+        isinstance(field, dict)
+        and isinstance(field.get("name"), str)
+        and _is_flag(field, "nullable")
+        and isinstance(field.get("metadata"), dict | None)
+        and is_type(field.get("type"), depth)
+    )
+
+
+def is_type(type: Any, depth: int = 0) -> bool:
+    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with what files hold of it. Other
+    formats than Delta have types of their own."""
+    if isinstance(type, str):
+        return bool(type)
+    if not isinstance(type, dict) or depth > MAX_DEPTH:
+        return False
+    match type.get("type"):
+        case "struct":
+            fields = type.get("fields")
+            return isinstance(fields, list) and all(is_field(field, depth + 1) for field in fields)
+        case "array":
+            return _is_flag(type, "containsNull") and is_type(type.get("elementType"), depth + 1)
+        case "map":
+            parts = (type.get("keyType"), type.get("valueType"))
+            return _is_flag(type, "valueContainsNull") and all(is_type(part, depth + 1) for part in parts)
+        case "udt":  # Spark's own: files hold its sqlType
+            return is_type(type.get("sqlType"), depth + 1)
+    return False
+
+
+def _is_flag(node: dict[str, Any], member: str) -> bool:
+    return isinstance(node.get(member, True), bool)

@@ -24,7 +24,7 @@ from turnstile.api.unity.table_update import (
     visible_properties,
 )
 from turnstile.catalog.create import UUID_PROPERTY, StagingTable
-from turnstile.delta.core.content import Content
+from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.ports import VendedCredentials
@@ -119,4 +119,5 @@ def initial_metadata(request: requests.CreateTable, table_id: str, location: str
     iceberg = request.uniform.iceberg if request.uniform else None
     check_uniform(iceberg, 0, visible_properties(after, beside), location)
     uniform = None if iceberg is None else dict(msgspec.to_builtins(iceberg))
-    return msgspec.structs.replace(after, beside=msgspec.structs.replace(beside, uniform=uniform))
+    marked = ROW_TRACKING_DOMAIN in (request.domain_metadata or {})
+    return msgspec.structs.replace(after, beside=msgspec.structs.replace(beside, uniform=uniform, row_mark=marked))

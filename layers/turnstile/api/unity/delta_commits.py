@@ -15,7 +15,8 @@ from turnstile.api.unity.requests import TABLE, require_no_clone, table_of_path
 from turnstile.api.unity.table_update import table_update
 from turnstile.api.unity.updater import after_update
 from turnstile.catalog.core.entities import Table
-from turnstile.catalog.load import RegisteredTable
+from turnstile.catalog.load import Found, Loader, RegisteredTable
+from turnstile.delta.core.head import TableHead
 
 routes = Blueprint(__name__)
 
@@ -37,11 +38,12 @@ def configuration() -> responses.Config:
 @routes.route(TABLE, methods=["GET"])
 @needs((see_table, table_of_path))
 def load_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
-    entry = services().loader.find(*requests.find_table(catalog, schema, table))
-    if isinstance(entry, RegisteredTable):
-        external.require_delta(entry.table)
-        return responses.external(entry.table, entry.etag)
-    return responses.table(services().loader.loaded(require_no_clone(entry)))
+    loader = services().loader
+    target = loader.found(*requests.find_table(catalog, schema, table))
+    if isinstance(target.table, RegisteredTable):
+        external.require_delta(target.table.table)
+        return responses.external(target.table.table, target.table.etag)
+    return shown(loader, target, require_no_clone(target.table))
 
 
 @routes.route(TABLE, methods=["HEAD"])
@@ -55,7 +57,9 @@ def table_exists(catalog: str, schema: str, table: str) -> None:
 def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     update = table_update(body(requests.Update))
     names = requests.find_table(catalog, schema, table)
-    entry = services().loader.find(*names)
+    loader = services().loader
+    target = loader.found(*names)
+    entry = target.table
     if isinstance(entry, RegisteredTable):
         external.require_delta(entry.table)
 
@@ -66,4 +70,10 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
     note(table_id=entry.table_id)
     head = services().updater.update(require_no_clone(entry), update)
     with after_update(update):
-        return responses.table(services().loader.loaded(head))
+        return shown(loader, target, head)
+
+
+def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:
+    """Returns the response with the coordinated table ``target``, as of ``head``."""
+    needed, history_ms = loader.files_needed(target, head), services().catalog.limits.history_ms
+    return responses.table(loader.loaded(head), files_needed=needed, history_ms=history_ms)

@@ -13,6 +13,7 @@ from turnstile.api.http.authorization import TargetOf, metastore, needs
 from turnstile.api.http.request import body, current
 from turnstile.api.services import services
 from turnstile.api.unity import contract, external, older_api, requests, responses
+from turnstile.api.unity.delta_commits import shown
 from turnstile.api.unity.requests import SCHEMA, TABLE, schema_of_path, table_of_path
 from turnstile.catalog.core.entities import DELTA, External
 from turnstile.catalog.core.paths import Path
@@ -61,10 +62,10 @@ def create_delta_table(catalog: str, schema: str) -> responses.LoadTable:
         describe = functools.partial(contract.initial_metadata, request, table_id, location)
         services().catalog.registrar.register(*names, table_id, principal=current().principal, describe=describe)
     loader = services().loader_of(Target(*names))
-    entry = loader.find(*names)
-    if isinstance(entry, RegisteredTable):
-        return responses.external(entry.table, entry.etag)
-    return responses.table(loader.loaded(entry))
+    target = loader.found(*names)
+    if isinstance(target.table, RegisteredTable):
+        return responses.external(target.table.table, target.table.etag)
+    return shown(loader, target, target.table)
 
 
 @routes.route(TABLE, methods=["DELETE"])

@@ -197,6 +197,7 @@ def managed(
 ) -> TableInfo:
     """A coordinated table; ``owner`` empty for none."""
     log, timestamp_ms = metadata.metadata, timestamp_of(head, metadata)
+    description = log.get("description")
     fields: list[dict[str, Any]] = msgspec.json.decode(log["schemaString"]).get("fields") or []
     return TableInfo(
         name=name,
@@ -209,7 +210,7 @@ def managed(
         table_id=head.table_id,
         created_at=head.created,
         updated_at=max(head.created, timestamp_ms, metadata.beside.updated),
-        comment=log.get("description") or metadata.beside.comment,
+        comment=description if description or metadata.beside.comment is None else metadata.beside.comment,
         properties=table_properties(metadata, timestamp_ms, head.row_hwm),
         owner=owner or None,
     )

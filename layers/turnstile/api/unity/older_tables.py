@@ -29,6 +29,7 @@ from turnstile.catalog.load import Loader, RegisteredTable
 from turnstile.delta.core.content import Content
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, first_metadata
+from turnstile.delta.undecided import seen
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import PAGE_BYTES, RESPONSE_BYTES_MAX, response_size
 from turnstile.store.core.names import check_identifier
@@ -167,7 +168,7 @@ def _infos(catalog: str, schema: str, tables: Sequence[Table]) -> list[older_api
     keys = [world.space.table(table.table_id) for table in tables if table.external is None]
     batches = [world.refs.read_many(keys[at : at + BATCH_GET_MAX]) for at in range(0, len(keys), BATCH_GET_MAX)]
     rows = [row for batch in batches for row in batch.values() if row["state"] != "dropped"]
-    heads = {row["table_id"]: TableHead.from_row(row) for row in rows}
+    heads = seen(world, {row["table_id"]: TableHead.from_row(row) for row in rows})
     metadata = services().catalog.metadata.get_many(catalog, {head.metadata for head in heads.values()})
     infos = []
     for table in tables:

@@ -19,11 +19,68 @@ from turnstile.api.unity.requests import Body, Commit, Protocol
 from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
-from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
+
+# -- maintenance ------------------------------------------------------------------------------------------------------------
+# What maintenance clients may run on a table now. OPTIMIZE is a commit like others, which an active table takes. VACUUM and the
+# clean-up of the log remove files for good, so they are withheld where somebody needs what they may remove: a clone or a named
+# snapshot, which show a version for as long as they exist; and the catalog's past, if the table keeps its own history for a
+# shorter time.
+
+REORGANIZATION: Final = "DATA_REORGANIZATION"
+DATA_CLEANUP: Final = "DATA_CLEANUP"
+METADATA_CLEANUP: Final = "METADATA_CLEANUP"
+OPERATIONS: Final = (REORGANIZATION, DATA_CLEANUP, METADATA_CLEANUP)
+
+POLICY: Final = "turnstile.allowed-maintenance"
+
+_KEPT: Final = (
+    (DATA_CLEANUP, "delta.deletedFileRetentionDuration", "interval 1 week"),
+    (METADATA_CLEANUP, "delta.logRetentionDuration", "interval 30 days"),
+)
+"""Operations with the property that says how much history they leave, and Delta's default."""
+
+_INTERVAL: Final = re.compile(r"\s*(?:interval\s)?((?:\s*\d{1,9}\s+[a-z]+)+)\s*", re.ASCII | re.IGNORECASE)
+_PART: Final = re.compile(r"(\d+)\s+([a-z]+)", re.ASCII | re.IGNORECASE)
+_UNITS_MS: Final = {
+    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1,
+}  # fmt: skip
+
+
+def allowed_maintenance(
+    properties: Mapping[str, str], *, active: bool, files_needed: bool, history_ms: int
+) -> list[str]:
+    """Returns the operations that clients may run on a table with these properties; its property ``POLICY`` names fewer.
+
+    Args:
+        active: whether it takes commits.
+        files_needed: whether clones or named snapshots show a version of it.
+        history_ms: for how long every version can be read through the catalog's past.
+    """
+    withheld = set[str]() if active else {*OPERATIONS}
+    if files_needed:
+        withheld |= {DATA_CLEANUP, METADATA_CLEANUP}
+    withheld |= {name for name, key, usual in _KEPT if interval_ms(properties.get(key, usual)) < history_ms}
+    policy = properties.get(POLICY)
+    if policy is not None:
+        withheld |= {*OPERATIONS} - {name.strip().upper() for name in policy.split(",")}
+    return [operation for operation in OPERATIONS if operation not in withheld]
+
+
+def interval_ms(text: str) -> int:
+    """Returns the length of an interval as Delta writes it, ``interval 7 days``; 0 for what cannot be read."""
+    match = _INTERVAL.fullmatch(text)
+    parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
+    if match is None or not all(unit for _, unit in parts):
+        return 0
+    return sum(count * unit for count, unit in parts)
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -39,9 +96,6 @@ _DERIVED: Final = {
     "delta.clusteringColumns",
     "clusteringColumns",
 }
-
-MAINTENANCE: Final = ("DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP")
-POLICY: Final = "turnstile.allowed-maintenance"
 
 VERSION: Final = "1.0"
 _SCHEMA: Final = "/v1/catalogs/{catalog}/schemas/{schema}"
@@ -151,8 +205,9 @@ def timestamp_of(head: TableHead, metadata: DeltaMetadata) -> int:
     return head.last_ict
 
 
-def table(state: TableState) -> LoadTable:
-    """The response with a coordinated table."""
+def table(state: TableState, *, files_needed: bool, history_ms: int) -> LoadTable:
+    """The response with a coordinated table. ``files_needed``: by clones or named snapshots; ``history_ms``: for how long
+    the catalog's past is kept."""
     head, metadata = state.head, state.metadata
     timestamp_ms = timestamp_of(head, metadata)
     properties = table_properties(metadata, timestamp_ms, head.row_hwm)
@@ -174,7 +229,9 @@ def table(state: TableState) -> LoadTable:
         commits=unpublished(state.listing, Commit)[::-1],
         latest_table_version=head.latest,
         uniform={"iceberg": uniform} if uniform else UNSET,
-        allowed_maintenance_operations=allowed_maintenance(properties),
+        allowed_maintenance_operations=allowed_maintenance(
+            properties, active=head.state == ACTIVE, files_needed=files_needed, history_ms=history_ms
+        ),
     )
 
 
@@ -254,7 +311,8 @@ def clustering_properties(configuration: Any) -> dict[str, str]:
 
 
 def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | None) -> dict[str, str]:
-    """All properties of a coordinated table, whose newest version has the row-id high-water mark ``row_hwm``."""
+    """All properties of a coordinated table, whose newest version has the row-id high-water mark ``row_hwm``. That is shown
+    where a client has set its domain, as in the reference: elsewhere it would change with every INSERT."""
     properties = {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
     properties = {key: value for key, value in properties.items() if not is_derived(key)}
     properties |= protocol_properties(metadata.protocol)
@@ -262,19 +320,6 @@ def table_properties(metadata: DeltaMetadata, timestamp_ms: int, row_hwm: int | 
     properties["delta.lastUpdateVersion"] = str(metadata.version)
     if timestamp_ms:
         properties["delta.lastCommitTimestamp"] = str(timestamp_ms)
-    if row_hwm is not None and 0 <= row_hwm <= MAX_ROW_ID:
+    if metadata.beside.row_mark and row_hwm is not None and 0 <= row_hwm <= MAX_ROW_ID:
         properties["delta.rowTracking.rowIdHighWaterMark"] = str(row_hwm)
     return properties
-
-
-def allowed_maintenance(properties: Mapping[str, str]) -> list[str]:
-    """The maintenance that clients may run on a table, by its property ``POLICY``; an empty value allows none.
-
-    By default all: OPTIMIZE is a commit like others; VACUUM and log cleanup delete what no retained version needs, and
-    the service reads no published file below the floor again once identities have left for the index.
-    """
-    policy = properties.get(POLICY)
-    if policy is None:
-        return list(MAINTENANCE)
-    names = {name.strip().upper() for name in policy.split(",")}
-    return [operation for operation in MAINTENANCE if operation in names]

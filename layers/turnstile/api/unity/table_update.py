@@ -52,6 +52,10 @@ class TableUpdate(msgspec.Struct, frozen=True):
     snapshot: tuple[int, int] | None = None
     table_location: str = ""
 
+    def marks_rows(self, *, before: bool) -> bool:
+        """Whether row tracking's domain is set after the update, if it was so ``before``."""
+        return ROW_TRACKING_DOMAIN in self.set_domains or (before and ROW_TRACKING_DOMAIN not in self.remove_domains)
+
     @property
     def visible(self) -> bool:
         """Whether it changes metadata other than row tracking's."""
@@ -215,21 +219,25 @@ def metadata_after_commit(
     check_uniform(update.uniform, version, visible, update.table_location)
     if not needs_uniform(visible):
         beside = msgspec.structs.replace(beside, uniform=None)
-    if content.changes_metadata or _visible(beside) != _visible(before.beside):
-        return msgspec.structs.replace(after, beside=_with_uniform(beside, update))
-    if update.uniform is None:
-        return before
-    kept = msgspec.structs.replace(_with_uniform(beside, update), etag=etag_of(id, before))
-    return msgspec.structs.replace(before, beside=kept)
+    repeats = after is before or not content.changes_metadata
+    if repeats and not (content.changes_metadata and update.visible) and _visible(beside) == _visible(before.beside):
+        if update.uniform is None and beside == before.beside:
+            return before
+        kept = msgspec.structs.replace(_with_uniform(beside, update), etag=etag_of(id, before))
+        return msgspec.structs.replace(before, beside=kept)
+    beside = msgspec.structs.replace(_with_uniform(beside, update), etag="")
+    return msgspec.structs.replace(after, version=version, timestamp=content.ict, beside=beside)
 
 
-def metadata_after_update(update: TableUpdate, before: DeltaMetadata, now_ms: int) -> DeltaMetadata:
+def metadata_after_update(update: TableUpdate, id: str, before: DeltaMetadata, now_ms: int) -> DeltaMetadata:
     """Returns the table metadata after an update without a commit: only what is beside the log can change. Raises
     InvalidRequest if the request contradicts the log."""
     check_agreement(update, before)
     beside = _beside_after(update, before)
     if _visible(beside) == _visible(before.beside):
-        return before
+        if beside.row_mark == before.beside.row_mark:
+            return before
+        return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag=etag_of(id, before)))
     return msgspec.structs.replace(before, beside=msgspec.structs.replace(beside, etag="", updated=now_ms))
 
 
@@ -287,7 +295,8 @@ def _beside_after(update: TableUpdate, after: DeltaMetadata) -> Beside:
     properties = {key: value for key, value in before if not update.replace or key == UUID_PROPERTY} | update.set
     kept = {key: value for key, value in properties.items() if key not in removed}
     comment = after.beside.comment if update.comment is msgspec.UNSET else update.comment
-    return beside_log(after, kept, comment or None)
+    beside = beside_log(after, kept, comment or None)
+    return msgspec.structs.replace(beside, row_mark=update.marks_rows(before=beside.row_mark))
 
 
 def beside_log(log: DeltaMetadata, properties: Mapping[str, str], comment: str | None) -> Beside:

@@ -21,12 +21,14 @@ from turnstile.api.unity import requests, table_update
 from turnstile.api.unity.errors import RequirementFailed
 from turnstile.api.unity.table_update import TableUpdate, check_bound, without_feature
 from turnstile.catalog.describe import Describer
+from turnstile.delta.commits import pieces_of
 from turnstile.delta.core.decide import Conflict, Refused
-from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.head import TableHead, digest_of_pieces
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
+from turnstile.delta.undecided import seen_one
 from turnstile.store.core.errors import (
     ErrorType,
     InvalidRequest,
@@ -37,8 +39,8 @@ from turnstile.store.core.errors import (
     Throttled,
     TurnstileError,
 )
-from turnstile.store.core.locations import published_path, staged_path
-from turnstile.store.ports import World
+from turnstile.store.core.names import published_path, staged_path
+from turnstile.store.ports import PIECE_BYTES, LogStorage, World
 
 
 @contextlib.contextmanager
@@ -80,7 +82,7 @@ class Updater:
         def change(id: str, before: DeltaMetadata) -> DeltaMetadata:
             if update.etag is not None and update.etag != etag_of(id, before):
                 raise RequirementFailed(f"the etag is {etag_of(id, before)} now")
-            return table_update.metadata_after_update(update, before, self._world.clock.now_ms())
+            return table_update.metadata_after_update(update, id, before, self._world.clock.now_ms())
 
         return self._describer.describe(head, change)
 
@@ -90,6 +92,7 @@ class Updater:
         if etag is not None and etag == etag_of(head.metadata, before):
             etag = head.metadata
         uniform = table_update.needs_uniform(table_update.visible_properties(before, before.beside))
+        marks = update.marks_rows(before=before.beside.row_mark) != before.beside.row_mark
         featureless = without_feature(update.set_domains, before.protocol.get("writerFeatures") or [])
         request = CommitRequest(
             table_id=head.table_id,
@@ -100,7 +103,7 @@ class Updater:
             any_name=True,
             etag=etag,
             describe=functools.partial(table_update.metadata_after_commit, update),
-            always=update.visible or uniform or bool(featureless) or update.uniform is not None,
+            always=update.visible or marks or uniform or bool(featureless) or update.uniform is not None,
         )
         try:
             decision = self._ratifier.commit(request)
@@ -135,13 +138,13 @@ class Updater:
             if commit.version >= now.tail_from or commit.version > now.floor:
                 raise _conflict(commit, latest)
             storage = self._world.storages.open(head.location)
-            staged = storage.read(staged_path(commit.file_name))
-            published = storage.read(published_path(commit.version))
+            staged = _digest(storage, staged_path(commit.file_name))
+            published = _digest(storage, published_path(commit.version))
         except (StorageFault, Throttled) as error:
             raise _unknown(commit) from error
         if staged is None or published is None:
             raise _unknown(commit)
-        if staged[0] != published[0]:
+        if staged != published:
             raise _conflict(commit, latest)
         return now
 
@@ -149,13 +152,20 @@ class Updater:
         row = self._world.refs.read(head.key)
         if row is None:
             raise NotFound("table", head.name, field="table")
-        return TableHead.from_row(row)
+        now = TableHead.from_row(row)
+        return seen_one(self._world, now) if now.undecided else now
 
 
 class AlreadyRatified(TurnstileError):
     """The transaction is another version already. No conflict: rebasing would write it a second time (I3)."""
 
     type = ErrorType.ALREADY_RATIFIED
+
+
+def _digest(storage: LogStorage, path: str) -> int | None:
+    """The digest of a file, in bounded memory; None if there is none."""
+    file = storage.read(path, PIECE_BYTES)
+    return None if file is None else digest_of_pieces(pieces_of(storage, path, *file))
 
 
 def _conflict(commit: requests.Commit, latest: int) -> StateConflict:

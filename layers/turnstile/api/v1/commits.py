@@ -138,7 +138,11 @@ class OutcomeResponse(msgspec.Struct, frozen=True):
 @needs_table(modify_table, of=uuid_of_path)
 def commit(table_id: str) -> Committed:
     request = to_request(check_uuid(table_id), body(CommitBody))
-    return _committed(services(), request, services().ratifier.commit(request))
+    decision = services().ratifier.commit(request)
+    _note(request, decision)
+    if isinstance(decision, Ratified):
+        return committed(services(), request, decision, may_read=guard().may(read_table))
+    raise refused(services(), request, decision, may_read=guard().may(read_table))
 
 
 @routes.route(TABLE_BY_ID + "/commits", methods=["GET"])
@@ -236,21 +240,57 @@ def commits_of(listing: Listing) -> list[Commit]:
     ]
 
 
-def _committed(services: Services, request: CommitRequest, decision: Ratified | Conflict | Refused) -> Committed:
-    """Returns the answer to a proposal. Raises StateConflict where it was refused or lost, OutcomeUnknown where it was
-    ratified before and what was ratified could not be read."""
-    if isinstance(decision, Refused):
-        raise refusal(decision)
-    if isinstance(decision, Conflict):
-        raise _conflict(services, request, decision)
+def _note(request: CommitRequest, decision: Ratified | Conflict | Refused) -> None:
+    """Notes the outcome for the log and the metrics."""
+    if isinstance(decision, Ratified):
+        outcome = "replayed" if decision.replayed else "ratified"
+        note(outcome=outcome, version=decision.version, table_id=request.table_id)
+    elif isinstance(decision, Conflict):
+        note(outcome="conflict", because=decision.because, latest=decision.latest, table_id=request.table_id)
+
+
+# -- the answers to proposals, here and in groups (``v1.transactions``) ---------------------------------------------------
+
+
+def committed(services: Services, request: CommitRequest, decision: Ratified, *, may_read: bool) -> Committed:
+    """Returns the answer to a proposal that is ratified. Raises OutcomeUnknown where it was ratified before and what was
+    ratified could not be read. ``may_read``: whether the principal may read the table."""
     outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
-    note(outcome=outcome, version=decision.version, table_id=request.table_id)
     try:
-        commit = _replayed(services, request, decision) if decision.replayed else _fresh(request, decision)
+        commit = _replayed(services, request, decision, may_read) if decision.replayed else _fresh(request, decision)
     except (StorageFault, Throttled) as error:  # either would say that nothing was ratified (I3)
         text = f"version {decision.version} is this commit, but it cannot be shown: {error.message}"
         raise OutcomeUnknown(text) from error
     return Committed(outcome, commit, decision.latest, decision.metadata)
+
+
+def refused(
+    services: Services, request: CommitRequest, decision: Conflict | Refused, *, may_read: bool
+) -> TurnstileError:
+    """Returns the error of a proposal that was refused, or lost. ``may_read`` as of ``committed``."""
+    if isinstance(decision, Refused):
+        return refusal(decision)
+    wanted = f"version {request.version}" if request.version is not None else "the next version"
+    return StateConflict(
+        "CommitVersionConflict",
+        f"{wanted} is not free: {_REASONS[decision.because]} (latest is {decision.latest})",
+        field="version" if request.version is not None else "base",
+        remedy="read the winners, check for logical conflicts, rebase and propose again",
+        **conflict_details(services, request.table_id, decision, may_read=may_read),
+    )
+
+
+def conflict_details(services: Services, table_id: str, lost: Conflict, *, may_read: bool) -> dict[str, Any]:
+    """Returns what an answer says of a conflict, for programs."""
+    budget = services.limits.winners_bytes if may_read else 0
+    catalog = services.ratifier.facts(table_id).catalog
+    contents = inline_contents(services.world, catalog, lost.winners, budget)
+    return {
+        "latest": lost.latest,
+        "published_to": lost.published,
+        "because": lost.because,
+        "winners": [commit_of(place, content=contents.get(place.version)) for place in lost.winners],
+    }
 
 
 def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
@@ -261,10 +301,10 @@ def _fresh(request: CommitRequest, decision: Ratified) -> Commit:
     return commit_of(place, content=content)
 
 
-def _replayed(services: Services, request: CommitRequest, decision: Ratified) -> Commit:
+def _replayed(services: Services, request: CommitRequest, decision: Ratified, may_read: bool) -> Commit:  # noqa: FBT001
     """As the first answer was (I3): a ticket's bytes are those that were ratified, not those sent again. A principal
     that may not read the table gets none: that it knows an identity does not make the content its own (I12)."""
-    place, ticket, may_read = decision.place, request.version is None, guard().may(read_table)
+    place, ticket = decision.place, request.version is None
     if place is not None and not (ticket or place.entry.ticket):
         return commit_of(place)
     earlier = services.commits.earlier(request.table_id, decision.version)
@@ -288,26 +328,9 @@ def _replayed(services: Services, request: CommitRequest, decision: Ratified) ->
     )
 
 
-def _conflict(services: Services, request: CommitRequest, lost: Conflict) -> StateConflict:
-    note(outcome="conflict", because=lost.because, latest=lost.latest, table_id=request.table_id)
-    catalog = services.ratifier.facts(request.table_id).catalog
-    budget = services.limits.winners_bytes if guard().may(read_table) else 0
-    contents = inline_contents(services.world, catalog, lost.winners, budget)
-    wanted = f"version {request.version}" if request.version is not None else "the next version"
-    return StateConflict(
-        "CommitVersionConflict",
-        f"{wanted} is not free: {_REASONS[lost.because]} (latest is {lost.latest})",
-        field="version" if request.version is not None else "base",
-        remedy="read the winners, check for logical conflicts, rebase and propose again",
-        latest=lost.latest,
-        published_to=lost.published,
-        because=lost.because,
-        winners=[commit_of(place, content=contents.get(place.version)) for place in lost.winners],
-    )
-
-
 _REASONS = {
     "version": "another commit is that version",
     "metadata": "the table's metadata changed after the base",
     "application": "the same streaming application committed after the base",
+    "read": "another commit followed the version that was read",
 }

@@ -8,9 +8,9 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.authorizer import Target
+from turnstile.access.authorizer import Need, Target
 from turnstile.access.core.grants import owner_for
-from turnstile.access.core.rules import create_catalog, create_schema, edit_schema, see_schema
+from turnstile.access.core.rules import create_catalog, create_schema, edit_schema, see_schema, use_catalog
 from turnstile.api.http.authorization import Params, authorized_by_view, metastore, needs
 from turnstile.api.http.request import Query, body, current
 from turnstile.api.http.responses import Answer, created
@@ -59,8 +59,12 @@ def list_catalogs() -> Catalogs:
 @needs((create_catalog, metastore))
 def create_new_catalog() -> Answer:
     name, owner = body(NewCatalog).name, owner_for(current().principal)
-    catalog = once(REALM_TREE, lambda by: by.catalogs.create(name, owner=owner), lambda by, _: by.catalogs.get(name))
-    return created(_catalog(catalog))
+
+    def again(by: CatalogServices, _seq: int | None) -> Catalog:
+        services().guard_of(Need(use_catalog, Target(name))).authorize_now()  # it may be another's by now (I12)
+        return by.catalogs.get(name)
+
+    return created(_catalog(once(REALM_TREE, lambda by: by.catalogs.create(name, owner=owner), again)))
 
 
 def _catalog(catalog: Catalog) -> CatalogResponse:

@@ -8,13 +8,13 @@ from msgspec import UNSET, UnsetType
 
 from turnstile.access.core.rules import admin_only, modify_table
 from turnstile.api.http.authorization import metastore, needs, needs_table
-from turnstile.api.http.request import Query, body
+from turnstile.api.http.request import Query, body, current
 from turnstile.api.services import services
 from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
 from turnstile.catalog.paging import page_size
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.publish import Problem
-from turnstile.delta.repair import Diagnosis, Repairer
+from turnstile.delta.repair import Choice, Diagnosis, Repairer
 from turnstile.gc.collector import Report
 from turnstile.gc.core import KINDS
 from turnstile.store.core.errors import InvalidRequest, StateConflict
@@ -28,6 +28,12 @@ class Collect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     dry_run: bool = True
     kinds: list[str] | None = None
+
+
+class RepairRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/tables/{table_id}/repair``; ``adopt`` the side that stays where HEAD and log contradict each other."""
+
+    adopt: Choice | None = None
 
 
 class HeadResponse(msgspec.Struct, frozen=True):
@@ -59,12 +65,15 @@ class PublishResponse(msgspec.Struct, frozen=True):
 
 
 class RepairResponse(msgspec.Struct, frozen=True):
-    """What a repair did: versions published and adopted, and how the table stands now; ``problem`` why it stopped."""
+    """What a repair did: versions published and adopted, and how the table stands now; ``problem`` why it stopped;
+    ``set_aside`` and ``to_remove`` what became of a choice between HEAD and log."""
 
     published: int
     adopted: int
     diagnosis: Diagnosis
     problem: Problem | UnsetType = UNSET
+    set_aside: tuple[str, ...] | UnsetType = UNSET
+    to_remove: tuple[str, ...] | UnsetType = UNSET
 
 
 TIME_MS = 20_000
@@ -107,8 +116,15 @@ def diagnose(table_id: str) -> Diagnosis:
 @needs_table(modify_table, of=uuid_of_path)
 def repair(table_id: str) -> RepairResponse:
     Query()
-    done, diagnosis = _repairer().repair(check_uuid(table_id), until_ms=_until_ms())
-    return RepairResponse(done.count, done.adopted, diagnosis, done.problem or UNSET)
+    uuid, choice = check_uuid(table_id), body(RepairRequest).adopt if current().body else None
+    if choice is None:
+        done, diagnosis = _repairer().repair(uuid, until_ms=_until_ms())
+        return RepairResponse(done.count, done.adopted, diagnosis, done.problem or UNSET)
+    adoption = _repairer().adopt(uuid, choice, until_ms=_until_ms())
+    done = adoption.published
+    return RepairResponse(
+        done.count, done.adopted, adoption.diagnosis, done.problem or UNSET, adoption.set_aside, adoption.to_remove
+    )
 
 
 @routes.route("/v1/gc", methods=["POST"])

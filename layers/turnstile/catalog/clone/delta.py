@@ -29,8 +29,9 @@ from turnstile.delta.core.metadata import DeltaMetadata
 from turnstile.delta.log import read_state
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.publish import Publisher
+from turnstile.delta.undecided import seen_one
 from turnstile.store.core.errors import StateConflict, StorageFault, TurnstileError
-from turnstile.store.core.locations import LOG, published_path
+from turnstile.store.core.names import LOG, published_path
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, World
 
@@ -103,7 +104,7 @@ class DeltaCopier:
     def _readable(self, table_id: str, name: str, past: PastVersions | None) -> TableHead:
         """The HEAD of a table that has its files: one that was dropped since the moment has them until gc begins."""
         row = self._rows.get(self._world.space.table(table_id))
-        head = TableHead.from_row(row) if row is not None else None
+        head = seen_one(self._world, TableHead.from_row(row)) if row is not None else None
         if head is not None and head.state in (ACTIVE, PINNED, STUCK):
             return head
         if past is None:

@@ -92,8 +92,9 @@ class Catalog(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t", ta
 
 
 class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
-    """``metadata`` is the full path of the current metadata file. Such files never change, so a commit to one table, or
-    to several at once, writes a new file for each and swaps the catalog's HEAD once."""
+    """``metadata`` is the full path of the current metadata file, and ``digest`` the SHA-256 of its bytes as they were when
+    the entity got it (empty: it was written by a version without digests). Such files never change, so a commit to one
+    table, or to several at once, writes a new file for each and swaps the catalog's HEAD once."""
 
     name: str
     table_id: str
@@ -103,6 +104,7 @@ class _Iceberg(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t"):
     managed: bool = True
     updated: int = 0
     access: Access = NO_ACCESS
+    digest: bytes = b""
 
 
 class IcebergTable(_Iceberg, frozen=True, tag=ICEBERG_TABLE):
@@ -145,3 +147,9 @@ def require_size(entity: Entity, limit: int, *, field: str, remedy: str) -> None
 def id_of(entity: Entity) -> str:
     """Returns the uuid that an entity keeps through all its changes and names; empty if it has none."""
     return str(getattr(entity, "table_id", "") or getattr(entity, "id", ""))
+
+
+def is_same(entity: Entity, other: Entity) -> bool:
+    """Returns whether two entities are one table, view or namespace at two moments. The uuid of a registered file is whatever
+    its writer chose, so the location, which one of them has at a time and for good, has to be the same as well (I12)."""
+    return id_of(entity) == id_of(other) and getattr(entity, "location", "") == getattr(other, "location", "")

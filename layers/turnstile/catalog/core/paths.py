@@ -7,18 +7,20 @@ entities keep them as written; two names that differ only in case are one name (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.locations import normalise
-from turnstile.store.core.names import check_identifier
+from turnstile.store.core.names import check_name, plain
 
 Path = tuple[str, ...]
 """Levels of a full name without the catalog: those of a namespace, then perhaps a table."""
 
 MAX_LEVELS: Final = 10
 
+_OTHER: Final = re.compile(r"[^A-Za-z0-9_@-]")
 _NUL: Final = "\x00"
 _AFTER_NUL: Final = "\x01"
 
@@ -65,19 +67,25 @@ def dotted(*levels: str) -> str:
     return ".".join(levels)
 
 
+def stored_name(*levels: str) -> str:
+    """Returns a full name that can be taken apart at its dots: as ``dotted``, with levels that are no identifiers in a form that
+    names nothing else."""
+    return ".".join(plain(level) for level in levels)
+
+
 def check_path(path: Path, field: str = "namespace") -> Path:
-    """Returns ``path`` if it can name a namespace. Raises InvalidRequest."""
+    """Returns ``path`` with its levels in their normal form if it can name a namespace; raises InvalidRequest. Levels may be all
+    that Iceberg's clients can name: the other APIs check theirs when they read a request."""
     if not 1 <= len(path) <= MAX_LEVELS:
         raise InvalidRequest(
             f"{field} has {len(path)} levels", field=field, remedy=f"use 1 to {MAX_LEVELS} levels: a.b.c"
         )
-    for level in path:
-        check_identifier(level, field)
-    return path
+    return tuple(check_name(level, field) for level in path)
 
 
 def managed_location(root: str, catalog: str, namespace: Path, table_id: str) -> str:
-    """Returns ``<root>/<catalog>/<namespace>/<uuid>``. The namespace is one component (``a.b``; names hold no dots), so
-    every managed table of a root lies at the same depth under a uuid of its own: no two are equal, none lies below
-    another (I10)."""
-    return f"{normalise(root)}/{catalog}/{dotted(*namespace)}/{table_id}"
+    """Returns ``<root>/<catalog>/<namespace>/<uuid>``. The namespace is one component (``a.b``; every character that no
+    identifier has is ``_``), so every managed table of a root lies at the same depth under a uuid of its own: no two are
+    equal, none lies below another (I10)."""
+    folder = dotted(*(_OTHER.sub("_", level) for level in namespace))
+    return f"{normalise(root)}/{catalog}/{folder}/{table_id}"

@@ -10,14 +10,15 @@ from collections.abc import Mapping
 
 import msgspec
 
-from turnstile.catalog.core.entities import id_of
+from turnstile.catalog.core.entities import is_same
 from turnstile.catalog.core.paths import Path, dotted, fold
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, as_of_text
 from turnstile.catalog.history.log import History, KeptTree, find_named_snapshot
-from turnstile.catalog.paging import FIELD, PageToken, bad_token, decode_token, encode_token, place_of
+from turnstile.catalog.paging import FIELD, PageToken, bad_token, decode_token, place_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import NotFound
+from turnstile.store.core.opaque import seal
 from turnstile.store.ports import Clock
 
 
@@ -49,7 +50,7 @@ class PageStart(msgspec.Struct, frozen=True):
 
     def following(self, after: str) -> str:
         """Returns the token of the page that goes on after this key."""
-        return encode_token(msgspec.structs.replace(self.pinned, after=after))
+        return seal(msgspec.structs.replace(self.pinned, after=after))
 
 
 class AsOfReader:
@@ -119,7 +120,7 @@ class AsOfReader:
         if now is None or then.obj == now.obj:
             return now is not None
         entities = self._reader.store.entities(moment.tree.catalog, [then.obj, now.obj])
-        return id_of(entities[then.obj]) == id_of(entities[now.obj])
+        return is_same(entities[then.obj], entities[now.obj])
 
     def _versions(self, present: Tree, as_of: AsOf) -> Mapping[str, int]:
         if as_of.snapshot is None:

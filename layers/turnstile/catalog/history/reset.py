@@ -21,12 +21,14 @@ from turnstile.catalog.core.location_rows import Location, exchange
 from turnstile.catalog.core.paths import dotted, key_of, path_of
 from turnstile.catalog.core.rows import CatalogHead, swap_head
 from turnstile.catalog.core.tree import Tree, parents_after
+from turnstile.catalog.describe import not_active
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.history.log import History
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import ACTIVE, DROPPED, PINNED, TableHead, gone_for_good
 from turnstile.delta.core.state_writes import drop_head, rename_head, restore_head
+from turnstile.delta.undecided import is_settled
 from turnstile.store.core.errors import StateConflict, TooLarge
 from turnstile.store.core.writes import Row, Write
 from turnstile.store.ports import TRANSACT_MAX, Accepted, World
@@ -105,6 +107,10 @@ class Resetter:
                     continue  # a location's clones changed since they were read: the reset is computed again
                 if position < len(attempts[0].coming) and _was_stuck(row, reasons):
                     continue  # it is restored with the reason why it was stuck
+                if is_settled(self._world, row):
+                    continue
+                if row is not None and row.get("undecided"):
+                    raise not_active(tables[position][0], row)
                 state, reason = (row["state"], row.get("reason")) if row else ("gone", None)
                 raise StateConflict(
                     "TableNotActive",

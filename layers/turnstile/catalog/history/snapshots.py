@@ -11,6 +11,8 @@ from turnstile.catalog.history.core import AsOf, NamedSnapshot, snapshot_path
 from turnstile.catalog.history.log import KeptTree, find_named_snapshot
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.undecided import seen
 from turnstile.store.core.errors import AlreadyExists, TooLarge
 from turnstile.store.core.names import check_comment, check_identifier
 from turnstile.store.ports import World
@@ -70,8 +72,9 @@ class NamedSnapshots:
         """Add the versions of the tree's tables that are not in ``versions`` yet; tables without a HEAD have none."""
         ids = (entry.table_id for _, entry in tree.subtree(()) if entry.kind == TABLE)
         keys = {self._world.space.table(id): id for id in ids if id not in versions}
-        for key, row in self._world.refs.read_many(list(keys)).items():
-            versions[keys[key]] = row["latest"]
+        rows = self._world.refs.read_many(list(keys))
+        for key, head in seen(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).items():
+            versions[keys[key]] = head.latest
 
 
 def _check_size(snapshot: NamedSnapshot) -> NamedSnapshot:

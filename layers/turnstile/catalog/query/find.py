@@ -32,6 +32,7 @@ from turnstile.catalog.query.core.reach import Reach, reach_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
 from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.undecided import seen
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.limits import PageBudget
 from turnstile.store.ports import BATCH_GET_MAX, World
@@ -298,7 +299,7 @@ class TableProperties:
     """Reads properties of Delta tables, as their HEADs have them now."""
 
     def __init__(self, world: World, metadata: MetadataStore) -> None:
-        self._refs, self._space, self._metadata = world.refs, world.space, metadata
+        self._world, self._refs, self._space, self._metadata = world, world.refs, world.space, metadata
 
     def read(self, catalog: str, entries: Iterable[IndexEntry]) -> dict[str, Mapping[str, str]]:
         """Returns properties by table uuid: one request per hundred HEADs, and one per hundred objs of metadata that are not
@@ -306,7 +307,8 @@ class TableProperties:
         keys = [self._space.table(entry.table_id) for entry in entries if entry.table_id]
         if not keys:
             return {}
-        heads = [TableHead.from_row(row) for row in self._refs.read_many(keys).values()]
+        rows = self._refs.read_many(keys)
+        heads = list(seen(self._world, {key: TableHead.from_row(row) for key, row in rows.items()}).values())
         stored = self._metadata.get_many(catalog, {head.metadata for head in heads})
         return {
             head.table_id: {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}

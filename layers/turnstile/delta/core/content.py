@@ -1,36 +1,128 @@
-"""Reading a commit's content: what the coordinator must know of it before it may become a version.
+"""A commit's content: what the coordinator must know of it before it may become a version.
 
-A ratified commit that breaks the protocol would brick the table, so everything is checked here, before the write.
-Source: Delta protocol, "Delta Log Entries", "Commit Provenance Information", "Catalog-managed tables", "Schema
-Serialization Format".
+A ratified commit that breaks the protocol would brick the table, so every action is judged here, before the write: by
+itself (``actions``), as the definition of a table (``definition``), with the others of the commit, and by the rules of the
+table, such as its partition columns and features.
+Source: Delta protocol, "Delta Log Entries", "Actions", "Add File and Remove File", "Writer Requirements for Column Mapping",
+"Row Tracking", "Domain Metadata", "Commit Provenance Information", "Catalog-managed tables".
 """
 
 from __future__ import annotations
 
+import re
+import string
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 
+from turnstile.delta.core.actions import (
+    NO_URI,
+    NOT_JSON,
+    Add,
+    Cdc,
+    CommitInfo,
+    DomainMetadata,
+    Remove,
+    Txn,
+    actions_of,
+    lines_of,
+    records_of,
+)
+from turnstile.delta.core.definition import (
+    CATALOG_MANAGED,
+    ROW_TRACKING_DOMAIN,
+    Definition,
+    check_definition,
+    check_metadata,
+    check_protocol,
+    mapped,
+    supported,
+)
+from turnstile.delta.core.partition_values import is_value
+from turnstile.delta.core.schemas import PHYSICAL_NAME, Field, columns_of
 from turnstile.store.core.errors import InvalidCommit
 from turnstile.store.core.names import MAX_ROW_ID, MAX_VERSION
 
-CATALOG_MANAGED: Final = "catalogManaged"
-ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
+__all__ = ["CATALOG_MANAGED", "ROW_TRACKING_DOMAIN", "Content", "read_content"]
 
-_KNOWN: Final = {"commitInfo", "protocol", "metaData", "domainMetadata", "txn", "add", "remove", "cdc", "sidecar",
-                 "checkpointMetadata"}  # fmt: skip
-_REFUSED: Final = {"sidecar", "checkpointMetadata"}
-_NEEDED: Final = (
-    ("readerFeatures", CATALOG_MANAGED),
-    ("writerFeatures", CATALOG_MANAGED),
-    ("writerFeatures", "inCommitTimestamp"),
-)
+# -- what only the table can tell ------------------------------------------------------------------------------------------
 
-_MAX_DEPTH: Final = 100
-"""How deeply a line may be nested. JSON readers give up at depths that depend on their stack: what is ratified here must
-be readable wherever it is published or loaded, or it would brick the table (I11)."""
+_SUSPENDED: Final = "delta.rowTrackingSuspended"
 
-_NOT_JSON: Final = (msgspec.DecodeError, UnicodeError, RecursionError, TypeError)
+_FIELDS: Final = {
+    "deletionVectors": "add.deletionVector",
+    "rowTracking": "add.baseRowId",
+    "changeDataFeed": "cdc",
+    "domainMetadata": "domainMetadata",
+    "clustering": "domainMetadata",
+}
+
+
+class TableRules(msgspec.Struct, frozen=True):
+    """Of a table: ``partitions`` its partition columns, by their names in actions, with their types; ``features`` those of its
+    writers; ``tracked`` whether writers assign row ids."""
+
+    partitions: dict[str, Any]
+    features: frozenset[str]
+    tracked: bool
+
+
+class Uses(msgspec.Struct, frozen=True):
+    """Of a commit: ``partitions`` the sets of partition columns that its new files have values of; ``features`` those that its
+    actions need; ``untracked`` the path of an add without row ids, if there is one; ``values`` the partition values, each once, with
+    their columns."""
+
+    partitions: frozenset[frozenset[str]] = frozenset()
+    features: frozenset[str] = frozenset()
+    untracked: str | None = None
+    values: frozenset[tuple[str, str]] = frozenset()
+
+
+def rules_of(protocol: Definition, metadata: Definition) -> TableRules:
+    """The rules of a table with these actions, which have been checked."""
+    configuration, names = metadata.get("configuration") or {}, metadata.get("partitionColumns") or []
+    fields = {field["name"]: field for field in columns_of(metadata["schemaString"])} if names else {}
+    columns = [fields.get(name, {"name": name, "type": None}) for name in names]
+    partitions = {_name_in_actions(column, configuration): column["type"] for column in columns}
+    features = frozenset(supported(protocol, "writerFeatures"))
+    suspended = configuration.get(_SUSPENDED, "").lower() == "true"
+    return TableRules(partitions, features, "rowTracking" in features and not suspended)
+
+
+def _name_in_actions(field: Field, configuration: dict[str, str]) -> str:
+    return str(
+        (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]) if mapped(configuration) else field["name"]
+    )
+
+
+def check_uses(uses: Uses, rules: TableRules, *, ticket: bool = False) -> None:
+    """Checks a commit against the rules of its table; the row ids of a ``ticket`` are assigned here. Raises InvalidCommit."""
+    for names in uses.partitions:
+        if names != rules.partitions.keys():
+            problem = f"partitionValues must have {_listed(rules.partitions)}, not {_listed(names)}"
+            remedy = "give a value, or null, for each of the table's partition columns, by its physical name"
+            raise InvalidCommit(problem, field="add.partitionValues", remedy=remedy)
+    for name, text in uses.values:
+        if not is_value(rules.partitions[name], text):
+            problem = f"the partition value {text[:200]!r} of {name[:200]!r} is no {rules.partitions[name]}"
+            remedy = "write it as the protocol says (Partition Value Serialization), or null"
+            raise InvalidCommit(problem, field="add.partitionValues", remedy=remedy)
+    for feature in sorted(uses.features - rules.features):
+        problem, remedy = f"the commit needs the table feature {feature!r}", "add it to the protocol in the same commit"
+        raise InvalidCommit(problem, field=_FIELDS.get(feature, "protocol.writerFeatures"), remedy=remedy)
+    if rules.tracked and uses.untracked is not None and not ticket:
+        problem = (
+            f"row tracking is on, and the add of {uses.untracked[:200]!r} has no baseRowId and defaultRowCommitVersion"
+        )
+        raise InvalidCommit(problem, field="add.baseRowId", remedy="assign row ids above the high-water mark")
+
+
+def _listed(names: Collection[str]) -> str:
+    return f"exactly {', '.join(map(repr, sorted(names)))[:500]}" if names else "no members"
+
+
+# -- the content ------------------------------------------------------------------------------------------------------------
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -39,7 +131,7 @@ class Content(msgspec.Struct, frozen=True):
     ``ict`` in-commit timestamp (ms); ``read_version`` the version that the writer read (None: not given); ``domains``
     domain-metadata actions in order; ``apps`` streaming application ids; ``blind`` whether it is a blind append in
     the sense of design 2.2; ``rows`` the number of records in its adds (None: not all have statistics); ``hwm`` row-id
-    high-water mark it sets; ``whole`` False when only a prefix was read.
+    high-water mark it sets; ``whole`` False when only a prefix was read; ``uses`` what it needs of its table.
     """
 
     txn: str
@@ -55,6 +147,7 @@ class Content(msgspec.Struct, frozen=True):
     rows: int | None
     hwm: int | None
     whole: bool
+    uses: Uses = Uses()
 
     @property
     def changes_metadata(self) -> bool:
@@ -72,118 +165,6 @@ class Content(msgspec.Struct, frozen=True):
         return "append" if self.blind else "data"
 
 
-def _action(raw: bytes, line: int) -> tuple[str, dict[str, Any]]:
-    try:
-        parsed = msgspec.json.decode(raw)
-    except _NOT_JSON as error:
-        raise InvalidCommit(f"line {line} is not JSON: {error}", field="content") from None
-    if not isinstance(parsed, dict) or len(parsed) != 1:
-        raise InvalidCommit(f"line {line} must be a JSON object with exactly one action", field="content")
-    ((name, body),) = parsed.items()
-    if name in _REFUSED:
-        raise InvalidCommit(f"line {line}: a commit cannot hold a {name} action", field=name)
-    if not isinstance(body, dict):
-        raise InvalidCommit(f"line {line}: {name} must be an object", field=name)
-    if raw.count(b"[") + raw.count(b"{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
-        raise InvalidCommit(f"line {line} is nested more than {_MAX_DEPTH} levels deep", field=name)
-    return name, body
-
-
-def _depth(value: Any) -> int:
-    """Levels of lists and objects in ``value``; without recursion, which fails on what is nested deeply."""
-    depth, level = 0, [value]
-    while level := [node for node in level if isinstance(node, dict | list)]:
-        depth += 1
-        level = [child for node in level for child in (node.values() if isinstance(node, dict) else node)]
-    return depth
-
-
-def _check_commit_info(info: dict[str, Any]) -> None:
-    txn = info.get("txnId")
-    if not isinstance(txn, str) or not txn or len(txn) > 128:
-        problem = "line 1: commitInfo.txnId must be a text of 1 to 128 characters"
-        remedy = "give every transaction a unique id; catalogManaged requires it"
-        raise InvalidCommit(problem, field="commitInfo.txnId", remedy=remedy)
-    ict = info.get("inCommitTimestamp")
-    if type(ict) is not int or not 0 < ict <= MAX_VERSION:
-        problem = f"line 1: commitInfo.inCommitTimestamp must be a positive integer, not {ict!r}"
-        remedy = "write the in-commit timestamp in milliseconds; in-commit timestamps are compulsory here"
-        raise InvalidCommit(problem, field="commitInfo.inCommitTimestamp", remedy=remedy)
-
-
-def _features(protocol: dict[str, Any], member: str) -> list[str]:
-    features = protocol.get(member)
-    return features if isinstance(features, list) and all(isinstance(f, str) for f in features) else []
-
-
-def check_protocol(protocol: dict[str, Any]) -> None:
-    """The catalog-managed contract on a protocol action; raises InvalidCommit naming the member."""
-    for member, least in (("minReaderVersion", 3), ("minWriterVersion", 7)):
-        if protocol.get(member) != least:
-            problem = f"protocol.{member} must be {least}, not {protocol.get(member)!r}"
-            remedy = "catalog-managed tables use table features (reader 3, writer 7)"
-            raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
-    for member, feature in _NEEDED:
-        if feature not in _features(protocol, member):
-            remedy = f"keep {feature}; to take the table out of the catalog use export"
-            raise InvalidCommit(
-                f"protocol.{member} must contain {feature!r}", field=f"protocol.{member}", remedy=remedy
-            )
-
-
-def check_metadata(metadata: dict[str, Any]) -> None:
-    """The catalog-managed contract on a metaData action; raises InvalidCommit naming the member."""
-    configuration = metadata.get("configuration")
-    if not isinstance(configuration, dict) or configuration.get("delta.enableInCommitTimestamps") != "true":
-        problem = "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'"
-        remedy = "do not switch in-commit timestamps off; catalogManaged requires them"
-        raise InvalidCommit(problem, field="metaData.configuration", remedy=remedy)
-    if not all(isinstance(value, str) for value in configuration.values()):
-        raise InvalidCommit("metaData.configuration must map texts to texts", field="metaData.configuration")
-    columns = metadata.get("partitionColumns")
-    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
-        raise InvalidCommit("metaData.partitionColumns must be a list of names", field="metaData.partitionColumns")
-    for member, kinds in (("id", str), ("name", str | None), ("description", str | None)):
-        if not isinstance(metadata.get(member), kinds):
-            raise InvalidCommit(f"metaData.{member} must be a text", field=f"metaData.{member}")
-    schema = metadata.get("schemaString")
-    try:
-        fields = msgspec.json.decode(schema) if isinstance(schema, str) else None
-    except _NOT_JSON:
-        fields = None
-    if not is_struct(fields):
-        raise InvalidCommit("metaData.schemaString must be a Delta schema in JSON", field="metaData.schemaString")
-
-
-def _records(add: dict[str, Any]) -> int | None:
-    stats = add.get("stats")
-    try:
-        parsed = msgspec.json.decode(stats) if isinstance(stats, str) else None
-    except _NOT_JSON:
-        parsed = None
-    if not isinstance(stats, str) or not isinstance(parsed, dict):
-        return None
-    if stats.count("[") + stats.count("{") > _MAX_DEPTH and _depth(parsed) > _MAX_DEPTH:
-        return None
-    records = parsed.get("numRecords")
-    return records if type(records) is int and 0 <= records <= MAX_ROW_ID else None
-
-
-def _hwm(domain: dict[str, Any]) -> int | None:
-    if domain.get("removed"):
-        return None
-    try:
-        parsed = msgspec.json.decode(domain.get("configuration") or "{}")
-    except _NOT_JSON:
-        parsed = None
-    mark = parsed.get("rowIdHighWaterMark") if isinstance(parsed, dict) else None
-    if type(mark) is not int or not -1 <= mark <= MAX_ROW_ID:
-        problem = f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1, not {mark!r}"
-        remedy = "write the highest row id assigned so far"
-        raise InvalidCommit(problem, field="domainMetadata.configuration", remedy=remedy)
-    return mark
-
-
 def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False) -> Content:
     """Reads and validates a commit's newline-delimited JSON; raises InvalidCommit, naming the line and member.
 
@@ -191,120 +172,187 @@ def read_content(raw: bytes, *, whole: bool = True, first_version: bool = False)
         raw: the bytes; with ``whole=False`` a prefix that may end in the middle of a line.
         first_version: version 0 creates the table: protocol and metadata are compulsory.
     """
-    lines = raw.split(b"\n")
-    if not whole:
-        lines = lines[:-1]
-    elif lines and lines[-1] == b"":
-        lines.pop()
-    if not lines:
-        raise InvalidCommit("the commit is empty", field="content")
-    info: dict[str, Any] = {}
+    lines = lines_of(raw, whole=whole)
+    info: CommitInfo | None = None
     protocol = metadata = None
-    domains: list[dict[str, Any]] = []
-    apps: list[str] = []
-    blind, adds = whole, 0
-    rows: int | None = 0
-    for number, line in enumerate(lines, start=1):
-        name, body = _action(line, number)
-        if (name == "commitInfo") != (number == 1):
-            problem = f"line {number}: commitInfo must be the first action and only that"
-            remedy = "in-commit timestamps require commitInfo on line 1"
-            raise InvalidCommit(problem, field="commitInfo", remedy=remedy)
+    adds: list[Add] = []
+    removes: list[Remove] = []
+    cdcs: list[Cdc] = []
+    txns: list[Txn] = []
+    domains: list[DomainMetadata] = []
+    groups: list[str] = []
+    may_be_blind = whole  # as far as its kinds of action say
+    for number, (name, action) in enumerate(actions_of(lines), start=1):
         match name:
-            case "commitInfo":
-                _check_commit_info(body)
-                info = body
-            case "protocol":
-                if protocol is not None:
-                    raise InvalidCommit(f"line {number}: a second protocol action", field="protocol")
-                check_protocol(body)
-                protocol = body
-            case "metaData":
-                if metadata is not None:
-                    raise InvalidCommit(f"line {number}: a second metaData action", field="metaData")
-                check_metadata(body)
-                metadata = body
-            case "domainMetadata":
-                if not isinstance(body.get("domain"), str):
-                    raise InvalidCommit(f"line {number}: domainMetadata.domain is missing", field="domainMetadata")
-                domains.append(body)
-                blind = blind and body["domain"] == ROW_TRACKING_DOMAIN
-            case "txn":
-                if not isinstance(body.get("appId"), str):
-                    raise InvalidCommit(f"line {number}: txn.appId is missing", field="txn.appId")
-                apps.append(body["appId"])
             case "add":
-                adds += 1
-                records = _records(body)
-                rows = None if rows is None or records is None else rows + records
-                blind = blind and body.get("dataChange") is True and not body.get("deletionVector")
+                adds.append(action)
+            case "commitInfo":
+                info = action
+            case "remove":
+                removes.append(action)
+            case "cdc":
+                cdcs.append(action)
+            case "txn":
+                txns.append(action)
+            case "domainMetadata":
+                domains.append(action)
+            case "protocol" | "metaData":
+                if (protocol if name == "protocol" else metadata) is not None:
+                    raise InvalidCommit(f"line {number}: a second {name} action", field=name)
+                body = msgspec.json.decode(lines[number - 1])[name]
+                if name == "protocol":
+                    check_protocol(protocol := body)
+                else:
+                    check_metadata(metadata := body)
+            case "transactionGroup":
+                groups.append("")
+                may_be_blind = False  # it names versions, as no blind append does
             case _:
-                blind = False
-        if name not in _KNOWN:
-            blind = False
+                may_be_blind = False
+    assert info is not None, "the first action is no other"
     if first_version and (protocol is None or metadata is None):
         absent = "protocol" if protocol is None else "metaData"
         raise InvalidCommit("version 0 must hold a protocol and a metaData action", field=absent)
-    blind = blind and protocol is None and metadata is None
-    marks = [_hwm(domain) for domain in domains if domain["domain"] == ROW_TRACKING_DOMAIN]
-    read_version, operation = info.get("readVersion"), info.get("operation")
+    appends, rows, untracked, features = may_be_blind, 0, None, _features(removes, cdcs, domains)
+    counted = True
+    for add in adds:  # no calls but one: this is what a commit of many files waits for
+        records = records_of(add)
+        if records is None:
+            counted = False
+        else:
+            rows += records
+        if add.deletionVector is not None:
+            appends = False
+            features.add("deletionVectors")
+            if records is None:
+                problem, remedy = (
+                    "an add with a deletion vector needs stats.numRecords",
+                    "write how many rows the file has",
+                )
+                raise InvalidCommit(problem, field="add.stats", remedy=remedy)
+        elif not add.dataChange:
+            appends = False
+        if add.baseRowId is not None:
+            features.add("rowTracking")
+        if untracked is None and (add.baseRowId is None or add.defaultRowCommitVersion is None):
+            untracked = add.path
+    uses = Uses(_partitions(adds, cdcs), frozenset(features), untracked, _values(adds, cdcs))
+    if protocol is not None and metadata is not None:
+        check_definition(protocol, metadata)
+        check_uses(uses, rules_of(protocol, metadata))
+    _check_files(adds, removes, cdcs)
+    _check_once("transactionGroup", groups)
+    _check_once("txn.appId", [txn.appId for txn in txns])
+    _check_once("domainMetadata.domain", [domain.domain for domain in domains])
+    marks = [_hwm(domain) for domain in domains if domain.domain == ROW_TRACKING_DOMAIN]
+    version = info.readVersion
     return Content(
-        txn=info["txnId"],
-        ict=info["inCommitTimestamp"],
-        operation=operation[:64] if isinstance(operation, str) else "",
-        read_version=read_version if type(read_version) is int and 0 <= read_version <= MAX_VERSION else None,
+        txn=info.txnId,
+        ict=info.inCommitTimestamp,
+        operation=info.operation[:64] if isinstance(info.operation, str) else "",
+        read_version=version if version is not None and 0 <= version <= MAX_VERSION else None,
         protocol=protocol,
         metadata=metadata,
-        domains=tuple(domains),
-        apps=tuple(apps),
-        blind=blind,
-        adds=adds,
-        rows=rows if rows is not None and rows <= MAX_ROW_ID else None,
+        domains=tuple(msgspec.structs.asdict(domain) for domain in domains),
+        apps=tuple(txn.appId for txn in txns),
+        blind=appends
+        and not (protocol or metadata or removes or cdcs)
+        and all(domain.domain == ROW_TRACKING_DOMAIN for domain in domains),
+        adds=len(adds),
+        rows=rows if counted and rows <= MAX_ROW_ID else None,
         hwm=marks[-1] if marks else None,
         whole=whole,
+        uses=uses,
     )
 
 
-# -- schemas ----------------------------------------------------------------------------------------------------------
+_PLAIN: Final = (string.ascii_letters + string.digits + "-._~/=").encode()
+_OPAQUE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!/)")
+"""What Java's URI takes as a scheme and no path."""
 
 
-def is_struct(node: Any, depth: int = 0) -> bool:
-    """Whether ``node`` is a struct type whose fields have a name and a type, all the way down."""
-    if not isinstance(node, dict) or node.get("type") != "struct" or depth > _MAX_DEPTH:
-        return False
-    fields = node.get("fields")
-    return isinstance(fields, list) and all(is_field(field, depth + 1) for field in fields)
+def _check_files(adds: list[Add], removes: list[Remove], cdcs: list[Cdc]) -> None:
+    """Checks what files have in common: paths that are URIs and there once, and deletion vectors."""
+    added, removed = [add.path for add in adds], [remove.path for remove in removes]
+    for name, paths in (("add", added), ("remove", removed), ("cdc", [cdc.path for cdc in cdcs])):
+        if "//" in paths or "".join(paths).encode().translate(None, _PLAIN):
+            _check_paths(name, paths)
+        _check_once(f"{name}.path", paths)
+    vectors = {remove.path: remove.deletionVector for remove in removes}
+    for add in adds if vectors else ():
+        if add.path in vectors and vectors[add.path] == add.deletionVector:
+            problem = f"{add.path[:200]!r} is added and removed, with the same deletion vector"
+            raise InvalidCommit(problem, field="add.path", remedy="keep one of the two actions")
+    for remove in removes:
+        if remove.extendedFileMetadata and (remove.partitionValues is None or remove.size is None):
+            problem = "remove.extendedFileMetadata says that partitionValues and size are there"
+            raise InvalidCommit(problem, field="remove", remedy="write both, or leave extendedFileMetadata out")
 
 
-def is_field(field: Any, depth: int = 0) -> bool:
-    """Whether ``field`` is a field with a name and a type."""
-    return (
-        isinstance(field, dict)
-        and isinstance(field.get("name"), str)
-        and _is_flag(field, "nullable")
-        and isinstance(field.get("metadata"), dict | None)
-        and is_type(field.get("type"), depth)
-    )
+def _check_paths(name: str, paths: list[str]) -> None:
+    for path in paths:
+        if NO_URI.search(path) or _OPAQUE.match(path):
+            problem, remedy = f"{name}.path {path[:200]!r} is not a URI", "percent-encode what a URI cannot hold"
+            raise InvalidCommit(problem, field=f"{name}.path", remedy=remedy)
 
 
-def is_type(type: Any, depth: int = 0) -> bool:
-    """Whether ``type`` is a name, an array, a map, a struct, or Spark's user-defined type with what files hold of it."""
-    if isinstance(type, str):
-        return bool(type)
-    if not isinstance(type, dict) or depth > _MAX_DEPTH:
-        return False
-    match type.get("type"):
-        case "struct":
-            return is_struct(type, depth)
-        case "array":
-            return _is_flag(type, "containsNull") and is_type(type.get("elementType"), depth + 1)
-        case "map":
-            parts = (type.get("keyType"), type.get("valueType"))
-            return _is_flag(type, "valueContainsNull") and all(is_type(part, depth + 1) for part in parts)
-        case "udt":  # Spark's own: files hold its sqlType
-            return is_type(type.get("sqlType"), depth + 1)
-    return False
+def _check_once(field: str, values: list[str]) -> None:
+    if len({*values}) != len(values):
+        twice = next(value for index, value in enumerate(values) if value in values[:index])
+        problem, remedy = (
+            f"{field} {twice[:200]!r} is there twice",
+            "write one action for it: their order counts nothing",
+        )
+        raise InvalidCommit(problem, field=field, remedy=remedy)
 
 
-def _is_flag(node: dict[str, Any], member: str) -> bool:
-    return isinstance(node.get(member, True), bool)
+def _partitions(adds: list[Add], cdcs: list[Cdc]) -> frozenset[frozenset[str]]:
+    """The sets of partition columns of new files. What is removed may be of a time when the table had others."""
+    names = {tuple(file.partitionValues) for file in adds}
+    names |= {tuple(file.partitionValues) for file in cdcs}
+    return frozenset(frozenset(columns) for columns in names)
+
+
+def _values(adds: list[Add], cdcs: list[Cdc]) -> frozenset[tuple[str, str]]:
+    """The partition values of new files, each once with its column; null and the empty text, which means null, are left out."""
+    values = {value for file in adds if file.partitionValues for value in file.partitionValues.items()}
+    values |= {value for file in cdcs for value in file.partitionValues.items()}
+    return frozenset((name, text) for name, text in values if text)
+
+
+def _features(removes: list[Remove], cdcs: list[Cdc], domains: list[DomainMetadata]) -> set[str]:
+    """The table features that actions other than adds need, whatever the metadata says."""
+    features = set()
+    if any(remove.deletionVector for remove in removes):
+        features.add("deletionVectors")
+    if cdcs:
+        features.add("changeDataFeed")
+    if domains:
+        features.add("domainMetadata")
+    features |= {
+        _DOMAIN_FEATURES[domain.domain]
+        for domain in domains
+        if domain.domain in _DOMAIN_FEATURES and not domain.removed
+    }
+    return features
+
+
+_DOMAIN_FEATURES: Final = {ROW_TRACKING_DOMAIN: "rowTracking", "delta.clustering": "clustering"}
+
+
+class _RowTracking(msgspec.Struct):
+    rowIdHighWaterMark: int
+
+
+def _hwm(domain: DomainMetadata) -> int | None:
+    if domain.removed:
+        return None
+    try:
+        mark = msgspec.json.decode(domain.configuration, type=_RowTracking).rowIdHighWaterMark
+    except NOT_JSON:
+        mark = None
+    if mark is None or not -1 <= mark <= MAX_ROW_ID:
+        problem = f"{ROW_TRACKING_DOMAIN}: rowIdHighWaterMark must be an integer from -1"
+        remedy = "write the highest row id assigned so far"
+        raise InvalidCommit(problem, field="domainMetadata.configuration", remedy=remedy)
+    return mark

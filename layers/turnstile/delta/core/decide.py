@@ -80,7 +80,7 @@ class Ratified(msgspec.Struct, frozen=True, tag=True):
     head: TableHead | None = None
 
 
-Because = Literal["version", "metadata", "application"]
+Because = Literal["version", "metadata", "application", "read"]
 
 
 class Conflict(msgspec.Struct, frozen=True, tag=True):
@@ -117,9 +117,10 @@ Decision = Ratified | Conflict | Refused | Recall | Spill
 
 
 def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Positioned | None:
-    """Returns the entry with this txn id or this staged name; neither is ever empty in a tail."""
+    """Returns the entry with this txn id or this staged name; neither is ever empty in a tail. The name counts only where the
+    txn id is not known: a file may be written anew, with another transaction, under the same name."""
     for place in tail:
-        if place.entry.txn == txn or place.name == name:
+        if place.entry.txn == txn or (name and place.name == name):  # a name is computed: only where one is looked for
             return place
     return None
 
@@ -127,16 +128,19 @@ def find_identity(tail: tuple[Positioned, ...], txn: str, name: str = "") -> Pos
 def decide(head: TableHead, proposal: Proposal) -> Decision:
     """Decides ``proposal`` from ``head`` alone. A fresh Ratified: the write would be accepted.
 
-    The order of the questions is part of the contract: identity, memory, state, version, metadata, timestamp, rows, room.
+    The order of the questions is part of the contract: identity, memory, state, an undecided group, version, metadata,
+    timestamp, rows, room.
     """
     tail = positioned(head)
-    place = find_identity(tail, proposal.entry.txn, proposal.entry.name)
+    place = find_identity(tail, proposal.entry.txn)
     if place is not None:
         return Ratified(place, place.version, latest=head.latest, metadata=head.metadata, replayed=True)
     if proposal.identities_needed < head.tail_from:  # I3: also for a table that is no longer active
         return Recall(tail_from=head.tail_from)
     if head.state != ACTIVE:
         return _not_active(head)
+    if head.undecided:
+        return undecided(head)
     if proposal.oldest_needed < head.tail_from:
         return _conflict(head, tail, proposal.base + 1, "application")
     return _ticket(head, proposal, tail) if proposal.version is None else _named(head, proposal, tail)
@@ -202,6 +206,24 @@ def _stale(head: TableHead) -> Refused:
     return Refused(ErrorType.STALE_METADATA, why, remedy, "etag", {"etag": head.metadata, "latest": head.latest})
 
 
+def undecided(head: TableHead) -> Refused:
+    """The refusal while a group waits for its decision on the table: it passes, within seconds."""
+    why, remedy = "a transaction over many tables is being decided on this table", "send the same request again"
+    details = {"latest": head.latest, "retry_after_ms": 200}
+    return Refused(ErrorType.CONCURRENT_CHANGE, why, remedy, details=details)
+
+
+def changed_since(head: TableHead, version: int) -> Conflict | Refused:
+    """The decision of a HEAD that is not at ``version`` on a group which read that version, and does not write the table
+    (I8)."""
+    if version == head.latest and head.undecided:
+        return undecided(head)
+    if version <= head.latest:
+        return _conflict(head, positioned(head), version + 1, "read")
+    why = f"version {version} was read, and the latest is {head.latest}"
+    return Refused(ErrorType.VERSION_GAP, why, "load the table again", "version", {"latest": head.latest})
+
+
 def _conflict(head: TableHead, tail: tuple[Positioned, ...], since: int, because: Because = "version") -> Conflict:
     winners = tuple(place for place in reversed(tail) if place.version >= since)
     return Conflict(head.latest, head.floor, winners, because)
@@ -230,8 +252,8 @@ _WHILE_NEXT: Final = {ErrorType.TIMESTAMP_NOT_INCREASING, ErrorType.INVALID_COMM
 commit only, which takes the version that was named: then ``next`` fails for ever."""
 
 
-def excludes_earlier(decision: Decision, proposal: Proposal) -> bool:
-    """Whether an earlier attempt of ``proposal``, whose response was lost, can have no other outcome than ``decision`` (I3).
+def excludes_earlier(decision: Decision, *, is_named: bool) -> bool:
+    """Whether an earlier attempt of the same proposal (``is_named``: it names its version), whose response was lost, can have no other outcome than ``decision`` (I3).
 
     That attempt may still be on its way. "Refused" is true of it only if it can never be accepted any more: a clause of it
     fails on this row and on every row that may follow. Otherwise the outcome is unknown, and the proposer sends the same
@@ -248,6 +270,6 @@ def excludes_earlier(decision: Decision, proposal: Proposal) -> bool:
         case Ratified() | Conflict():
             return True
         case Refused(kind=kind):
-            return kind in _FOR_EVER or (proposal.version is not None and kind in _WHILE_NEXT)
+            return kind in _FOR_EVER or (is_named and kind in _WHILE_NEXT)
         case _:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import ClassVar, Final, Literal
 
 import msgspec
@@ -59,9 +60,32 @@ _DIGEST_BYTES: Final = 8
 is paid for with every write."""
 
 
-def digest_of(content: bytes) -> int:
+class ContentDigest:
     """The digest of a staged commit's bytes that the row keeps: BLAKE2b, 64 bits; nine bytes as a number of msgpack."""
-    return int.from_bytes(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).digest())
+
+    def __init__(self) -> None:
+        self._hash = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+
+    def update(self, piece: bytes) -> None:
+        """Adds the next bytes."""
+        self._hash.update(piece)
+
+    def value(self) -> int:
+        """The digest of all bytes so far."""
+        return int.from_bytes(self._hash.digest())
+
+
+def digest_of(content: bytes) -> int:
+    """The digest of ``content`` as a whole."""
+    return digest_of_pieces((content,))
+
+
+def digest_of_pieces(pieces: Iterable[bytes]) -> int:
+    """The digest of content that comes in pieces."""
+    digest = ContentDigest()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.value()
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -71,8 +95,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     content; ``obj`` id of the obj that holds it instead; ``size`` bytes of the proposed content; ``ict`` proposed
     in-commit timestamp (ms); ``modified_ms`` the staged file's modification time (0: the in-commit timestamp);
     ``ticket`` version and timestamp follow from the position; ``rows`` row ids a ticket needs; ``hwm`` the row-id
-    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``ratified_ms`` server clock; ``apps`` how
-    many streaming applications it names; ``digest`` of a staged commit's bytes as they were validated (0: they were
+    high-water mark a named commit sets (or ``ROWS_KEPT``, ``ROWS_OFF``); ``group`` id of the group it was ratified in
+    (empty: alone); ``ratified_ms`` server clock; ``apps`` how many streaming applications it names; ``digest`` of a staged commit's bytes as they were validated (0: they were
     not read whole, or are in ``_delta_log``).
     """
 
@@ -116,6 +140,10 @@ def cost(entry: Entry) -> int:
     return len(entry.pack()) + len(entry.txn.encode()) + 8 + entry.apps * APP_BYTES
 
 
+Packed = bytes
+"""The type, where ``bytes`` is a member."""
+
+
 class TableHead(StoredRow, frozen=True):
     """A parsed HEAD: every attribute of a refs row of kind ``table``. Times in ms.
 
@@ -136,6 +164,8 @@ class TableHead(StoredRow, frozen=True):
         pending: there while something may be unpublished.
         reason: why the table is in its state.
         source: uuid of the table whose log a pinned clone shows, empty for every other table.
+        undecided: a commit of a large group that is not decided yet, packed (``core.undecided``); empty for none.
+        first: the version that the table was created or imported with, which was not ratified here.
     """
 
     kind: ClassVar[str] = "table"
@@ -164,6 +194,8 @@ class TableHead(StoredRow, frozen=True):
     pending: int | None = None
     reason: str = ""
     source: str = ""
+    undecided: Packed = b""
+    first: int = 0
 
     @classmethod
     def from_row(cls, row: Row) -> TableHead:
@@ -213,6 +245,7 @@ def new_head_row(
         created=created,
         changed_at=created,
         managed=managed,
+        first=version,
     ).to_row()
 
 
@@ -231,11 +264,15 @@ class Positioned(msgspec.Struct, frozen=True):
 
     version: int
     ict: int
-    name: str
     modified_ms: int
     first_row: int | None
     published: bool
     entry: Entry
+
+    @property
+    def name(self) -> str:
+        """Name of its staged file; of an inline commit the one that it would have."""
+        return self.entry.name or staged_file(self.version, self.entry.unique or inline_unique(self.entry.txn))
 
 
 def mark_after(mark: int | None, entry: Entry) -> int | None:
@@ -255,10 +292,18 @@ def positioned(head: TableHead) -> tuple[Positioned, ...]:
         ict = max(entry.ict, ict + 1) if entry.ticket else entry.ict
         first_row = hwm + 1 if entry.ticket and hwm is not None else None
         hwm = mark_after(hwm, entry)
-        name = entry.name or staged_file(version, entry.unique or inline_unique(entry.txn))
         modified_ms, published = entry.modified_ms or ict, version <= head.floor
-        placed.append(Positioned(version, ict, name, modified_ms, first_row, published, entry))
+        placed.append(Positioned(version, ict, modified_ms, first_row, published, entry))
     return tuple(placed)
+
+
+def newest(head: TableHead) -> Positioned | None:
+    """The last of ``positioned(head)``, without the others; None if the tail is empty."""
+    if not head.tail:
+        return None
+    entry, ict = head.tail[-1], head.last_ict
+    first_row = None if not entry.ticket or head.row_hwm is None else head.row_hwm - entry.rows + 1
+    return Positioned(head.latest, ict, entry.modified_ms or ict, first_row, head.latest <= head.floor, entry)
 
 
 # -- the final bytes of a ticket --------------------------------------------------------------------------------------

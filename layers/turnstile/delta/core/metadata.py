@@ -15,7 +15,8 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the catalog keeps beside the log: values that engines send and no file holds. The log wins.
 
     ``uniform`` conversion state of the newest commit that carried one; ``etag`` that of the metadata with the same visible
-    metadata as this one, if there is one; ``updated`` when it was changed without a commit (ms; 0: never).
+    metadata as this one, if there is one; ``updated`` when it was changed without a commit (ms; 0: never); ``row_mark``
+    whether a client has set row tracking's domain, whose mark is in the HEAD.
     """
 
     properties: dict[str, str] = {}
@@ -23,6 +24,7 @@ class Beside(msgspec.Struct, frozen=True, omit_defaults=True):
     uniform: dict[str, Any] | None = None
     etag: str = ""
     updated: int = 0
+    row_mark: bool = False
 
 
 class DeltaMetadata(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,11 +49,13 @@ def first_metadata(content: Content, version: int = 0) -> DeltaMetadata:
     if content.protocol is None or content.metadata is None:
         raise ValueError("content without protocol and metadata")
     empty = DeltaMetadata(version=version, protocol=content.protocol, metadata=content.metadata, domains={})
-    return apply(empty, content, version)
+    after = apply(empty, content, version)
+    return msgspec.structs.replace(after, version=version, timestamp=content.ict)
 
 
 def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadata:
-    """The metadata after ``content`` became ``version``. Row tracking's high-water mark lives in the HEAD, not here."""
+    """The metadata after ``content`` became ``version``; ``before`` itself where the commit repeats it. Row tracking's
+    high-water mark lives in the HEAD, not here."""
     domains = dict(before.domains)
     for domain in content.domains:
         name = domain["domain"]
@@ -61,7 +65,7 @@ def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadat
             domains.pop(name, None)
         else:
             domains[name] = domain.get("configuration")
-    return DeltaMetadata(
+    after = DeltaMetadata(
         version=version,
         protocol=content.protocol or before.protocol,
         metadata=content.metadata or before.metadata,
@@ -69,6 +73,13 @@ def apply(before: DeltaMetadata, content: Content, version: int) -> DeltaMetadat
         timestamp=content.ict,
         beside=msgspec.structs.replace(before.beside, etag=""),
     )
+    return before if content.whole and _visible(after) == _visible(before) else after
+
+
+def _visible(table: DeltaMetadata) -> Any:
+    """What clients see: features in any order, metadata whenever its action was made."""
+    features = {member: {*(table.protocol.get(member) or ())} for member in ("readerFeatures", "writerFeatures")}
+    return table.protocol | features, table.metadata | {"createdTime": None}, table.domains
 
 
 def etag_of(id: str, metadata: DeltaMetadata) -> str:

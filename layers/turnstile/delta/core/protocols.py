@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from turnstile.delta.core.content import CATALOG_MANAGED
+from turnstile.delta.core.definition import CATALOG_MANAGED
 from turnstile.store.core.errors import UnsupportedTable
 
 Protocol = dict[str, Any]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from turnstile.delta.core.decide import Proposal
 from turnstile.delta.core.head import (
     ACTIVE,
@@ -31,6 +33,7 @@ from turnstile.store.core.writes import (
     AtMost,
     Below,
     Change,
+    Check,
     Clause,
     Drop,
     Either,
@@ -41,6 +44,12 @@ from turnstile.store.core.writes import (
     Set,
     SetSum,
 )
+
+
+def settled() -> Clause:
+    """Of every write that extends a table, or makes it leave or mean something else."""
+    says = "no undecided commit of a group waits on the table"
+    return Clause("settled", "I8", says, Absent(("undecided",)))
 
 
 def _common(proposal: Proposal) -> tuple[Clause, ...]:
@@ -57,6 +66,7 @@ def _common(proposal: Proposal) -> tuple[Clause, ...]:
             AtMost(("tail_from",), proposal.oldest_needed),
         ),
         Clause("room", "I11", "the row stays within its budget", AtMost(("bytes",), proposal.room - cost(entry))),
+        settled(),
     )
 
 
@@ -140,6 +150,12 @@ def ticket_change(key: str, proposal: Proposal, now: int, *, clock_behind: bool)
     return Change(key, tuple(clauses), tuple(actions))
 
 
+def unchanged(key: str, version: int) -> Check:
+    """Nothing was ratified since ``version``, which a group of commits read, of a table that it does not write."""
+    clause = Clause("unchanged", "I8", "what the group read is still the latest", Equals(("latest",), version))
+    return Check(key, (clause, settled()))
+
+
 # -- the floor --------------------------------------------------------------------------------------------------------
 
 FORGOTTEN_MAX: Final = 64
@@ -147,22 +163,35 @@ FORGOTTEN_MAX: Final = 64
 operators of those; the publisher's step bounds what else is named there."""
 
 
-def evicted(head: TableHead, published: int) -> int:
-    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``."""
-    return max(0, published - KEEP_PUBLISHED - head.tail_from + 1)
+class Keep(msgspec.Struct, frozen=True):
+    """How many published entries stay in a tail whose newest commit named its version, or was a ticket. A proposal whose
+    base is farther behind is looked up in the identity index; tickets of many writers always are far behind."""
+
+    named: int
+    tickets: int
+
+    def of(self, head: TableHead) -> int:
+        """How many stay in this HEAD's tail."""
+        return self.tickets if head.tail and head.tail[-1].ticket else self.named
 
 
-def raise_floor(head: TableHead, published: int, *, idle: bool) -> Change:
+def evicted(head: TableHead, published: int, keep: int | None = None) -> int:
+    """How many entries leave the tail when everything up to ``published`` is in ``_delta_log``, and the last ``keep`` of it
+    stay (by default ``KEEP_PUBLISHED``)."""
+    return max(0, published - (KEEP_PUBLISHED if keep is None else keep) - head.tail_from + 1)
+
+
+def raise_floor(head: TableHead, published: int, *, idle: bool, keep: int | None = None) -> Change:
     """The write after publication up to ``published``.
 
-    It evicts all but the last few published entries, strips those of their bytes, and lowers ``bytes``. With
+    It evicts all but the last ``keep`` published entries, strips those of their bytes, and lowers ``bytes``. With
     ``idle`` it also removes ``pending``, under the clause that nothing was ratified since ``head`` was read;
     without, it leaves ``pending`` for the commits that came in between. When it is refused, make it anew from the
     returned row.
     """
     if not head.floor <= published <= head.latest:
         raise ValueError(f"floor {head.floor} cannot move to {published} (latest {head.latest})")
-    gone = evicted(head, published)
+    gone = evicted(head, published, keep)
     places = positioned(head)
     clauses = [
         Clause("same floor", "I5", "nobody moved the floor since it was read", Equals(("floor",), head.floor)),

@@ -1,9 +1,10 @@
 """The conditional writes that change a HEAD's state.
 
     active               ->  stuck, and back            a version cannot be published (design 2.1)
-    active, stuck        ->  recovering                 the HEAD was restored behind its log (design 2.7)
+    active, stuck        ->  recovering                 the HEAD was restored, and is or may be behind its log (design 2.7)
     recovering           ->  recovering                 one published version adopted: ratified and published in one write
     recovering           ->  active, or stuck           nothing more is published, or the next version cannot be adopted
+    stuck, recovering    ->  recovering                 what is not published is taken back, by an operator's choice
     active, stuck, pinned -> dropped, and back          with the catalog's HEAD in one transaction
     active               ->  leaving, and back          an export
     leaving              ->  dropped                    the export is done
@@ -29,9 +30,23 @@ from turnstile.delta.core.head import (
     STUCK,
     State,
     TableHead,
+    cost,
+    positioned,
 )
-from turnstile.delta.core.ratify_writes import named_change
-from turnstile.store.core.writes import Absent, AtLeast, Below, Change, Clause, Drop, Either, Equals, Set
+from turnstile.delta.core.ratify_writes import hwm_after, named_change, settled
+from turnstile.store.core.writes import (
+    Absent,
+    AtLeast,
+    Below,
+    Change,
+    Clause,
+    Drop,
+    Either,
+    Equals,
+    Exclude,
+    Set,
+    SetSum,
+)
 
 _REASON: Final = re.compile(r"version (\d+): ")
 
@@ -78,7 +93,22 @@ _RECOVERING: Final = Clause("recovering", "I10", "only recovery extends the tabl
 
 def may_recover(head: TableHead) -> bool:
     """Whether recovery can begin: all that the HEAD knows is published, and the table was not stopped on purpose."""
-    return head.floor == head.latest and (head.state == ACTIVE or stuck_at(head) is not None)
+    return head.floor == head.latest and may_be_restored(head)
+
+
+def mark_restored(head: TableHead, now: int) -> Change:
+    """Active or stuck to recovering, before anything is ratified on a HEAD that was restored and may be behind its log. Nobody
+    has looked at the log yet. Raises ValueError if the table takes no commits anyway."""
+    if not may_be_restored(head):
+        raise ValueError(f"{head.key} is {head.state}: {head.reason}")
+    same = Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state))
+    reason = "the HEAD was restored: published versions that it does not know are being looked for"
+    return Change(head.key, (same,), (Set(("state",), RECOVERING), Set(("reason",), reason), Set(("changed_at",), now)))
+
+
+def may_be_restored(head: TableHead) -> bool:
+    """Whether the table takes commits, or would as soon as what it is stuck at is published."""
+    return head.state == ACTIVE or stuck_at(head) is not None
 
 
 def begin_recovery(head: TableHead, now: int) -> Change:
@@ -90,6 +120,7 @@ def begin_recovery(head: TableHead, now: int) -> Change:
         Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
         Clause("same latest", "I1", "nothing was ratified since the log was looked at", _at(head)),
         Clause("published", "I4", "the log holds what was ratified, up to here", _published(head)),
+        settled(),
     )
     reason = f"the log goes beyond version {head.latest}: published versions are being adopted"
     return Change(head.key, clauses, (Set(("state",), RECOVERING), Set(("reason",), reason), Set(("changed_at",), now)))
@@ -112,6 +143,44 @@ def end_recovery(head: TableHead, now: int) -> Change:
     same = Clause("same latest", "I1", "nobody adopted another version since", _at(head))
     actions = (Set(("state",), ACTIVE), Drop(("reason",)), Set(("changed_at",), now))
     return Change(head.key, (_RECOVERING, same), actions)
+
+
+def take_back(head: TableHead, metadata: str, now: int) -> Change:
+    """Stuck or recovering to recovering, by an operator's choice: every version above the floor is ratified no more, because
+    ``_delta_log`` holds other commits under their numbers. These are adopted next. ``metadata`` is that of the floor.
+
+    The only write that takes back what was ratified (I2): nothing makes it but the choice of who was shown both. Raises
+    ValueError if nothing is to be taken back or the table takes commits.
+    """
+    if head.floor == head.latest or head.state not in (STUCK, RECOVERING):
+        raise ValueError(f"{head.key} is {head.state} at {head.floor} of {head.latest}")
+    clauses = (
+        Clause("same state", "I10", "nobody dropped the table or lets it leave", Equals(("state",), head.state)),
+        Clause("same latest", "I2", "nothing was ratified since both sides were shown", _at(head)),
+        Clause("same floor", "I5", "nothing of it was published meanwhile", Equals(("floor",), head.floor)),
+        settled(),
+    )
+    count = head.floor + 1 - head.tail_from
+    kept, gone = head.tail[:count], head.tail[count:]
+    mark = hwm_after(head, count)
+    reason = f"an operator chose _delta_log over what was ratified from version {head.floor + 1} on"
+    actions = (
+        Set(("latest",), head.floor),
+        Set(("last_ict",), positioned(head)[count - 1].ict if count else head.tail_ict),
+        Set(("tail",), [entry.pack() for entry in kept]),
+        Exclude(("ids",), frozenset(entry.txn for entry in gone)),
+        SetSum(("bytes",), ("bytes",), -sum(cost(entry) for entry in gone)),
+        # Which earlier version a streaming application had is not known here: the floor is no earlier.
+        Set(("apps",), {app: min(version, head.floor) for app, version in head.apps.items()}),
+        Set(("metadata",), metadata),
+        Set(("epoch",), min(head.epoch, head.floor)),
+        *((Set(("row_hwm",), mark),) if mark is not None else (Drop(("row_hwm",)),)),
+        Drop(("pending",)),
+        Set(("state",), RECOVERING),
+        Set(("reason",), reason),
+        Set(("changed_at",), now),
+    )
+    return Change(head.key, clauses, actions)
 
 
 def give_up_recovery(head: TableHead, why: str, now: int) -> Change:
@@ -140,7 +209,7 @@ def drop_head(key: str, now: int) -> Change:
     """Active, stuck or pinned to dropped: nothing is ratified any more. ``changed_at`` starts the grace period (I10)."""
     usable = Either((_SHOWN, Equals(("state",), STUCK)))
     droppable = Clause("droppable", "I10", "the table is not leaving, recovering or dropped already", usable)
-    return Change(key, (droppable,), (Set(("state",), DROPPED), Set(("changed_at",), now)))
+    return Change(key, (droppable, settled()), (Set(("state",), DROPPED), Set(("changed_at",), now)))
 
 
 def restore_head(key: str, name: str, now: int, state: State = ACTIVE, *, reason: str = "") -> Change:
@@ -178,7 +247,8 @@ def rename_head(key: str, name: str, now: int) -> Change:
 
 def leave_head(head: TableHead, reason: str, now: int) -> Change:
     """Active to leaving: no commit is ratified any more, publishing goes on."""
-    return Change(head.key, (_ACTIVE,), (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now)))
+    actions = (Set(("state",), LEAVING), Set(("reason",), reason), Set(("changed_at",), now))
+    return Change(head.key, (_ACTIVE, settled()), actions)
 
 
 def stay_head(head: TableHead, reason: str, now: int) -> Change:
@@ -215,7 +285,7 @@ def describe_head(head: TableHead, metadata: str, now: int) -> Change:
     """Other table metadata for the same version: what the catalog keeps beside the log changed, the log did not."""
     read = Equals(("metadata",), head.metadata)
     same = Clause("same metadata", "I2", "metadata is what the change was computed from", read)
-    return Change(head.key, (_ACTIVE, same), (Set(("metadata",), metadata), Set(("changed_at",), now)))
+    return Change(head.key, (_ACTIVE, same, settled()), (Set(("metadata",), metadata), Set(("changed_at",), now)))
 
 
 # -- gc ---------------------------------------------------------------------------------------------------------------

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Final
 
 from turnstile.gc.kinds.dropped import DeletedRefScanner, DroppedCatalogScanner, DroppedTableScanner
+from turnstile.gc.kinds.groups import GroupScanner
 from turnstile.gc.kinds.history import HistoryScanner
 from turnstile.gc.kinds.iceberg import IcebergFileScanner
 from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
 from turnstile.gc.kinds.staged import StagedFileScanner, StagingTableScanner
+from turnstile.gc.kinds.transactions import TransactionScanner
 from turnstile.gc.scanner import GcContext, Scanner
 from turnstile.store.core.rows import Kind
 
@@ -25,5 +27,7 @@ SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "history": HistoryScanner,
     "catalogs": DroppedCatalogScanner,
     "refs": DeletedRefScanner,
+    "groups": GroupScanner,
+    "transactions": TransactionScanner,
 }
 """In the order in which a run looks at them."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -15,7 +17,7 @@ from turnstile.catalog.core.rows import CatalogHead
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
-from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
+from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import BATCH_GET_MAX, batched
@@ -25,6 +27,7 @@ _NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-
 
 _SKEW_MS: Final = 10 * 60_000  # how far clocks of servers and storage are apart at most
 _BATCH: Final = 100
+_METADATA_BYTES: Final = 64 * 1024 * 1024  # what is read of a metadata file: a longer one is not understood
 _BITS: Final = 1 << 23  # 1 MB: among 300,000 paths one in a million more is taken for kept
 
 
@@ -89,14 +92,15 @@ class _CatalogScan:
         settled = self.kept.began - SETTLED_MS
         if owner is None or not self._owns(entity, owner) or owner["created"] > settled:
             return  # nothing of this life is old enough
-        old = [
+        unnamed = (
             file
             for file in self.context.world.storages.open(entity.location).list(_FOLDER)
             if _NAME.fullmatch(file.path)
             and owner["created"] + _SKEW_MS < file.modified_ms <= settled
             and (path := f"{entity.location}/{file.path}") != entity.metadata
             and path not in self._named
-        ]
+        )
+        old = list(islice(unnamed, FILES_MAX))
         logged = self._logged(entity) if old else frozenset[str]()
         if isinstance(logged, Problem):
             yield logged
@@ -124,7 +128,9 @@ class _CatalogScan:
     def _logged(self, entity: IcebergEntity) -> frozenset[str] | Problem:
         """The files that the current one names as its predecessors."""
         path = entity.metadata.removeprefix(f"{entity.location}/")
-        file = self.context.world.storages.open(entity.location).read(path)
+        file = self.context.world.storages.open(entity.location).read(path, _METADATA_BYTES)
+        if file is not None and entity.digest and hashlib.sha256(file[0]).digest() != entity.digest:
+            return Problem("iceberg", entity.table_id, f"{entity.metadata} was altered, so nothing is removed")
         try:
             metadata = _DECODER.decode(file[0]) if file is not None else None
         except msgspec.DecodeError:

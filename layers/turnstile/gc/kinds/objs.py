@@ -8,9 +8,10 @@ from functools import partial
 
 from turnstile.delta.commits import transaction_of, unpack
 from turnstile.delta.core.head import PURGED, TableHead
+from turnstile.delta.core.undecided import undecided_of
 from turnstile.gc.core import Item, due
 from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, left_tail
-from turnstile.store.core.locations import LOG, published_path
+from turnstile.store.core.names import LOG, published_path
 from turnstile.store.core.rows import INLINE, METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import Obj
@@ -55,7 +56,9 @@ class InlineObjScanner(Scanner):
         head = TableHead.from_row(row)
         if head.reason == PURGED:
             return set(), set()
-        return {entry.obj for entry in head.tail if entry.obj}, {entry.txn for entry in head.tail}
+        undecided = undecided_of(head)
+        entries = (*head.tail, *((undecided.entry,) if undecided is not None and undecided.entry is not None else ()))
+        return {entry.obj for entry in entries if entry.obj}, {entry.txn for entry in entries}
 
     def _remove(self, key: str, catalog: str, items: tuple[Item, ...]) -> None:
         kept, _ = self._kept(key)

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from turnstile.catalog.core.rows import COLLECTING, erase_collected, mark_collecting
 from turnstile.delta.core.head import TableHead, positioned
 from turnstile.gc.core import Item, StagedFile, due, staged_candidates, staged_since, version_of
-from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, ids_in, left_tail
-from turnstile.store.core.locations import LOG, STAGED, published_path, staged_path
+from turnstile.gc.scanner import FILES_MAX, Batch, NotNow, Problem, Scanner, batches, bytes_of, ids_in, left_tail
+from turnstile.store.core.names import LOG, STAGED, published_path, staged_path
 from turnstile.store.core.rows import METADATA
 from turnstile.store.core.writes import Row
 from turnstile.store.ports import LogStorage, Rejected
 
 _PUBLISHED: Final = re.compile(r"(\d{20})\.json")
-_OTHERS_FILES: Final = ("dropped", "recovering", "pinned")
+OTHERS_FILES: Final = ("dropped", "recovering", "pinned")
 """States in which a table's staged files are not collected here: a dropped table's go with the table, a restored table's
 floor may be older than its log, and those at a clone's location are its source's."""
 
@@ -35,12 +36,12 @@ class StagedFileScanner(Scanner):
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head = TableHead.from_row(row)
-        if head.state in _OTHERS_FILES:
+        if head.state in OTHERS_FILES:
             return
         storage = self._world.storages.open(head.location)
         stats = storage.list(STAGED)
         files = (StagedFile(stat.path.removeprefix(STAGED), stat.size, stat.modified_ms) for stat in stats)
-        candidates = staged_candidates(files, head.floor, frozenset(entry.name for entry in positioned(head)))
+        candidates = list(islice(staged_candidates(files, head.floor, _carried(head)), FILES_MAX))
         if not candidates:
             return
         published = _published(storage, min(version_of(file) or 0 for file in candidates))
@@ -66,15 +67,26 @@ class StagedFileScanner(Scanner):
         return items, undecided
 
     def _remove(self, head: TableHead, storage: LogStorage, items: tuple[Item, ...]) -> None:
+        """Removes what the HEAD as it is now still lets go: a name at or below its floor that its tail does not carry cannot
+        come back (``staged_candidates``)."""
         row = self._world.refs.read(head.key)
         present = TableHead.from_row(row) if row is not None else None
-        if present is None or present.state in _OTHERS_FILES or present.floor < head.floor:
-            raise NotNow("the table is dropped, being recovered, or behind where it was")
-        self._context.delete_files(storage, map(staged_path, ids_in(items, head.table_id)))
+        if present is None or present.state in OTHERS_FILES:
+            raise NotNow("the table is dropped, or being recovered")
+        names = list(ids_in(items, head.table_id))
+        files = [StagedFile(name, item.bytes, 0) for name, item in zip(names, items, strict=True)]
+        if len(list(staged_candidates(files, present.floor, _carried(present)))) < len(files):
+            raise NotNow("the table is behind where it was, or carries one of these commits now")
+        self._context.delete_files(storage, map(staged_path, names))
+
+
+def _carried(head: TableHead) -> frozenset[str]:
+    """The staged names of the commits in the tail."""
+    return frozenset(place.name for place in positioned(head))
 
 
 def _published(storage: LogStorage, first: int) -> dict[int, int]:
-    """version -> modification time (ms) of the log's files from ``first`` on."""
+    """version -> modification time (ms) of the log's files from ``first`` on, in ascending order."""
     return {
         int(match[1]): stat.modified_ms
         for stat in storage.list(LOG, after=published_path(first - 1) if first > 0 else "")

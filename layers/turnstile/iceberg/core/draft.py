@@ -42,6 +42,9 @@ DEFAULT_FORMAT: Final = 2
 PREVIOUS_VERSIONS: Final = "write.metadata.previous-versions-max"
 _PREVIOUS_DEFAULT: Final = 100
 
+NEW_TABLE_DEFAULTS: Final = {"write.parquet.compression-codec": "zstd"}
+"""Properties of new tables that do not choose others. Java's library adds them when it creates the metadata."""
+
 FORMAT_VERSION: Final = "format-version"
 """The property that chooses the format; it is not stored with the others."""
 
@@ -262,7 +265,9 @@ def new_table(
         last_partition_id=FIRST_PARTITION_ID + len(fields) - 1,
         sort_orders=(sorting,),
         default_sort_order_id=sorting.order_id,
-        properties={name: value for name, value in properties.items() if name != FORMAT_VERSION},
+        properties={
+            name: value for name, value in {**NEW_TABLE_DEFAULTS, **properties}.items() if name != FORMAT_VERSION
+        },
     )
 
 

@@ -1,4 +1,5 @@
-"""What a commit requires of the metadata that it changes (REST specification, ``TableRequirement``)."""
+"""What a commit requires of the metadata that it changes (REST specification, ``TableRequirement``). Refusals have the
+words of Java's ``UpdateRequirement``, since clients and their tests look for them."""
 
 from __future__ import annotations
 
@@ -79,39 +80,46 @@ def check(requirement: TableRequirement, metadata: TableMetadata) -> None:
     """Raises CommitFailed unless ``requirement`` holds for an existing table."""
     match requirement:
         case AssertCreate():
-            raise CommitFailed("requirement failed: the table exists")
+            raise CommitFailed("Requirement failed: table already exists")
         case AssertTableUuid(uuid):
-            _same("the table's uuid", uuid.lower(), metadata.table_uuid.lower())
+            _check_uuid("UUID", uuid, metadata.table_uuid)
         case AssertRefSnapshotId(ref, snapshot_id):
             _check_ref(ref, snapshot_id, metadata)
         case AssertLastAssignedFieldId(id):
-            _same("the last assigned field id", id, metadata.last_column_id)
+            _check_id("last assigned field id", id, metadata.last_column_id)
         case AssertCurrentSchemaId(id):
-            _same("the current schema", id, metadata.current_schema_id)
+            _check_id("current schema", id, metadata.current_schema_id)
         case AssertLastAssignedPartitionId(id):
-            _same("the last assigned partition id", id, metadata.last_partition_id)
+            _check_id("last assigned partition id", id, metadata.last_partition_id)
         case AssertDefaultSpecId(id):
-            _same("the default partition spec", id, metadata.default_spec_id)
+            _check_id("default partition spec", id, metadata.default_spec_id)
         case AssertDefaultSortOrderId(id):
-            _same("the default sort order", id, metadata.default_sort_order_id)
+            _check_id("default sort order", id, metadata.default_sort_order_id)
         case _:
             assert_never(requirement)
 
 
 def _check_ref(ref: str, snapshot_id: int | None, metadata: TableMetadata) -> None:
-    actual, name = metadata.refs.get(ref), f"branch or tag '{ref[:100]}'"
-    if snapshot_id is None and actual is not None:
-        raise CommitFailed(f"requirement failed: {name} was created meanwhile")
-    if snapshot_id is not None and actual is None:
-        raise CommitFailed(f"requirement failed: {name} is missing")
-    _same(f"the snapshot of {name}", snapshot_id, actual.snapshot_id if actual else None)
+    actual, name = metadata.refs.get(ref), ref[:100]
+    if actual is None:
+        if snapshot_id is not None:
+            raise CommitFailed(f"Requirement failed: branch or tag {name} is missing, expected {snapshot_id}")
+    elif snapshot_id is None:
+        raise CommitFailed(f"Requirement failed: {actual.type} {name} was created concurrently")
+    else:
+        _check_id(f"{actual.type} {name}", snapshot_id, actual.snapshot_id, "has changed")
 
 
 def check_view(requirement: AssertViewUuid, metadata: ViewMetadata) -> None:
     """Raises CommitFailed unless ``requirement`` holds for an existing view."""
-    _same("the view's uuid", requirement.uuid.lower(), metadata.view_uuid.lower())
+    _check_uuid("view UUID", requirement.uuid, metadata.view_uuid)
 
 
-def _same(what: str, required: object, actual: object) -> None:
+def _check_uuid(what: str, required: str, actual: str) -> None:
+    if required.lower() != actual.lower():
+        raise CommitFailed(f"Requirement failed: {what} does not match: expected {actual} != {required[:100]}")
+
+
+def _check_id(what: str, required: int, actual: int, changed: str = "changed") -> None:
     if required != actual:
-        raise CommitFailed(f"requirement failed: {what} is {actual}, not {required}")
+        raise CommitFailed(f"Requirement failed: {what} {changed}: expected id {required} != {actual}")

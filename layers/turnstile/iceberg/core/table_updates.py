@@ -93,12 +93,10 @@ def _apply(update: u.TableUpdate, draft: Draft) -> None:  # noqa: C901 - one cas
         case u.RemoveSnapshots(ids):
             draft.remove_snapshots(ids)
         case u.SetStatistics(file):
-            _check_statistics(file.snapshot_id, draft)
             draft.statistics[file.snapshot_id] = file
         case u.RemoveStatistics(id):
             draft.statistics.pop(id, None)
         case u.SetPartitionStatistics(partition_file):
-            _check_statistics(partition_file.snapshot_id, draft)
             draft.partition_statistics[partition_file.snapshot_id] = partition_file
         case u.RemovePartitionStatistics(id):
             draft.partition_statistics.pop(id, None)
@@ -155,7 +153,7 @@ def _add_snapshot(snapshot: Snapshot, draft: Draft) -> None:
         raise bad_update(f"snapshot {snapshot.snapshot_id} exists")
     if draft.format_version > 1:
         _check_sequence(snapshot, draft.last_sequence_number)
-        draft.last_sequence_number = snapshot.sequence_number
+        draft.last_sequence_number = max(draft.last_sequence_number, snapshot.sequence_number)
     if draft.format_version >= 3:
         _assign_rows(snapshot, draft)
     draft.snapshots[snapshot.snapshot_id] = snapshot
@@ -163,10 +161,11 @@ def _add_snapshot(snapshot: Snapshot, draft: Draft) -> None:
 
 
 def _check_sequence(snapshot: Snapshot, last: int) -> None:
-    """Raises CommitFailed unless the snapshot's number is new, also without a parent (CREATE OR REPLACE, the first of a
-    branch). There Java sets the table back to the older number: later snapshots get numbers that exist, and deletes apply
-    to files that they were not made for."""
-    if snapshot.sequence_number <= last:
+    """Raises CommitFailed unless the snapshot's number is new, or the snapshot has no parent: a CREATE OR REPLACE from an older
+    base, or the first of a branch, begins a history of its own, whose numbers need be new only there. Java's catalogs set
+    the table back to the older number then; here it stays, so that the numbers of every later snapshot are new (I2)."""
+    is_first = snapshot.parent_snapshot_id is None and snapshot.sequence_number > 0
+    if snapshot.sequence_number <= last and not is_first:
         raise CommitFailed(
             f"snapshot {snapshot.snapshot_id} has sequence number {snapshot.sequence_number}, and the table is at {last}"
         )
@@ -188,8 +187,3 @@ def _set_ref(update: u.SetSnapshotRef, draft: Draft) -> None:
         raise bad_update("main must be a branch")
     ages_ms = update.max_ref_age_ms, update.max_snapshot_age_ms
     draft.point(name, SnapshotRef(id, update.type, *ages_ms, update.min_snapshots_to_keep))
-
-
-def _check_statistics(snapshot_id: int, draft: Draft) -> None:
-    if snapshot_id not in draft.snapshots:
-        raise bad_update(f"statistics are of snapshot {snapshot_id}, which is not there")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,10 +14,15 @@ from turnstile.iceberg.core.draft import LAST_ADDED, bad_update, check_room, cho
 from turnstile.iceberg.core.metadata import NEWEST
 from turnstile.iceberg.core.schema import Schema, check, same
 from turnstile.iceberg.core.views import VIEW_FORMAT, VersionLogEntry, ViewMetadata, ViewVersion
+from turnstile.store.core.errors import InvalidRequest
 
 HISTORY_SIZE: Final = "version.history.num-entries"
 DROP_DIALECTS: Final = "replace.drop-dialect.allowed"
 _HISTORY_DEFAULT: Final = 10
+
+
+class BadArgument(InvalidRequest):
+    """A request that Java's clients raise as IllegalArgumentException, as their own catalogs do."""
 
 
 @dataclass
@@ -73,8 +79,8 @@ def _apply(update: u.ViewUpdate, draft: _Draft) -> None:
         case u.UpgradeFormatVersion(version):
             if version != VIEW_FORMAT:
                 raise bad_update(f"view format version {version} is not served")
-        case u.SetLocation():
-            pass  # ignored: the catalog writes a view's files, at the location that it chose
+        case u.SetLocation(location):
+            draft.location = location  # a text: the catalog writes a view's files where it chose to
         case u.SetProperties(changed):
             draft.properties |= changed
         case u.RemoveProperties(removals):
@@ -105,7 +111,12 @@ def _add_version(version: ViewVersion, draft: _Draft) -> None:
     version = msgspec.structs.replace(version, schema_id=schema_id)
     dialects = _dialects(version)
     if len(dialects) != len(version.representations):
-        raise bad_update("a version has two representations of one dialect")
+        twice = Counter(representation.dialect.lower() for representation in version.representations).most_common(1)[0][
+            0
+        ]
+        raise BadArgument(
+            f"Invalid view version: Cannot add multiple queries for dialect {twice}", field="view-version"
+        )
     if any(representation.type != "sql" for representation in version.representations) or not dialects:
         raise bad_update("a version has representations of type sql, and at least one")
     id = next((other.version_id for other in draft.versions.values() if _meaning(other) == _meaning(version)), None)

@@ -43,6 +43,7 @@ class ErrorType(StrEnum):
     NO_SUCH_STAGED_FILE = "NoSuchStagedFile"
     NO_SUCH_STAGING_TABLE = "NoSuchStagingTable"
     NO_SUCH_TABLE = "NoSuchTable"
+    NO_SUCH_TRANSACTION = "NoSuchTransaction"
     NO_SUCH_VIEW = "NoSuchView"
 
     ALREADY_EXISTS = "AlreadyExists"
@@ -52,6 +53,7 @@ class ErrorType(StrEnum):
     COMMIT_FAILED = "CommitFailed"
     COMMIT_VERSION_CONFLICT = "CommitVersionConflict"
     CONCURRENT_CHANGE = "ConcurrentChange"
+    CURSOR_EXPIRED = "CursorExpired"
     GC_RUNNING = "GcRunning"
     LOCATION_OWNED = "LocationOwned"
     NAMESPACE_NOT_EMPTY = "NamespaceNotEmpty"
@@ -64,6 +66,10 @@ class ErrorType(StrEnum):
     STALE_METADATA = "StaleMetadata"
     TABLE_HAS_CLONES = "TableHasClones"
     TABLE_NOT_ACTIVE = "TableNotActive"
+    TRANSACTION_ABORTED = "TransactionAborted"
+    TRANSACTION_COMMITTED = "TransactionCommitted"
+    TRANSACTION_CONFLICT = "TransactionConflict"
+    TRANSACTION_SUPERSEDED = "TransactionSuperseded"
 
     BACKLOG_FULL = "BacklogFull"
     THROTTLED = "Throttled"
@@ -118,13 +124,14 @@ class UnsupportedTable(TurnstileError):
 
 
 class NotFound(TurnstileError):
-    """Something named in the request does not exist; ``what`` says what, in the words of a type: "staged file" of
-    ``NO_SUCH_STAGED_FILE``."""
+    """Something named in the request, ``name``, does not exist; ``what`` says what, in the words of a type: "staged file"
+    of ``NO_SUCH_STAGED_FILE``."""
 
     usual_remedy = "check the name, and that it was not dropped or renamed"
 
     def __init__(self, what: str, name: str, *, field: str | None = None, remedy: str | None = None) -> None:
         super().__init__(f"{what} '{name}' does not exist", field=field, remedy=remedy)
+        self.what, self.name = what, name
         self.type = ErrorType["NO_SUCH_" + what.upper().replace(" ", "_")]
 
 

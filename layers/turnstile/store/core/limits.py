@@ -102,8 +102,9 @@ class SpillLimits(msgspec.Struct, frozen=True):
 class Limits(msgspec.Struct, frozen=True):
     """Sizes in bytes, times in ms.
 
-    ``inline_bytes`` largest inline commit; ``staged_bytes`` largest staged commit whose content is read whole;
-    ``prefix_bytes`` how much of a larger one is read; ``clock_skew_ms`` how far ahead of the server's clock an
+    ``inline_bytes`` largest inline commit; ``staged_max_bytes`` largest staged commit; ``staged_bytes`` largest staged commit
+    whose content is read whole, and of a larger one the beginning that is; ``first_line_bytes`` largest first line of one;
+    ``prefix_bytes`` how much of a published one is read to answer a replay; ``clock_skew_ms`` how far ahead of the server's clock an
     in-commit timestamp may be; ``identity_days`` how long replays of published commits are recognised;
     ``backlog_bytes`` how much a table's row may carry that is not published yet, before commits are refused;
     ``winners_bytes`` inline content a conflict answer carries at most; ``attempts`` how often a proposal is decided anew;
@@ -112,7 +113,9 @@ class Limits(msgspec.Struct, frozen=True):
     """
 
     inline_bytes: int = 256 * 1024
+    staged_max_bytes: int = 640 * 1024 * 1024
     staged_bytes: int = 64 * 1024 * 1024
+    first_line_bytes: int = 1024 * 1024
     prefix_bytes: int = 1024 * 1024
     clock_skew_ms: int = 5 * 60 * 1000
     identity_days: int = 30

@@ -10,7 +10,6 @@ import re
 from typing import Final
 
 from turnstile.store.core.errors import InvalidRequest
-from turnstile.store.core.names import version_file
 
 MAX_LENGTH: Final = 1024
 """Bytes in UTF-8: S3's limit for a key, and well below DynamoDB's 2 kB for a row key."""
@@ -90,19 +89,3 @@ def is_root(location: str) -> bool:
 def overlap(first: str, second: str) -> bool:
     """Whether two normalised locations are equal, or one lies below the other."""
     return first == second or first in ancestors(second) or second in ancestors(first)
-
-
-# -- paths below a table's location ------------------------------------------------------------------------------------
-
-LOG = "_delta_log/"
-STAGED = "_delta_log/_staged_commits/"
-
-
-def published_path(version: int) -> str:
-    """``_delta_log/<20 digits>.json``."""
-    return LOG + version_file(version)
-
-
-def staged_path(name: str) -> str:
-    """``_delta_log/_staged_commits/<name>``."""
-    return STAGED + name

@@ -6,8 +6,10 @@ Source: Delta protocol, "Delta Log Entries" (20-digit names, ``_staged_commits/<
 from __future__ import annotations
 
 import re
+import unicodedata
 import uuid
 from typing import Final
+from urllib.parse import quote
 
 from turnstile.store.core.errors import InvalidRequest, TooLarge
 from turnstile.store.core.limits import EXACT_MAX
@@ -16,6 +18,12 @@ MAX_VERSION: Final = EXACT_MAX
 MAX_ROW_ID: Final = EXACT_MAX
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_@-]{1,255}")
+_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff+]+")
+NAME_BYTES_MAX: Final = 255
+RESERVED: Final = frozenset(("commit", "config", "credentials", "iceberg", "metrics", "namespaces", "properties", "register",
+    "register-view", "rename", "tables", "transactions", "unregister", "v1", "views"))  # fmt: skip
+"""The segments of paths of Iceberg's API. A gateway that decodes escapes shows a name with slashes as several segments, and
+these must not be taken for parts of the path."""
 _COMMIT: Final = re.compile(r"commit/[A-Za-z0-9_-]{1,100}")
 _STAGED: Final = re.compile(r"([0-9]{20})\.([0-9a-zA-Z_-]{1,80})\.json")
 _INLINE_NAMESPACE: Final = uuid.UUID("6f0f3f2e-7d53-5c6c-9b1c-2f6a9a1f54aa")
@@ -55,6 +63,33 @@ def check_identifier(value: str, field: str) -> str:
     return value
 
 
+def is_identifier(value: str) -> bool:
+    """Whether every API can name a catalog, a namespace level or a table so."""
+    return _IDENTIFIER.fullmatch(value) is not None
+
+
+def check_name(value: str, field: str) -> str:
+    """Returns ``value`` in Unicode's normal form C if Iceberg's clients can name a namespace level, a table or a view so; raises
+    InvalidRequest otherwise. Such a name may hold dots, slashes and spaces: it is never part of a path or of a dotted name
+    as it is (``plain``)."""
+    normal = unicodedata.normalize("NFC", value)
+    segments = normal.split("/")
+    unclear = not {".", "..", ""}.isdisjoint(segments) or (len(segments) > 1 and not RESERVED.isdisjoint(segments))
+    if unclear or not _NAME.fullmatch(normal) or len(normal.encode(errors="replace")) > NAME_BYTES_MAX:
+        remedy = (
+            f"use 1 to {NAME_BYTES_MAX} bytes of UTF-8 without '+' and control characters; between slashes neither '.' nor '..',"
+            " nor a word of Iceberg's paths such as 'tables'"
+        )
+        raise InvalidRequest(f"{field} {value[:300]!r} is not a valid name", field=field, remedy=remedy)
+    return normal
+
+
+def plain(name: str) -> str:
+    """Returns an identifier as it is, and any other name with every other character as ``%XX``: no two names have the same
+    form, and it holds no dot and no slash."""
+    return name if is_identifier(name) else quote(name, safe="@").replace(".", "%2E").replace("~", "%7E")
+
+
 def check_namespace(value: str, field: str = "namespace") -> tuple[str, ...]:
     """The levels of a dotted namespace name, each a valid identifier."""
     return tuple(check_identifier(level, field) for level in value.split("."))
@@ -67,7 +102,8 @@ def check_uuid(value: str, field: str = "table_id") -> str:
     except (ValueError, AttributeError, TypeError):
         parsed = None
     if parsed is None or str(parsed) != value.lower():
-        raise InvalidRequest(f"{field} {value!r} is not a uuid", field=field, remedy="use the table's table_id")
+        remedy = "use the table's table_id" if field == "table_id" else "make one: random, of version 4 or 7"
+        raise InvalidRequest(f"{field} {value!r} is not a uuid", field=field, remedy=remedy)
     return value.lower()
 
 
@@ -87,3 +123,26 @@ def check_comment(comment: str | None, field: str = "comment") -> str | None:
             size=size,
         )
     return comment
+
+
+# -- paths below a table's location ------------------------------------------------------------------------------------
+
+LOG = "_delta_log/"
+STAGED = "_delta_log/_staged_commits/"
+ASIDE = "_delta_log/_set_aside/"
+
+
+def published_path(version: int) -> str:
+    """``_delta_log/<20 digits>.json``."""
+    return LOG + version_file(version)
+
+
+def staged_path(name: str) -> str:
+    """``_delta_log/_staged_commits/<name>``."""
+    return STAGED + name
+
+
+def aside_path(name: str, digest: str) -> str:
+    """``_delta_log/_set_aside/<name>.<digest>``: the copy of a file ``name`` with that content which is not in use any more. No
+    engine takes it for a file of the log."""
+    return f"{ASIDE}{name}.{digest}"

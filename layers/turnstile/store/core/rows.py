@@ -7,6 +7,8 @@
     commit, segment, entities    made by a change of a catalog under a random id, which a HEAD names afterwards
     metadata, inline             of one Delta table, addressed by content: written again, they are the same obj
     identity                     of one Delta table, addressed by what they are about
+    transaction                  the commits of an announced transaction, addressed by content; ends by itself
+    events                       a full chunk of an event log, addressed by its place; ends by itself
     task                         updateable: a row of ``refs`` that changes in place (``coordination.core.rows``)
 
 **Absence.** That an obj is missing may be remembered only if it can never be written later. That holds for random ids,
@@ -42,6 +44,10 @@ class Space:
         """A Delta table's HEAD."""
         return f"{self.realm}/table/{table_id}"
 
+    def group(self, ref: str) -> str:
+        """The row that decides a large group of commits."""
+        return f"{self.realm}/group/{ref}"
+
     def catalog(self, name: str) -> str:
         """A catalog's HEAD."""
         return f"{self.realm}/catalog/{name.lower()}"
@@ -69,6 +75,10 @@ class Space:
     def client(self, client_id: str) -> str:
         return f"{self.realm}/client/{client_id}"
 
+    def transaction(self, id: str) -> str:
+        """The journal's entry of a transaction over tables."""
+        return f"{self.realm}/transaction/{id}"
+
     def ref(self, name: str) -> str:
         """Another system's reference; its kind keeps it apart from all other keys."""
         return f"{self.realm}/ref/{name}"
@@ -79,6 +89,18 @@ class Space:
     def updateable(self, name: str) -> str:
         """An updateable object, ``<type>/<id>``."""
         return f"{self.realm}/updateable/{name}"
+
+    def event_log(self, catalog: str) -> str:
+        """A catalog's event log."""
+        return f"{self.realm}/event-log/{catalog.lower()}"
+
+    def event_mark(self, key: str) -> str:
+        """Up to where the changes of the HEAD under ``key``, a table's or a catalog's, have events."""
+        return f"{self.realm}/event-mark/{key.removeprefix(self.realm + '/')}"
+
+    def event_delivery(self, catalog: str, target: str) -> str:
+        """Up to where a target has got the events of a catalog."""
+        return f"{self.realm}/event-delivery/{catalog.lower()}/{target}"
 
     def objs(self, catalog: str) -> str:
         """A catalog's partition of objs."""
@@ -200,7 +222,19 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
 
 # -- types and ids of objs ----------------------------------------------------------------------------------------------
 
-Kind = Literal["staged", "staging", "dropped", "objs", "metadata", "iceberg", "history", "catalogs", "refs"]
+Kind = Literal[
+    "staged",
+    "staging",
+    "dropped",
+    "objs",
+    "metadata",
+    "iceberg",
+    "history",
+    "catalogs",
+    "refs",
+    "transactions",
+    "groups",
+]
 """Kinds of garbage collection (``gc``)."""
 
 
@@ -249,6 +283,10 @@ INLINE: Final = ObjType(
     "inline", "inline/", caching=Caching.APART, collected="objs", remedy="propose the commit as a staged file"
 )
 IDENTITY: Final = ObjType("identity", "identity/", caching=Caching.NEVER)
+TRANSACTION: Final = ObjType(
+    "transaction", "transaction/", caching=Caching.NEVER, remedy="propose its commits as staged files"
+)
+EVENTS: Final = ObjType("events", "events/", caching=Caching.APART)
 TASK: Final = ObjType("task", "task/", caching=Caching.NEVER, mutable=True)
 
 ENTITY_PREFIX: Final = "entity/"
@@ -258,7 +296,9 @@ ENTITIES: Final = tuple(
 )
 """One for each struct of ``catalog.core.entities.Entity``: its tag."""
 
-TYPES: Final = {type.name: type for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TASK)}
+TYPES: Final = {
+    type.name: type for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TRANSACTION, EVENTS, TASK)
+}
 _BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
 
 

@@ -131,6 +131,17 @@ def test_i4_the_form_of_a_file_name_is_free_and_it_is_published(unity: Unity, na
     assert unity.update(unity.commit(2)).status == 200
 
 
+@covers(updateTable=(200, 400))
+def test_i10_a_file_of_an_earlier_version_is_not_ratified_under_its_old_name(unity: Unity) -> None:
+    """It lost, so gc may remove it: named for version 1, which is published."""
+    lost = unity.commit(1, txn="lost")
+    unity.update(unity.commit(1))
+    lost["commit"]["version"] = 2
+    error = refused(unity.update(lost), 400, INVALID)
+    assert "is named for version 1" in error["message"]
+    assert unity.get(T1).json["latest-table-version"] == 1
+
+
 @covers(updateTable=400)
 def test_a_staged_file_that_is_not_there_or_has_another_size_is_400(unity: Unity) -> None:
     proposed = unity.commit(1)

@@ -262,3 +262,15 @@ def test_types_have_names_that_clients_know(type: Any, name: str) -> None:
 
     (found,) = to_infos([{"name": "a", "type": type, "nullable": True, "metadata": {}}], [])
     assert found.type_name == name
+
+
+@covers(createUnityTable=(200, 400))
+def test_a_type_that_is_neither_json_nor_the_name_of_one_is_refused() -> None:
+    unity = Unity()
+    asked = {"name": "e1", "catalog_name": "main", "schema_name": "sales", "table_type": "EXTERNAL",
+             "data_source_format": "PARQUET", "storage_location": "s3://other/e1", "properties": {}}  # fmt: skip
+    for type_json in ("not json", "{", '{"type":"set"}', "LONG!"):
+        column = {"name": "id", "type_name": "LONG", "type_json": type_json, "position": 0}
+        assert unity.post(f"{B}/tables", {**asked, "columns": [column]}).status == 400, type_json
+    column = {"name": "id", "type_name": "DECIMAL", "type_json": "decimal(10,2)", "position": 0}
+    assert unity.post(f"{B}/tables", {**asked, "columns": [column]}).status == 200

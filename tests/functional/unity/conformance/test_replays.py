@@ -48,6 +48,15 @@ def test_i3_a_replay_of_a_metadata_change_is_a_no_op_too(unity: Unity) -> None:
 
 
 @covers(updateTable=200)
+def test_i3_a_replay_is_answered_by_the_row_that_decided_it_without_another_read(unity: Unity) -> None:
+    proposed = unity.commit(1)
+    unity.update(proposed)
+    unity.world.refs.requests.clear()
+    assert unity.update(proposed).status == 200
+    assert len(unity.world.refs.requests) == 2
+
+
+@covers(updateTable=200)
 def test_i3_a_replay_long_after_publication_is_known_by_the_index(unity: Unity) -> None:
     first = unity.commit(1)
     unity.update(first)

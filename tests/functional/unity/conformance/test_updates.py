@@ -202,6 +202,66 @@ def test_row_tracking_alone_leaves_etag_and_last_update_as_they_are() -> None:
     assert properties(answer) == properties(old) | {"delta.rowTracking.rowIdHighWaterMark": "4"}
 
 
+MARK = "delta.rowTracking.rowIdHighWaterMark"
+
+
+@covers(updateTable=200)
+def test_the_mark_of_row_tracking_is_shown_from_when_a_client_sets_its_domain_until_one_removes_it() -> None:
+    unity = Unity()
+    unity.create("t1", "rowTracking", "domainMetadata")
+    old = etag(unity.get(T1))
+    said = {"action": "set-domain-metadata", "updates": {"delta.rowTracking": {"rowIdHighWaterMark": 5}}}
+    gone = {"action": "remove-domain-metadata", "domains": ["delta.rowTracking"]}
+
+    def mark(version: int) -> dict[str, Any]:
+        return domain("delta.rowTracking", f'{{"rowIdHighWaterMark":{version}}}')
+
+    assert MARK not in properties(unity.update(unity.commit(1, mark(4))))
+    assert properties(unity.update(unity.commit(2, mark(5)), said))[MARK] == "5"
+    assert properties(unity.update(unity.commit(3, mark(6))))[MARK] == "6", "the log's, which is newer"
+    assert MARK not in properties(unity.update(gone))
+    assert MARK not in properties(unity.update(unity.commit(4, mark(7))))
+    assert properties(unity.update(said))[MARK] == "7"
+    removed = domain("delta.rowTracking", '{"rowIdHighWaterMark":7}', removed=True)
+    assert MARK not in properties(unity.update(unity.commit(5, removed), gone))
+    assert etag(unity.get(T1)) == old
+
+
+@covers(updateTable=200)
+@pytest.mark.parametrize("what", ["metadata", "protocol", "domain", "all"])
+def test_a_commit_that_repeats_the_metadata_leaves_version_time_and_etag_as_they_are(what: str) -> None:
+    unity = Unity()
+    unity.create("t1", "clustering", "domainMetadata")
+    unity.update(unity.commit(1, domain("delta.clustering", '{"clusteringColumns":[["id"]]}')))
+    old = unity.get(T1).json["metadata"]
+    repeated = metadata(**config(unity))
+    repeated["metaData"]["createdTime"] = 77
+    shuffled = protocol("domainMetadata", "clustering")
+    same = domain("delta.clustering", '{"clusteringColumns":[["id"]]}')
+    actions = {"metadata": [repeated], "protocol": [shuffled], "domain": [same], "all": [shuffled, repeated, same]}
+    assert unity.update(unity.commit(2, *actions[what])).json["metadata"] == old
+    assert unity.get(T1).json["metadata"] == old
+    seen = unity.update(
+        unity.commit(3, *actions[what]),
+        {"action": "set-protocol", "protocol": api_protocol("domainMetadata", "clustering")},
+    )
+    assert seen.json["metadata"]["last-commit-version"] == 3, "the request says that it changes something"
+    assert (
+        unity.update(unity.commit(4, metadata(**config(unity, mine="1")))).json["metadata"]["last-commit-version"] == 4
+    )
+
+
+@covers(updateTable=200)
+def test_a_comment_that_was_emptied_in_the_log_is_empty_in_the_older_api(unity: Unity) -> None:
+    said, emptied = metadata(description="said", **config(unity)), metadata(**config(unity))
+    emptied["metaData"]["description"] = ""
+    comment = {"action": "set-table-comment", "comment": "said"}
+    unity.update(unity.commit(1, said), comment)
+    assert unity.get(f"{B}/tables/main.sales.t1").json["comment"] == "said"
+    unity.update(unity.commit(2, emptied), {"action": "set-table-comment", "comment": ""})
+    assert unity.get(f"{B}/tables/main.sales.t1").json["comment"] == ""
+
+
 @covers(updateTable=400)
 @pytest.mark.parametrize(
     "action",
@@ -237,12 +297,14 @@ def test_a_domain_needs_its_feature_though_the_file_has_the_domain(
 ) -> None:
     proposed = unity.commit(1, domain(domain_name, json.dumps(said)))
     sets_domain = {"action": "set-domain-metadata", "updates": {domain_name: said}}
-    assert "needs the feature" in refused(unity.update(proposed, sets_domain), 400, INVALID)["message"]
+    assert "feature" in refused(unity.update(proposed, sets_domain), 400, INVALID)["message"]
 
 
 @covers(updateTable=(200, 400))
-def test_domains_that_the_api_does_not_name_are_taken_as_the_log_has_them(unity: Unity) -> None:
+def test_domains_that_the_api_does_not_name_are_taken_as_the_log_has_them() -> None:
     """The reference skips them when they are set, and refuses to remove them."""
+    unity = Unity()
+    unity.create("t1", "domainMetadata")
     sent = {"action": "set-domain-metadata", "updates": {"my.domain": {"a": 1}}}
     refused(unity.update(unity.commit(1, domain("my.domain", '{"a":2}')), sent), 400, INVALID)
     refused(unity.update(unity.commit(1, domain("my.domain", "{")), sent), 400, INVALID)

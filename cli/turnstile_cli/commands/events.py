@@ -1,0 +1,82 @@
+"""Follows the events of a catalog."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Final
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.api import Api
+from turnstile_cli.connection import with_api
+from turnstile_cli.errors import CliError, Exit
+from turnstile_cli.names import TableName
+from turnstile_cli.output import Format
+
+WAIT_S: Final = 20
+PAUSE_S: Final = 1.0
+_QUIET_S: Final = 0.2
+"""An answer that came sooner than this had no wait: the server has too many who do."""
+
+Catalog = Annotated[str, typer.Option("--catalog", help="The catalog whose events to read.")]
+Table = Annotated[
+    str | None, typer.Option("--table", metavar="TABLE", help="Only events of this table; of its catalog.")
+]
+After = Annotated[
+    str | None, typer.Option("--after", help="A cursor, or 'now'; by default from the oldest event that is kept.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until it is interrupted.")]
+
+
+@with_api
+def events(
+    api: Api,
+    *,
+    catalog: Catalog = "main",
+    table: Table = None,
+    after: After = None,
+    follow: Follow = False,
+    output: Format,
+) -> None:
+    """Show what happened in a catalog, and with --follow what happens: one line an event.
+
+    As JSON each line is a CloudEvent; the last one, without --follow, is {"cursor": ...} to go on from.
+    """
+    query: dict[str, Any] = {"catalog": catalog, "limit": 1000}
+    if table is not None:
+        name = TableName.parse(table)
+        query |= {"catalog": name.catalog, "table_id": name.table_id(api)}
+    while True:
+        parameters = query if after is None else {**query, "after": after}
+        began_s = time.monotonic()
+        try:
+            page = api.get("/v1/events", **parameters, wait_s=WAIT_S if follow and after is not None else 0)
+        except CliError as error:
+            if not follow or after is None or error.exit not in (Exit.UNREACHABLE, Exit.FAILURE):
+                raise
+            time.sleep(PAUSE_S)
+            continue
+        for event in page["events"]:
+            _show(event, output)
+        at_end = page["cursor"] == after and not page["events"]
+        after = page["cursor"]
+        if at_end and not follow:
+            break
+        if at_end and time.monotonic() - began_s < _QUIET_S:
+            time.sleep(PAUSE_S)
+    if output is Format.JSON:
+        out.emit_json({"cursor": after})
+
+
+def _show(event: dict[str, Any], output: Format) -> None:
+    if output is Format.JSON:
+        out.emit_json(event)
+        return
+    data = dict(event["data"])
+    name = data.pop("name", event["subject"])
+    at = str(event.get("time", "")).replace("T", " ")
+    rest = " ".join(f"{member}={value}" for member, value in data.items())
+    kind = str(event["type"]).removeprefix("turnstile.")
+    out.say(escape(f"{at:<24}  {kind:<18}  {name}  {rest}".rstrip()))

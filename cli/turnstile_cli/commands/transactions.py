@@ -1,0 +1,99 @@
+"""Commands on announced transactions: what became of one, and finishing or undoing it after its client died."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.api import Api
+from turnstile_cli.connection import command_group, with_api
+from turnstile_cli.output import Format
+
+_PATH: Final = "/v1/transactions"
+
+
+class State(StrEnum):
+    """What became of a transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The transaction's id; 'list' shows them.")]
+Only = Annotated[State | None, typer.Option("--state", help="Only transactions in this state.")]
+
+transactions = command_group("Transactions that their client announced in the journal: finish or undo them by id.")
+
+
+@transactions.command("list")
+@with_api
+def list_(api: Api, *, state: Only = None, output: Format) -> None:
+    """List the transactions that one may commit, by id."""
+    query = {} if state is None else {"state": state.value}
+    entries = list(api.pages(_PATH, "transactions", **query))
+    if output is Format.JSON:
+        out.emit_json({"transactions": entries})
+        return
+    rows = (
+        (entry["id"], entry["state"], len(entry["commits"]), out.when(entry["created"]), out.when(entry["until"]))
+        for entry in entries
+    )
+    out.table("", ("transaction", "state", "#tables", "announced", "open until"), rows, empty="no transactions")
+
+
+@transactions.command("show")
+@with_api
+def show(api: Api, *, id: Id, output: Format) -> None:
+    """Show what became of a transaction: open, committed (with its versions) or aborted."""
+    _show(api.get(_path(id)), output)
+
+
+@transactions.command("resume")
+@with_api
+def resume(api: Api, *, id: Id, output: Format) -> None:
+    """Finish a transaction: send its commits again; one that is committed already stays as it is."""
+    answer = api.post(f"{_path(id)}/resume", {})
+    if output is Format.JSON:
+        out.emit_json(answer)
+        return
+    done = "is committed now" if answer["outcome"] == "ratified" else "was committed already"
+    out.say(f"transaction {escape(str(answer['id']))} {done}")
+    rows = ((member["table_id"], member["commit"]["version"]) for member in answer["commits"])
+    out.table("", ("table", "#version"), rows, empty="no tables")
+
+
+@transactions.command("abort")
+@with_api
+def abort(api: Api, *, id: Id, output: Format) -> None:
+    """Undo a transaction: nothing of it is applied any more, also if its client lives and sends it."""
+    _show(api.change("DELETE", _path(id)), output)
+
+
+def _path(id: str) -> str:
+    return f"{_PATH}/{quote(id, safe='')}"
+
+
+def _show(entry: dict[str, Any], output: Format) -> None:
+    if output is Format.JSON:
+        out.emit_json(entry)
+        return
+    pairs = [
+        ("transaction", entry["id"]),
+        ("state", entry["state"]),
+        ("announced", f"{out.when(entry['created'])}   by {entry['owner'] or 'nobody'}, attempt {entry['attempt']}"),
+        ("open until", out.when(entry["until"])),
+        ("settled", out.when(entry.get("settled"))),
+        ("isolation", entry["isolation"]),
+    ]
+    for label, value in pairs:
+        if value:
+            out.say(f"[bold]{label:<12}[/bold] {escape(str(value))}")
+    tables = [(member["table_id"], "writes", member["version"]) for member in entry["commits"]]
+    tables += [(member["table_id"], "read", member["version"]) for member in entry["reads"]]
+    out.table("", ("table", "", "#version"), tables, empty="no tables")

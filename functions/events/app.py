@@ -1,0 +1,12 @@
+"""The function that makes events of what the stream of refs names."""
+
+from __future__ import annotations
+
+from turnstile.api.event_stream import EventHandler
+from turnstile.api.http.env import in_lambda
+
+handler = EventHandler()
+on_refs = handler.on_refs
+
+if in_lambda():
+    _ = handler.services  # a bad setting shows at the cold start

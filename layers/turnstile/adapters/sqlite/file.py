@@ -1,0 +1,208 @@
+"""The SQLite file itself: its format, connections to it, the lock between processes, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from turnstile.adapters.sqlite.lock import GroupLock
+from turnstile.store.core.errors import StorageFault
+
+VERSION: Final = 1
+"""Of the schema, in ``user_version``. A file of a newer version is refused."""
+
+LOCK_S: Final = 10.0
+"""How long a writer waits for other processes, before it has changed anything."""
+
+_SCHEMA: Final = """
+CREATE TABLE refs (key TEXT PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE objs (
+    space TEXT NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, payload BLOB NOT NULL,
+    created_us INTEGER NOT NULL, expires_s INTEGER, large BLOB
+);
+CREATE UNIQUE INDEX objs_id ON objs (space, id);
+CREATE INDEX objs_end ON objs (expires_s) WHERE expires_s IS NOT NULL;
+CREATE TABLE tokens (token TEXT PRIMARY KEY, digest BLOB NOT NULL, at_ms INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX tokens_at ON tokens (at_ms);
+CREATE TABLE feed (seq INTEGER PRIMARY KEY, key TEXT NOT NULL);
+CREATE TABLE cursors (consumer TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+_CACHE_KB: Final = 16_000
+_WAL_BYTES: Final = 128 * 1024 * 1024
+"""What the WAL keeps of its size after a checkpoint; it is written again from its start, which is faster than to grow."""
+
+_NO_LOCKS: Final = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_NO_SQLITE_LOCKS: Final = {
+    apsw.SQLITE_IOERR_LOCK,
+    apsw.SQLITE_IOERR_RDLOCK,
+    apsw.SQLITE_IOERR_SHMLOCK,
+    apsw.SQLITE_IOERR_SHMMAP,
+    apsw.SQLITE_IOERR_SHMOPEN,
+}
+
+
+class StoreFile:
+    """Opens the file, and creates it if there is none. Processes that open it at the same moment create it once.
+
+    Args:
+        path: the file; its folder must exist.
+        vfs: name of a registered SQLite VFS, for tests that lose unsynced bytes.
+
+    Raises:
+        StorageFault: the file cannot be opened, or is not one of this store, or a newer release wrote it.
+    """
+
+    def __init__(self, path: Path, vfs: str | None = None) -> None:
+        self.path, self._vfs = path.resolve(), vfs  # the working directory may change
+        self._lock, self._closed = threading.Lock(), False
+        try:
+            self._group_lock = GroupLock(f"{self.path}-group")
+        except OSError as error:
+            raise self.fault(error, "opened") from error
+        try:
+            with self.exclusively():
+                self._prepare()
+                self._identity = self._identify()
+        except BaseException as error:
+            self._group_lock.close()
+            if isinstance(error, apsw.Error | OSError):
+                raise self.fault(error, "opened") from error
+            raise
+
+    def connect(self, *, read_only: bool = False) -> apsw.Connection:
+        """Returns a connection of its own. Raises apsw.Error."""
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+        return self._configured(apsw.Connection(str(self.path), flags=flags, vfs=self._vfs))
+
+    def close(self) -> None:
+        """Give the lock file back; ``exclusively`` raises StorageFault from now on."""
+        with self._lock:
+            if not self._closed:
+                self._group_lock.close()
+            self._closed = True
+
+    # -- the lock -------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Hold the lock that orders groups of several threads and processes. The kernel releases it when a process dies.
+
+        Raises:
+            StorageFault: another process held it for ``LOCK_S``, or the filesystem has no locks.
+        """
+        with self._lock:
+            self._acquire()
+            try:
+                yield
+            finally:
+                self._group_lock.release()
+
+    def _acquire(self) -> None:
+        if self._closed:
+            raise StorageFault("the store is closed")
+        try:
+            taken = self._group_lock.acquire(LOCK_S)
+        except OSError as error:
+            raise self.fault(error, "locked") from error
+        if not taken:
+            raise StorageFault(
+                f"another process has held the lock of {self.path} for {LOCK_S:.0f} s; nothing was written",
+                remedy="end that process if it hangs, and send the same request again",
+            )
+
+    # -- what the file is -----------------------------------------------------------------------------------------
+
+    def check_in_place(self) -> None:
+        """Raises StorageFault if the file was deleted, moved or replaced since it was opened: what is written to it now
+        would be gone with this process (I6)."""
+        try:
+            if self._identify() == self._identity:
+                return
+        except FileNotFoundError:
+            pass
+        raise StorageFault(
+            f"{self.path} was deleted, moved or replaced while it was open; nothing was written",
+            remedy="put the file back where it was, with its -wal file, or start the server again on the new one",
+        )
+
+    def fault(self, error: Exception, what: str) -> StorageFault:
+        """The StorageFault for an error of SQLite or of the system; ``what`` could not be done to the file."""
+        problem, remedy = self._cause(error)
+        return StorageFault(f"{self.path} could not be {what}: {problem}", remedy=remedy)
+
+    def _cause(self, error: Exception) -> tuple[str, str | None]:
+        local = "put the file on a local disk: network filesystems have no locks that hold"
+        writable = "make the file and its folder writable for the user of the server"
+        match error:
+            case apsw.FullError():
+                return "the disk is full", "free some space and send the same request again"
+            case apsw.ReadOnlyError() | PermissionError():
+                return "it may not be written", writable
+            case apsw.NotADBError() | apsw.CorruptError():
+                return f"it is damaged, or no SQLite file ({error})", "restore the file from a backup"
+            case apsw.BusyError() | apsw.LockedError():
+                return "another program has locked it", "end the program that uses the file"
+            case apsw.CantOpenError() | FileNotFoundError() | NotADirectoryError():
+                return str(error), f"check that the folder {self.path.parent} exists and may be written"
+            case apsw.IOError() if getattr(error, "extendedresult", 0) in _NO_SQLITE_LOCKS:
+                return "its filesystem has no locks or no shared memory", local
+            case OSError(errno=number) if number in _NO_LOCKS:
+                return "its filesystem has no locks", local
+        return str(error), None
+
+    def _identify(self) -> tuple[int, int]:
+        stat = os.stat(self.path)  # noqa: PTH116 - for every group; Path.stat takes three times as long
+        return stat.st_dev, stat.st_ino
+
+    def _prepare(self) -> None:
+        """Make the file one of this store's, whole or not at all, readable for its owner only (I12).
+
+        If no other process has it open, the close at the end moves what the WAL has into the database and syncs it: what
+        a process that was killed left is durable before anybody reads it, even if its last sync had failed.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(str(self.path), flags=flags, vfs=self._vfs)
+        try:
+            version = connection.pragma("user_version")
+            if version > VERSION:
+                raise StorageFault(
+                    f"{self.path} was written by a newer release (format {version}, this one knows {VERSION})",
+                    remedy="start the newer release, or restore an older copy of the file",
+                )
+            if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() != (0,):
+                raise StorageFault(
+                    f"{self.path} is a SQLite file of another program", remedy="name a file that does not exist yet"
+                )
+            if connection.pragma("journal_mode", "wal") != "wal":
+                raise StorageFault(
+                    f"{self.path} cannot have a WAL: its filesystem has no shared memory",
+                    remedy="put the file on a local disk",
+                )
+            self._configured(connection)
+            if version == 0:
+                with connection:
+                    connection.execute(_SCHEMA)
+                    connection.pragma("user_version", VERSION)
+        finally:
+            connection.close()
+
+    @staticmethod
+    def _configured(connection: apsw.Connection) -> apsw.Connection:
+        connection.set_busy_timeout(int(LOCK_S * 1000))
+        connection.pragma("synchronous", "full")
+        connection.pragma("fullfsync", 1)  # macOS: a plain fsync leaves bytes in the disk's memory
+        connection.pragma("checkpoint_fullfsync", 1)
+        connection.pragma("cache_size", -_CACHE_KB)
+        connection.pragma("journal_size_limit", _WAL_BYTES)
+        connection.wal_autocheckpoint(0)
+        return connection

@@ -1,0 +1,122 @@
+"""Stream of refs -> the event logs: records to keys of HEADs, their events appended, what became of it logged and counted. Then
+the events are sent to targets, if there are any.
+
+Records are hints, as for the publisher; their images show versions that have left the HEAD's tail since. A batch whose events
+could not be appended is sent again by the stream, with all that follow it. A schedule looks for what the stream lost; another one
+sends what a target did not acknowledge.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import product
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from turnstile.adapters.dynamo.models import row_of_image
+from turnstile.api import settings
+from turnstile.api.services import Services
+from turnstile.api.stream import count, remaining_ms
+from turnstile.delta.core.head import TableHead
+from turnstile.events.append import Appended, behind
+from turnstile.events.core.events import Detail, details_of
+from turnstile.events.deliver import catalogs
+
+MARGIN_MS: Final = 10_000
+
+DELIVER: Final = {"turnstile": "deliver"}
+_SCHEDULED: Final = ("aws.events", "aws.scheduler")
+
+
+class EventHandler:
+    """Handles batches of the stream, and schedules. Services are opened from the environment unless they are set before."""
+
+    def __init__(self) -> None:
+        self._logger = Logger(service="events")
+
+    @cached_property
+    def services(self) -> Services:
+        services = Services.open(settings.events())
+        services.prepare("appender")
+        return services
+
+    def on_refs(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+        """Appends the events of every HEAD that the records name; of a schedule, of every HEAD that lacks some. The schedule with
+        the input ``DELIVER`` sends what targets have not got of any log."""
+        here = self.services
+        until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
+        if event == DELIVER:
+            self._deliver(catalogs(here.world), until_ms)
+            return {}
+        if event.get("source") in _SCHEDULED:
+            self._finish(here.appender.append(behind(here.world, here.appender), until_ms=until_ms), until_ms)
+            return {}
+        records = event.get("Records", ())
+        keys, sights = self._hints(records)
+        try:
+            done = here.appender.append(keys, sights, until_ms=until_ms)
+        except Exception:  # whatever the store's client raises
+            self._logger.exception("the batch goes back", extra={"heads": len(keys)})
+            return _again(records)
+        self._finish(done, until_ms)
+        return _again(records) if done.left else {"batchItemFailures": []}
+
+    def _hints(self, records: Any) -> tuple[list[str], dict[str, dict[int, Detail]]]:
+        """The HEADs that the records name, in their order, and the versions that their images show."""
+        appender, sights = self.services.appender, dict[str, dict[int, Detail]]()
+        for record in records:
+            change = record.get("dynamodb", {})
+            key = change.get("Keys", {}).get("key", {}).get("S", "")
+            if not appender.is_source(key):
+                continue
+            seen = sights.setdefault(key, {})
+            try:
+                row = row_of_image(key, change.get("NewImage", {}))
+                if row.get("kind") == TableHead.kind:
+                    seen.update(details_of(TableHead.from_row(row)))
+            except Exception as error:  # an image is only a hint: the HEAD is read
+                self._logger.warning("an image cannot be read", extra={"key": key, "cause": repr(error)})
+        return list(sights), sights
+
+    def _finish(self, done: Appended, until_ms: int) -> None:
+        self._record(done)
+        self._deliver(done.catalogs, until_ms)
+
+    def _deliver(self, names: Iterable[str], until_ms: int) -> None:
+        """Sends the events of these catalogs. A failure is logged and counted; the schedule comes back."""
+        clock, figures = self.services.world.clock, {"sent": 0, "failures": 0}
+        for catalog, deliverer in product(names, self.services.deliverers):
+            target = {"target": deliverer.target.name, "catalog": catalog}
+            try:
+                done = deliverer.deliver(catalog, go_on=lambda: clock.now_ms() < until_ms)
+            except Exception:  # whatever the store's client raises
+                self._logger.exception("events are not sent", extra=target)
+                figures["failures"] += 1
+                continue
+            if done.error:
+                self._logger.warning("a target fails", extra={**target, "cause": done.error})
+                figures["failures"] += 1
+            figures["sent"] += done.sent
+        if self.services.deliverers:
+            count("delivery", figures, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+
+    def _record(self, done: Appended) -> None:
+        figures = {
+            "events": done.events,
+            "writes": done.writes,
+            "unreadable": len(done.unreadable),
+            "left": len(done.left),
+        }
+        self._logger.info("events", extra=figures)
+        for problem in done.unreadable:
+            self._logger.error("no events are made", extra={"head": problem.key, "cause": problem.message})
+        count("events", figures)
+
+
+def _again(records: Any) -> dict[str, Any]:
+    """The answer that lets the stream send all these records again: what is appended already has its mark."""
+    numbers = [record["dynamodb"].get("SequenceNumber", "") for record in records]
+    return {"batchItemFailures": [{"itemIdentifier": number} for number in numbers[:1]]}

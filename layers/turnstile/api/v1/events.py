@@ -1,0 +1,199 @@
+"""Events over HTTP: what became of the tables of a catalog, and of itself, from a cursor on (docs/events.md).
+
+Each event is shown by the present rights, as a listing would show what it is about: those of a table to who may see the table,
+those of the catalog to who may edit it. A table that has no name any more is authorized as if it had no owner and no grants of
+its own, by what is around the name that it had and is older than it. The name that a table had is left out for who may not see
+the namespace of that name (I12).
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from typing import Final
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Target
+from turnstile.access.core.grants import NO_ACCESS, Principal
+from turnstile.access.core.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
+from turnstile.api.http.authorization import Params, guard, needs
+from turnstile.api.http.request import Query, current
+from turnstile.api.services import Services, services
+from turnstile.catalog.core.tree import Tree
+from turnstile.delta.core.head import TableHead
+from turnstile.events.core.cloud_events import CloudEvent, cloud_event
+from turnstile.events.core.cursors import FIELD, Place
+from turnstile.events.core.events import Event, catalog_created
+from turnstile.store.core.errors import InvalidRequest, NotFound, Throttled
+from turnstile.store.core.names import check_identifier, check_uuid
+from turnstile.store.core.opaque import seal
+
+routes = Blueprint(__name__)
+
+USUAL: Final = 100
+MOST: Final = 1_000
+WAIT_MOST_S: Final = 20
+"""The longest wait: less than the function's time limit, which is less than the gateway's."""
+
+_LOOKS: Final = 10
+"""How often a page is judged anew because the catalog has changed meanwhile."""
+
+POLL_S: Final = 0.25
+"""How often a request that waits looks whether the log has grown; one read each."""
+
+_PAGE: Final = 500
+"""Events whose rights are looked up together."""
+
+
+class Events(msgspec.Struct, frozen=True):
+    """Events in the order of the log; ``cursor`` is what to send as ``after`` for those that follow."""
+
+    events: list[CloudEvent]
+    cursor: str
+
+
+def catalog_of_query(_params: Params) -> Target:
+    """Returns the catalog that the query names."""
+    (name, *_) = current().query.get("catalog") or [""]
+    return Target(_catalog(name))
+
+
+@routes.route("/v1/events", methods=["GET"])
+@needs((use_catalog, catalog_of_query), first=True)
+def read_events() -> Events:
+    query = Query("catalog", "table_id", FIELD, "limit", "wait_s")
+    catalog, table_id = _catalog(query.text("catalog") or ""), query.text("table_id")
+    only = None if table_id is None else check_uuid(table_id, "table_id")
+    limit, wait_s = query.integer("limit", USUAL, 1, MOST), query.integer("wait_s", 0, 0, WAIT_MOST_S)
+    here = services()
+    place = here.event_reader.place(catalog, query.text(FIELD))
+    view = _View(here, catalog, only)
+    events, place = view.read(place, limit)
+    if not events and wait_s and here.event_waits.acquire(blocking=False):
+        try:
+            for _ in range(int(wait_s / POLL_S)):
+                time.sleep(POLL_S)
+                events, place = view.read(place, limit)
+                if events:
+                    break
+        finally:
+            here.event_waits.release()
+    return Events(events, seal(place))
+
+
+def _catalog(name: str) -> str:
+    if not name:
+        raise InvalidRequest("catalog is missing", field="catalog", remedy="name the catalog whose events to read")
+    return check_identifier(name, "catalog")
+
+
+class _View:
+    """The log as the principal of this request may see it."""
+
+    def __init__(self, here: Services, catalog: str, only: str | None) -> None:
+        self._here, self._catalog, self._only = here, catalog, only
+        self._principal = guard().principal
+        self._require_catalog()
+
+    def _require_catalog(self) -> tuple[Tree, int] | None:
+        """The catalog's present tree, and since when it is there; None for an admin who reads what is left of one that is gone.
+        Raises NotFound."""
+        present = self._here.authorizers.access.current_since(self._catalog)
+        if present is None and not (self._principal.admin and self._here.event_reader.has_log(self._catalog)):
+            raise NotFound("catalog", self._catalog, field="catalog")
+        return present
+
+    def read(self, place: Place, limit: int) -> tuple[list[CloudEvent], Place]:
+        """Up to ``limit`` events behind ``place``, and the place behind the last that was looked at."""
+        shown = list[CloudEvent]()
+        events = self._here.event_reader.events(place)
+        while page := list(islice(events, _PAGE)):
+            rights = self._rights([event for event, _ in page])
+            for event, behind in page:
+                place = behind
+                if (self._only is None or event.subject == self._only) and (rights is None or rights.sees(event)):
+                    named = rights is None or rights.sees_name(event)
+                    shown.append(cloud_event(event, self._catalog, named=named))
+                    if len(shown) == limit:
+                        return shown, place
+        return shown, place
+
+    def _rights(self, events: list[Event]) -> _Rights | None:
+        """The rights by which these events are judged; None for an admin, who sees all."""
+        if self._principal.admin:
+            return None
+        present = self._require_catalog()
+        assert present is not None, "only an admin reads the log of a catalog that is gone"
+        return _Rights(self._here, self._principal, present, events)
+
+
+class _Rights:
+    """What a principal may see of a page of events, by the rights in the catalog's present tree.
+
+    Rights are those of entities, not of names. What was dropped is judged by what is around the name that it had, as far as that
+    is older than the table: who makes a namespace, or a catalog, anew sees nothing of what was in the one before.
+    """
+
+    def __init__(self, here: Services, principal: Principal, present: tuple[Tree, int], events: list[Event]) -> None:
+        self._authorizers, self._principal = here.authorizers, principal
+        self._tree, self._since = present
+        ids = list(dict.fromkeys(event.subject for event in events if event.subject))
+        rows = here.world.refs.read_many([here.world.space.table(id) for id in ids])
+        self._created = {row["table_id"]: int(row["created"]) for row in rows.values()}
+        here.authorizers.tables.learn(TableHead.from_row(row) for row in rows.values())
+        self._chains = {id: here.authorizers.tables.rights_in(self._tree, id) for id in ids}
+        self._look_again(here)
+        self._around_names = dict[tuple[str, int], Chain]()
+
+    def _look_again(self, here: Services) -> None:
+        """A table that was renamed since the tree was read has a name that is not in it: the present one is asked. What has no name
+        in a tree that is the same before and after its name was read has none."""
+        for _ in range(_LOOKS):
+            nameless = [id for id, chain in self._chains.items() if chain is None]
+            present = self._authorizers.access.current_since(self._tree.catalog) if nameless else None
+            if present is None or present[0].head == self._tree.head:
+                return
+            self._tree, self._since = present
+            self._chains |= {id: here.authorizers.tables.rights_in(self._tree, id) for id in nameless}
+        raise Throttled("the catalog changed at every look at it")
+
+    def sees(self, event: Event) -> bool:
+        """Whether it may see what the event is about."""
+        if not event.subject:
+            chain = self._authorizers.access.chain(self._tree, Target(self._tree.catalog))
+            return catalog_created(event) == self._since and permitted(edit_catalog, self._principal, chain)
+        present = self._chains[event.subject]
+        if present is not None:
+            return permitted(see_table, self._principal, present)
+        around = self._around(event)
+        return permitted(see_table, self._principal, Chain(around.catalog, around.schemas, NO_ACCESS))
+
+    def sees_name(self, event: Event) -> bool:
+        """Whether it may see the namespace that the table was in."""
+        return not event.subject or permitted(see_schema, self._principal, self._around(event))
+
+    def _around(self, event: Event) -> Chain:
+        """The rights on the namespace that the table was in, without those of what is younger than the table."""
+        created = self._created.get(event.subject, -1)
+        key = event.name, created
+        if key not in self._around_names:
+            _, *path = event.name.split(".")
+            self._around_names[key] = self._older(tuple(path[:-1]), created)
+        return self._around_names[key]
+
+    def _older(self, namespaces: tuple[str, ...], created: int) -> Chain:
+        access, tree = self._authorizers.access, self._tree
+        chain = access.chain(tree, Target(tree.catalog, namespaces))
+        paths = [namespaces[:depth] for depth in range(1, len(namespaces) + 1)]
+        entries = [entry for path in paths if (entry := tree.find(path)) is not None]
+        entities = access.entities(tree, [entry.obj for entry in entries])
+        ages = [entities[entry.obj].created for entry in entries]
+        schemas = (
+            rights if depth < len(ages) and ages[depth] <= created else NO_ACCESS
+            for depth, rights in enumerate(chain.schemas)
+        )
+        return msgspec.structs.replace(
+            chain, catalog=chain.catalog if self._since <= created else NO_ACCESS, schemas=tuple(schemas)
+        )

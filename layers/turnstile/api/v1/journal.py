@@ -1,0 +1,170 @@
+"""The journal of transactions over HTTP: announce, list, show, resume, abort (docs/transactions.md).
+
+An entry is for those who may write every table that its transaction writes, and read those that it only read (I12). As of a
+table, its uuid cannot be guessed, so that there is one is no secret; what is in it is.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import write_files
+from turnstile.api.http.authorization import authorized_by_view, guard
+from turnstile.api.http.request import Query, body, note
+from turnstile.api.services import services
+from turnstile.api.v1.transactions import GroupGuards, MemberBody, Transaction, answer_of, group_of
+from turnstile.catalog.paging import page_size
+from turnstile.delta.core.journal_rows import USUAL_TTL_MS, JournalRow
+from turnstile.delta.groups import ReadVersion
+from turnstile.delta.journal import Announcement
+from turnstile.store.core.errors import InvalidRequest, NotFound, PermissionDenied
+from turnstile.store.core.names import check_uuid
+
+routes = Blueprint(__name__)
+listing = Blueprint(__name__)
+"""What reads every entry, which is not for the hot path."""
+
+BY_ID = "/v1/transactions/{transaction_id}"
+NEEDS = "modify_table of each table that is written, read_table of each that is read"
+
+EntryState = Literal["open", "committed", "aborted"]
+
+
+class AnnouncementBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``{"commits", "reads"?, "attempt"?, "isolation"?, "ttl_ms"?}``: the transaction as it will be sent."""
+
+    commits: list[MemberBody]
+    reads: list[ReadVersion] = []
+    attempt: int = 1
+    isolation: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    ttl_ms: int = USUAL_TTL_MS
+
+
+class TableVersion(msgspec.Struct, frozen=True):
+    """A table, with the version that it becomes, or was read at."""
+
+    table_id: str
+    version: int
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An entry of the journal; times in ms."""
+
+    id: str
+    state: EntryState
+    commits: list[TableVersion]
+    reads: list[TableVersion]
+    isolation: str
+    owner: str
+    attempt: int
+    created: int
+    until: int
+    settled: int | UnsetType = UNSET
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """A page of entries, by id."""
+
+    transactions: list[Entry]
+    next_page_token: str | UnsetType = UNSET
+
+
+@routes.route(BY_ID, methods=["PUT"])
+@authorized_by_view(NEEDS)
+def announce(transaction_id: str) -> Entry:
+    Query()
+    sent = body(AnnouncementBody)
+    group = group_of(check_uuid(transaction_id, "transaction_id"), sent.commits, sent.reads)
+    GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    guard().mark_authorized()
+    owner = guard().principal.name
+    row = services().journal.announce(Announcement(group, sent.attempt, sent.isolation, owner, sent.ttl_ms))
+    note(transaction=group.id, tables=len(group.commits), attempt=row.attempt)
+    return _entry(row)
+
+
+@routes.route(BY_ID, methods=["GET"])
+@authorized_by_view(NEEDS)
+def show(transaction_id: str) -> Entry:
+    Query()
+    return _entry(_authorized(transaction_id)[0])
+
+
+@routes.route(BY_ID + "/resume", methods=["POST"])
+@authorized_by_view(NEEDS)
+def resume(transaction_id: str) -> Transaction:
+    Query()
+    row, guards = _authorized(transaction_id)
+    group, decision = services().journal.resume(row)
+    return answer_of(group, decision, guards)
+
+
+@routes.route(BY_ID, methods=["DELETE"])
+@authorized_by_view(NEEDS)
+def abort(transaction_id: str) -> Entry:
+    Query()
+    row, guards = _authorized(transaction_id)
+    aborted = services().journal.abort(row, lambda table_id: guards.written[table_id].may(write_files))
+    note(transaction=row.id, outcome="aborted", freed=len(aborted.freed))
+    return _entry(aborted)
+
+
+@listing.route("/v1/transactions", methods=["GET"])
+@authorized_by_view(NEEDS)
+def entries() -> Entries:
+    """A page of entries in the order of their ids. Every page is a scan: this is for people, not for programs."""
+    query = Query("state", "page_token", "max_results")
+    state, token, size = query.text("state"), query.text("page_token"), page_size(query.integer("max_results"))
+    if state not in (None, "open", "committed", "aborted"):
+        raise InvalidRequest(f"no state {state[:40]!r}", field="state", remedy="open, committed or aborted")
+    after = check_uuid(token, "page_token") if token else ""
+    guard().mark_authorized()
+    rows = [row for row in services().journal.entries() if row.id > after and state in (None, row.state)]
+    page: list[JournalRow] = []
+    for row in sorted(rows, key=lambda row: row.id):
+        if _guards(row) is not None:
+            page.append(row)
+        if len(page) > size:
+            break
+    more = page[size - 1].id if len(page) > size else UNSET
+    return Entries([_entry(row) for row in page[:size]], more)
+
+
+def _authorized(id: str) -> tuple[JournalRow, GroupGuards]:
+    """The entry, and the guards of its tables. Raises NotFound, PermissionDenied."""
+    row = services().journal.entry(check_uuid(id, "transaction_id"))
+    guards = _guards(row)
+    if guards is None:
+        problem = f"'{guard().principal.name}' may not commit transaction {row.id}"
+        raise PermissionDenied(
+            problem, remedy="ask for MODIFY on every table that it writes, and SELECT on those it read"
+        )
+    guard().mark_authorized()
+    return row, guards
+
+
+def _guards(row: JournalRow) -> GroupGuards | None:
+    """The guards of the tables of an entry; None where the principal has not the rights of the transaction."""
+    try:
+        return GroupGuards.of(list(row.written), list(row.read))
+    except (PermissionDenied, NotFound):
+        return None
+
+
+def _entry(row: JournalRow) -> Entry:
+    return Entry(
+        id=row.id,
+        state=row.state,
+        commits=[TableVersion(id, version) for id, version in row.written.items()],
+        reads=[TableVersion(id, version) for id, version in row.read.items()],
+        isolation=row.isolation,
+        owner=row.owner,
+        attempt=row.attempt,
+        created=row.created,
+        until=row.until,
+        settled=row.settled or UNSET,
+    )

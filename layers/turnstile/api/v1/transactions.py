@@ -1,0 +1,169 @@
+"""Transactions over tables over HTTP: a group of commits, all or none (I8, docs/transactions.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+from chalice.app import Blueprint
+
+from turnstile.access.authorizer import Guard
+from turnstile.access.core.rules import modify_table, read_table
+from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
+from turnstile.api.http.request import Query, body, note
+from turnstile.api.services import services
+from turnstile.api.v1.commits import Commit, CommitBody, committed, conflict_details, refused, to_request
+from turnstile.delta.core.decide import Conflict, Ratified
+from turnstile.delta.groups import GroupRatified, GroupRefused, GroupRequest, ReadVersion, RefusedMember, check_group
+from turnstile.store.core.errors import ErrorType, StateConflict
+from turnstile.store.core.names import check_uuid
+
+routes = Blueprint(__name__)
+
+NAMED_MAX: Final = 100
+"""Members that a refusal names, with what won: of a thousand tables an answer could not carry more."""
+
+
+class MemberBody(CommitBody, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A commit of the group: a single commit's body, and the table."""
+
+    table_id: str
+
+
+class TransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``{"id", "commits": [{"table_id", ...}], "reads"?: [{"table_id", "version"}]}``: ``id`` a uuid that the client
+    makes, one for each transaction; ``reads`` the tables whose latest version must still be the one that was read;
+    ``journal`` whether it was announced, and is committed together with its entry."""
+
+    id: str
+    commits: list[MemberBody]
+    reads: list[ReadVersion] = []
+    journal: bool = False
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A ratified commit of the group."""
+
+    table_id: str
+    commit: Commit
+    latest: int
+    etag: str
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """The answer to a group that is ratified; commits in the order of the request."""
+
+    outcome: Literal["ratified", "replayed"]
+    id: str
+    commits: list[Member]
+
+
+@routes.route("/v1/transactions", methods=["POST"])
+@authorized_by_view("modify_table of each table that is written, read_table of each that is read")
+def transact() -> Transaction:
+    Query()
+    sent = body(TransactionBody)
+    group = group_of(sent.id, sent.commits, sent.reads)
+    check_group(group)
+    guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
+    guard().mark_authorized()
+    decision = services().journal.commit(group) if sent.journal else services().groups.commit(group)
+    return answer_of(group, decision, guards)
+
+
+def group_of(id: str, commits: Sequence[MemberBody], reads: Sequence[ReadVersion]) -> GroupRequest:
+    """Returns the group that a body describes. Raises InvalidRequest."""
+    return GroupRequest(
+        check_uuid(id, "id"),
+        tuple(to_request(check_uuid(commit.table_id), commit) for commit in commits),
+        tuple(ReadVersion(check_uuid(read.table_id), read.version) for read in reads),
+    )
+
+
+class GroupGuards(msgspec.Struct, frozen=True):
+    """Authorized guards of the tables of a group, by table id."""
+
+    written: dict[str, Guard]
+    read: dict[str, Guard]
+
+    @classmethod
+    def of(cls, written: Sequence[str], read: Sequence[str]) -> GroupGuards:
+        """Returns the guards of these tables; raises PermissionDenied or NotFound."""
+        return cls(
+            dict(zip(written, table_guards([modify_table], written), strict=True)),
+            dict(zip(read, table_guards([read_table], read), strict=True)),
+        )
+
+
+def answer_of(group: GroupRequest, decision: GroupRatified | GroupRefused, guards: GroupGuards) -> Transaction:
+    """Returns the answer to a group that is ratified; raises that of one that was refused."""
+    note(transaction=group.id, tables=len(group.commits))
+    if isinstance(decision, GroupRefused):
+        raise _refused(group, decision, guards)
+    return _ratified(group, decision, guards)
+
+
+def _ratified(group: GroupRequest, decision: GroupRatified, guards: GroupGuards) -> Transaction:
+    outcome: Literal["ratified", "replayed"] = "replayed" if decision.replayed else "ratified"
+    note(outcome=outcome)
+    may_read = [guards.written[request.table_id].may(read_table) for request in group.commits]
+    return Transaction(outcome, group.id, ratified_members(group, decision.members, may_read))
+
+
+def _refused(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> StateConflict:
+    note(outcome="conflict", refused=len(decision.members))
+    return conflict(refused_members(group, decision, guards), len(decision.members))
+
+
+# -- the same in transactions of a catalog (``v1.catalog_transactions``) ----------------------------------------------
+
+
+def ratified_members(group: GroupRequest, ratified: Sequence[Ratified], may_read: Sequence[bool]) -> list[Member]:
+    """Returns what the answer says of commits that are ratified; raises as ``committed``."""
+    members = []
+    for request, decision, readable in zip(group.commits, ratified, may_read, strict=True):
+        answer = committed(services(), request, decision, may_read=readable)
+        members.append(Member(request.table_id, answer.commit, answer.latest, answer.etag))
+    return members
+
+
+def refused_members(group: GroupRequest, decision: GroupRefused, guards: GroupGuards) -> list[dict[str, Any]]:
+    """Returns what the answer says of commits and reads that refused, of the first ``NAMED_MAX``."""
+    members = []
+    for member in decision.members[:NAMED_MAX]:
+        own = (guards.read if member.was_read else guards.written)[member.table_id]
+        members.append(_member(group, member, may_read=own.may(read_table)))
+    return members
+
+
+def conflict(members: Sequence[dict[str, Any]], refused: int) -> StateConflict:
+    """Returns the refusal of a transaction, for these reasons. ``refused``: how many members refused it."""
+    first = members[0]
+    more = f", and {refused - 1} more" if refused > 1 else ""
+    what = f"table {first['table_id']}" if "table_id" in first else f"'{first['name']}'"
+    return StateConflict(
+        ErrorType.TRANSACTION_CONFLICT,
+        f"nothing was applied: {what}: {first['message']}{more}",
+        field=first["field"],
+        remedy="rebase what each member names on its latest version, and send a new transaction",
+        members=list(members),
+    )
+
+
+def _member(group: GroupRequest, member: RefusedMember, *, may_read: bool) -> dict[str, Any]:
+    """What the answer says of a member that refused: a single commit's error, with the table."""
+    where: dict[str, Any] = {"table_id": member.table_id}
+    if member.was_read and isinstance(member.decision, Conflict):
+        version = group.reads[member.index].version
+        return {
+            **where,
+            "type": ErrorType.COMMIT_VERSION_CONFLICT,
+            "message": f"version {version} was read, and version {member.decision.latest} is the latest",
+            "field": f"reads[{member.index}].version",
+            **conflict_details(services(), member.table_id, member.decision, may_read=may_read),
+        }
+    error = refused(services(), group.commits[member.index], member.decision, may_read=may_read)
+    place = f"{'reads' if member.was_read else 'commits'}[{member.index}]"
+    field = f"{place}.{error.field}" if error.field else place
+    return {**where, "type": error.type, "message": error.message, "field": field, **error.details}

@@ -1,0 +1,192 @@
+"""Transactions of a catalog: changes of it and commits of its tables, all or none (I8, docs/decisions/0023).
+
+    1  members prepared           commits of Delta tables as in a group of them alone (``delta.groups``); staged tables read
+    2  the catalog's tree         one read; the changes computed from it, each as those before it leave it
+    3  objs                       of the catalog's commit
+    4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the writes of the commits, the
+                                  checks of what was only read, and the row that remembers the transaction
+    5  refused                    by a commit's row: that row decides it, as in a group of commits alone
+                                  by the catalog's HEAD: again from 2
+                                  by the row that remembers it: it was applied before (``catalog.idempotency``)
+
+HEAD ids of a catalog are used once. So the HEAD says of an attempt whose answer was lost whether it was applied, also what it
+did to other rows, and an attempt that it has moved past can never be applied. A crash before 4 leaves objs and files for gc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
+from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
+from turnstile.catalog.core.paths import fold
+from turnstile.delta.core.decide import Ratified
+from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest, OpenGroup, check_members
+from turnstile.store.core.errors import (
+    AlreadyExists,
+    InvalidRequest,
+    NotFound,
+    OutcomeUnknown,
+    StateConflict,
+    TurnstileError,
+)
+from turnstile.store.core.writes import Row, Write
+from turnstile.store.ports import TRANSACT_MAX
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """The transaction was applied: its commits, in the order of the request, and the number of the catalog's commit that has
+    its changes (None: it is not remembered any more)."""
+
+    commits: tuple[Ratified, ...]
+    seq: int | None
+    replayed: bool = False
+
+
+class NotApplied(msgspec.Struct, frozen=True):
+    """Nothing of the transaction was applied: what refused it, commits and reads or the first change that did."""
+
+    commits: GroupRefused | None = None
+    change: RefusedChange | None = None
+
+
+class CatalogTransactions:
+    """Commits transactions of catalogs. ``committer`` remembers the transaction (``IdempotentCommitter``)."""
+
+    def __init__(self, groups: GroupRatifier, committer: Committer) -> None:
+        self._groups, self._committer = groups, committer
+
+    def commit(self, catalog: str, group: GroupRequest, changes: Sequence[GroupChange]) -> Applied | NotApplied:
+        """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none. The id of ``group`` is that of
+        the entries in the tables' logs; only this very transaction may have it.
+
+        Raises InvalidRequest: too many members, one of another catalog, two that change one table; what a commit or a change
+        raises alone, but for conflicts, whose ``field`` begins with the member; StateConflict ``ConcurrentChange``: other
+        changes of the catalog were faster until the deadline; Throttled. Then nothing was applied. OutcomeUnknown."""
+        attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes))
+        try:
+            outcome = attempt.run(self._committer)
+        except OutcomeUnknown:  # files that were written may be in use
+            raise
+        except TurnstileError:
+            attempt.changes.settled(applied=False)
+            raise
+        attempt.changes.settled(applied=isinstance(outcome, Applied) and not outcome.replayed)
+        return outcome
+
+
+def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Applied:
+    """What a transaction is answered with that is remembered, as the change ``seq`` of the catalog. Raises OutcomeUnknown if
+    a commit of it cannot be shown any more."""
+    try:
+        replay = groups.open(group).replayed()
+    except NotFound as error:
+        raise OutcomeUnknown(f"the transaction was applied, and a table of it is gone: {error.message}") from error
+    if replay is None:
+        raise OutcomeUnknown("the transaction was applied, and a commit of it cannot be shown any more")
+    return Applied(replay.members, seq, replayed=True)
+
+
+class _Decided(Exception):
+    """A commit or a read of the transaction was refused: another attempt cannot be accepted."""
+
+
+class _Attempt:
+    """One request: its members while the catalog is changed."""
+
+    def __init__(self, catalog: str, commits: OpenGroup, group: GroupRequest, changes: Composition) -> None:
+        self._catalog, self._commits, self._group, self.changes = catalog, commits, group, changes
+        self._own = 0
+        """Rows of the changes among the writes of the latest edit; those of the commits and reads follow."""
+
+    def run(self, committer: Committer) -> Applied | NotApplied:
+        commits = self._commits
+        self._require_one_catalog()
+        if not commits.are_open:
+            return self._refused()
+        try:
+            tree = committer.commit(self._catalog, self._change, on_rejected=self._on_rejected)
+        except _Decided:
+            return self._refused()
+        except TurnstileError as error:
+            refused = self.changes.refused
+            if refused is None:
+                raise
+            replay = commits.replayed() if self._group.commits else None
+            if replay is not None:  # the change was refused since it was made, by this very transaction
+                return self._earlier(replay)
+            if isinstance(error, StateConflict | AlreadyExists):
+                return NotApplied(change=refused)
+            raise
+        return Applied(commits.accepted().members, tree.commit.seq)
+
+    def _require_one_catalog(self) -> None:
+        for index, catalog in enumerate(self._commits.catalogs()):
+            if fold(catalog) != fold(self._catalog):
+                raise InvalidRequest(
+                    f"the table is one of catalog '{catalog}', and the transaction is one of '{self._catalog}'",
+                    field=f"commits[{index}].table_id",
+                    remedy="commit to tables of one catalog, or change nothing but tables (POST /v1/transactions)",
+                )
+
+    def _change(self, view: View) -> Edit | None:
+        edit = self.changes.apply(view)
+        if edit is None:
+            if not self._group.commits and not self._group.reads:
+                return None
+            edit = Edit("transaction")
+        writes = self._commits.writes()
+        self._own = len(edit.writes)
+        self._check_rows(edit.writes, writes)
+        return msgspec.structs.replace(edit, writes=(*edit.writes, *writes))
+
+    def _check_rows(self, own: Sequence[Write], others: Sequence[Write]) -> None:
+        if len(own) + len(others) > MAX_ROWS:
+            problem = f"the transaction changes or checks {len(own) + len(others)} rows, and one may {MAX_ROWS}"
+            raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
+        changed = {write.key for write in own}
+        for at, write in enumerate(others):
+            if write.key in changed:
+                read = at - len(self._group.commits)
+                raise InvalidRequest(
+                    "a change of the same transaction changes the table, and a row takes part in a transaction once",
+                    field=f"reads[{read}].table_id" if read >= 0 else f"commits[{at}].table_id",
+                    remedy="leave out the read of a table that is changed; send the commit in another transaction",
+                )
+
+    def _on_rejected(self, failed: Mapping[int, Row | None]) -> None:
+        last = self._own + len(self._group.commits) + len(self._group.reads)
+        rows = {at - self._own: row for at, row in failed.items() if self._own <= at < last}
+        if rows:
+            self._commits.rejected(rows)
+        if self._commits.is_stale or not self._commits.are_open:
+            raise _Decided
+        self.changes.on_rejected({at: row for at, row in failed.items() if at < self._own})
+
+    def _refused(self) -> Applied | NotApplied:
+        answer = self._commits.answer()
+        return self._earlier(answer) if isinstance(answer, GroupRatified) else NotApplied(commits=answer)
+
+    def _earlier(self, replay: GroupRatified) -> Applied:
+        """The commits are ratified. An entry with the transaction's id shows that all of it was applied; without one that may
+        have been commits alone."""
+        if all(member.place is None for member in replay.members):  # an entry that is there is of this transaction
+            raise OutcomeUnknown("the commits are ratified, and whether with these changes is not remembered any more")
+        return Applied(replay.members, None, replayed=True)
+
+
+def check_transaction(group: GroupRequest, changes: int) -> None:
+    """Checks shapes and ranges of a request with this many changes; raises InvalidRequest naming the member."""
+    if changes < 1:
+        raise InvalidRequest(
+            "a transaction of a catalog without changes of it",
+            field="changes",
+            remedy="send commits of tables alone to POST /v1/transactions",
+        )
+    members = changes + len(group.commits) + len(group.reads)
+    if members > TRANSACT_MAX:
+        problem = f"a transaction of {members} members; it may have {TRANSACT_MAX}"
+        raise InvalidRequest(problem, field="changes", remedy="split it into several transactions")
+    check_members(group)

@@ -1,0 +1,178 @@
+"""The definition of a table: its ``protocol`` and ``metaData`` actions, each by itself and both together.
+
+Source: Delta protocol, "Table Features", "Change Metadata", "Catalog-managed tables" and the sections of the features named
+here. Values of properties are judged where Delta's readers fail on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from turnstile.delta.core.schemas import Unreadable, check_mapping, columns_of, needed_features
+from turnstile.store.core.errors import InvalidCommit
+
+CATALOG_MANAGED: Final = "catalogManaged"
+ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
+
+MAPPING_MODE: Final = "delta.columnMapping.mode"
+_MAX_ID: Final = "delta.columnMapping.maxColumnId"
+_ROW_TRACKING: Final = "delta.enableRowTracking"
+_MATERIALISED: Final = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+
+_NEEDED: Final = (
+    ("readerFeatures", CATALOG_MANAGED),
+    ("writerFeatures", CATALOG_MANAGED),
+    ("writerFeatures", "inCommitTimestamp"),
+)
+_FOR_WRITERS: Final = frozenset({
+    "appendOnly", "invariants", "checkConstraints", "generatedColumns", "allowColumnDefaults", "changeDataFeed",
+    "identityColumns", "rowTracking", "domainMetadata", "icebergCompatV1", "icebergCompatV2", "icebergCompatV3",
+    "clustering", "inCommitTimestamp", "materializePartitionColumns", "checkpointProtection",
+})  # fmt: skip
+"""Features that only writers need; a reader that is told to support one gives up."""
+
+_REQUIRED_BY: Final = (
+    ("rowTracking", "domainMetadata"),
+    ("clustering", "domainMetadata"),
+    ("variantShredding", "variantType"),
+)
+
+_FLAGS: Final = frozenset(
+    f"delta.{name}"
+    for name in (
+        "appendOnly", "enableDeletionVectors", "enableVariantShredding", "enableChangeDataFeed", "enableRowTracking",
+        "rowTrackingSuspended", "enableTypeWidening", "enableIcebergCompatV1", "enableIcebergCompatV2",
+        "enableIcebergCompatV3", "enableExpiredLogCleanup", "enableFullRetentionRollback", "randomizeFilePrefixes",
+        "autoOptimize.optimizeWrite", "checkpoint.writeStatsAsJson", "checkpoint.writeStatsAsStruct",
+        "compatibility.symlinkFormatManifest.enabled", "enableInCommitTimestamps", "castIcebergTimeType",
+        "ignoreIcebergBucketPartition", "writePartitionColumnsToParquet",
+    )
+)  # fmt: skip
+_NUMBERS: Final = frozenset(
+    f"delta.{name}"
+    for name in (
+        "checkpointInterval", "randomPrefixLength", "dataSkippingNumIndexedCols", "dataSkippingStringPrefixLength",
+        "columnMapping.maxColumnId", "inCommitTimestampEnablementVersion", "inCommitTimestampEnablementTimestamp",
+        "requireCheckpointProtectionBeforeVersion",
+    )
+)  # fmt: skip
+_CHOICES: Final = {
+    MAPPING_MODE: frozenset({"none", "id", "name"}),
+    "delta.checkpointPolicy": frozenset({"classic", "v2"}),
+}
+_NUMBER: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+
+Definition = dict[str, Any]
+
+
+def check_protocol(protocol: Definition) -> None:
+    """Checks a ``protocol`` action of a catalog-managed table; raises InvalidCommit naming the member."""
+    for member, least in (("minReaderVersion", 3), ("minWriterVersion", 7)):
+        if protocol.get(member) != least:
+            problem = f"protocol.{member} must be {least}, not {protocol.get(member)!r}"
+            remedy = "catalog-managed tables use table features (reader 3, writer 7)"
+            raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
+    for member, feature in _NEEDED:
+        if feature not in supported(protocol, member):
+            problem, remedy = f"protocol.{member} must contain {feature!r}", f"keep {feature}; to leave, use export"
+            raise InvalidCommit(problem, field=f"protocol.{member}", remedy=remedy)
+    readers, writers = supported(protocol, "readerFeatures"), supported(protocol, "writerFeatures")
+    for feature in sorted(readers - writers):
+        problem = f"protocol.readerFeatures has {feature!r}, and protocol.writerFeatures has not"
+        raise InvalidCommit(problem, field="protocol.writerFeatures", remedy="list reader features in both")
+    for feature in sorted(readers & _FOR_WRITERS):
+        problem = f"protocol.readerFeatures has {feature!r}, which is a feature of writers"
+        raise InvalidCommit(problem, field="protocol.readerFeatures", remedy="list it in writerFeatures only")
+    for feature, required in _REQUIRED_BY:
+        if feature in writers and required not in writers:
+            problem, remedy = f"the feature {feature!r} requires {required!r}", f"add {required!r} to writerFeatures"
+            raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
+
+
+def supported(protocol: Definition, member: str) -> set[str]:
+    """The features that ``protocol`` lists under ``member``."""
+    return {*(protocol.get(member) or ())}
+
+
+def check_metadata(metadata: Definition) -> None:
+    """Checks a ``metaData`` action of a catalog-managed table; raises InvalidCommit naming the member."""
+    configuration = metadata["configuration"]
+    if configuration.get("delta.enableInCommitTimestamps") != "true":
+        problem = "metaData.configuration must keep delta.enableInCommitTimestamps = 'true'"
+        remedy = "do not switch in-commit timestamps off; catalogManaged requires them"
+        raise InvalidCommit(problem, field="metaData.configuration", remedy=remedy)
+    for key in sorted(configuration.keys() & (_FLAGS | _NUMBERS | _CHOICES.keys())):
+        _check_property(key, configuration[key])
+    try:
+        fields = columns_of(metadata["schemaString"])
+    except Unreadable as error:
+        problem = f"metaData.schemaString is not a schema that Delta's readers know: {error}"
+        raise InvalidCommit(problem, field="metaData.schemaString") from None
+    _check_partitions(metadata["partitionColumns"], {field["name"]: field["type"] for field in fields})
+
+
+def _check_property(key: str, value: str) -> None:
+    allowed = _CHOICES.get(key)
+    if key in _FLAGS:
+        fits, what = value.lower() in ("true", "false"), "true or false"
+    elif allowed is not None:
+        fits, what = value.lower() in allowed, " or ".join(sorted(allowed))
+    else:
+        fits, what = _NUMBER.fullmatch(value) is not None, "an integer"
+    if not fits:
+        problem = f"metaData.configuration: {key} must be {what}, not {value[:80]!r}"
+        raise InvalidCommit(problem, field="metaData.configuration", remedy="Delta's readers fail on other values")
+
+
+def _check_partitions(partitions: list[str], types: dict[str, Any]) -> None:
+    field = "metaData.partitionColumns"
+    for name in partitions:
+        if name not in types:
+            raise InvalidCommit(f"{field}: the schema has no column {name!r}", field=field)
+        if not isinstance(types[name], str) or types[name] == "variant":
+            raise InvalidCommit(f"{field}: a table cannot be partitioned by {name!r}, of its type", field=field)
+    if len({*partitions}) != len(partitions):
+        raise InvalidCommit(f"{field} must name each column once", field=field)
+
+
+def check_definition(protocol: Definition, metadata: Definition) -> None:
+    """Checks that ``metadata`` uses nothing that ``protocol`` does not support, and that columns are mapped where mapping is
+    on. Both have been checked each by itself. Raises InvalidCommit."""
+    configuration, writers = metadata["configuration"], supported(protocol, "writerFeatures")
+    fields = columns_of(metadata["schemaString"])
+    for what, features in (*_used_properties(configuration), *needed_features(fields)):
+        if not features & writers:
+            needed = " or ".join(repr(feature) for feature in sorted(features))
+            problem, remedy = f"{what} needs the table feature {needed}", "add it to the protocol in the same commit"
+            raise InvalidCommit(problem, field="protocol.writerFeatures", remedy=remedy)
+    if mapped(configuration):
+        try:
+            check_mapping(fields, int(configuration[_MAX_ID]) if _MAX_ID in configuration else None)
+        except Unreadable as error:
+            problem = f"metaData.schemaString does not map its columns: {error}"
+            raise InvalidCommit(problem, field="metaData.schemaString") from None
+    if configuration.get(_ROW_TRACKING, "").lower() == "true":
+        for key in _MATERIALISED:
+            if not configuration.get(key):
+                problem = f"{_ROW_TRACKING} needs the property {key}"
+                raise InvalidCommit(problem, field="metaData.configuration", remedy="choose a name for the column")
+
+
+def mapped(configuration: dict[str, str]) -> bool:
+    """Whether columns have physical names."""
+    return configuration.get(MAPPING_MODE, "none").lower() != "none"
+
+
+def _used_properties(configuration: dict[str, str]) -> Iterator[tuple[str, frozenset[str]]]:
+    if mapped(configuration):
+        yield f"the property {MAPPING_MODE}", frozenset({"columnMapping"})
+    if configuration.get(_ROW_TRACKING, "").lower() == "true":
+        yield f"the property {_ROW_TRACKING}", frozenset({"rowTracking"})
+    for key in configuration:
+        if key.startswith("delta.constraints."):
+            yield f"the property {key}", frozenset({"checkConstraints"})

@@ -1,0 +1,353 @@
+"""Ratification of a group: commits of several Delta tables, all or none (I8). Up to a hundred here, in one write; of more
+``delta.large_groups`` does steps 2 and 3.
+
+    1  prepare each member        as alone (``delta.ratify``, steps 1 to 3); tables not seen before are read in one request
+    2  one transaction            each part exactly the single-table write; a Check for each table that was only read
+    3  refused                    every member is decided from the row that refused it; where all may be written after all
+                                  (a ticket's other form, inline bytes moved to an obj), again from 2
+
+A group of one member is a single commit. A crash before 2 leaves objs and staged files for gc; after 2 all of it is
+ratified. A lost answer is OutcomeUnknown: the same group, sent again, is a replay (I3), recognised by the id that every
+entry carries, or, once entries have left the tail, by the transaction ids of all members.
+
+Sources: Delta's proposal of multi-table transactions (delta-io/delta 7437), LakeVilla, section 4.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeGuard
+
+import msgspec
+
+from turnstile.delta.commits import head_of
+from turnstile.delta.core.decide import Conflict, Proposal, Ratified, Refused, changed_since, excludes_earlier
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.ratify_writes import unchanged
+from turnstile.delta.core.undecided import LARGE_MAX, has_changed
+from turnstile.delta.large_groups import LargeGroups
+from turnstile.delta.proposals import CommitRequest, check_request
+from turnstile.delta.ratify import CONTENDED, Prepared, Ratifier
+from turnstile.delta.undecided import seen, settle
+from turnstile.store.core.errors import ErrorType, InvalidRequest, OutcomeUnknown, TurnstileError
+from turnstile.store.core.limits import Limits
+from turnstile.store.core.names import MAX_VERSION, check_uuid
+from turnstile.store.core.writes import Change, Row, Write
+from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World
+
+
+class ReadVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table that the transaction read and does not write: nothing may have been ratified since ``version``."""
+
+    table_id: str
+    version: int
+
+
+class GroupRequest(msgspec.Struct, frozen=True):
+    """A group as a client sends it: its ``id`` (a uuid of its own), a commit for each table that it writes, and the
+    tables that it only read. ``entry``: what the same write changes of its entry in the journal (``delta.journal``)."""
+
+    id: str
+    commits: tuple[CommitRequest, ...]
+    reads: tuple[ReadVersion, ...] = ()
+    entry: Change | None = None
+
+
+class GroupRatified(msgspec.Struct, frozen=True):
+    """All members are ratified, in the order of the request; ``replayed`` when they already were (I3)."""
+
+    members: tuple[Ratified, ...]
+    replayed: bool = False
+
+
+class EntryRefused(Exception):
+    """The group's entry in the journal refused it; ``row`` is that entry (None: there is none)."""
+
+    def __init__(self, row: Row | None) -> None:
+        super().__init__("the entry of the group refused it")
+        self.row = row
+
+
+class RefusedMember(msgspec.Struct, frozen=True):
+    """Why a table keeps the group from being ratified. ``index``: its place among the commits, or among the reads."""
+
+    table_id: str
+    index: int
+    decision: Conflict | Refused
+    was_read: bool = False
+
+
+class GroupRefused(msgspec.Struct, frozen=True):
+    """Nothing of the group is ratified; each member that refused, with its reason."""
+
+    members: tuple[RefusedMember, ...]
+
+
+Member = Prepared | Ratified | Conflict | Refused
+"""A member while the group is decided: to be written, or decided."""
+
+
+class GroupRatifier:
+    """Decides groups of commits. Shares the caches of the single commits' ratifier. ``part``: tables that one transaction
+    changes; a group of more is a large one."""
+
+    def __init__(
+        self, world: World, ratifier: Ratifier, limits: Limits | None = None, *, part: int = TRANSACT_MAX
+    ) -> None:
+        self._world, self._ratifier, self._limits, self._part = world, ratifier, limits or Limits(), part
+        self._large = LargeGroups(world, ratifier, self._limits, pause=ratifier.pause, part=part)
+
+    def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
+        """Decides one group. Raises InvalidRequest, InvalidCommit, TooLarge or NotFound, whose ``field`` begins with the
+        member, if it is refused, Throttled if nothing was applied, OutcomeUnknown if the outcome could not be learned, EntryRefused."""
+        check_group(group)
+        if len(group.commits) == 1 and not group.reads and group.entry is None:
+            with _naming(0):
+                decision = self._ratifier.commit(group.commits[0], group.id)
+            return OpenGroup(self._world, self._ratifier, group, [decision]).answer()
+        members = self.open(group)
+        is_large = len(group.commits) + len(group.reads) > self._part and group.entry is None
+        return members.carried_out(self._large) if is_large and members.are_open else self._attempt(members)
+
+    def open(self, group: GroupRequest) -> OpenGroup:
+        """Step 1: the group with its members prepared. Raises as ``commit``; nothing was written but objs."""
+        members = OpenGroup(self._world, self._ratifier, group, [])
+        members.prepare()
+        return members
+
+    def _attempt(self, members: OpenGroup) -> GroupRatified | GroupRefused:
+        """Steps 2 and 3."""
+        lost = False  # whether the response to a transaction of this request was lost
+        try:
+            for _ in range(self._limits.attempts):
+                if not members.are_open:
+                    return members.answer(lost=lost)
+                # A token of its own: another attempt, or the same group sent again, is another transaction.
+                answer = self._world.refs.transact(members.writes(), self._world.ids.uuid())
+                if isinstance(answer, AllAccepted):
+                    return members.accepted()
+                lost = lost or answer.uncertain
+                members.rejected(answer.failed)
+                if members.is_stale:
+                    return members.answer(lost=lost)
+        except OutcomeUnknown:
+            raise
+        except TurnstileError as error:  # true of the last transaction, and not of the one before it
+            if not lost:
+                raise
+            raise OutcomeUnknown(f"an answer was lost, and then: {error.message}") from error
+        members.contended()
+        return members.answer(lost=lost)
+
+
+class OpenGroup:
+    """The members of one group while it is decided, for whoever sends their writes: ``GroupRatifier``, or a change of a
+    catalog that they are part of (``catalog.transactions``)."""
+
+    def __init__(self, world: World, ratifier: Ratifier, group: GroupRequest, members: list[Member]) -> None:
+        self._world, self._ratifier, self._group = world, ratifier, group
+        self._members = members
+        self._stale: dict[int, TableHead] = {}  # HEADs of reads that refused, by their index
+
+    def prepare(self) -> None:
+        """Step 1, which decides members that their HEADs are seen to refuse."""
+        self._heads(self._ratifier.unseen(request.table_id for request in self._group.commits))
+        for index, request in enumerate(self._group.commits):
+            with _naming(index):
+                self._members.append(self._ratifier.prepare(request, self._group.id))
+        taken = [at for at, member in enumerate(self._members) if _is_open(member) and self._ratifier.is_taken(member)]
+        self._decide(self._read(taken))
+
+    def carried_out(self, large: LargeGroups) -> GroupRatified | GroupRefused:
+        """Steps 2 and 3 of a group that is too large for one transaction, whose members are all to be written."""
+        lost = large.attempt(self._group, self._members, self._decide)
+        if lost is None:
+            return self.accepted()
+        self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
+        self._stale = dict(lost.stale)
+        if self.are_open and not self.is_stale:
+            self.contended()
+        return self.answer()
+
+    @property
+    def are_open(self) -> bool:
+        """Whether every member is to be written."""
+        return all(_is_open(member) for member in self._members)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a table that was only read has changed."""
+        return bool(self._stale)
+
+    def writes(self) -> list[Write]:
+        """Step 2: the conditional writes of the members, the checks of what was read, in the order of the request, and the
+        change of the group's entry."""
+        writing = [member for member in self._members if _is_open(member)]
+        reads = [unchanged(self._world.space.table(read.table_id), read.version) for read in self._group.reads]
+        entry = [self._group.entry] if self._group.entry is not None else []
+        return [*map(self._ratifier.change, writing), *reads, *entry]
+
+    def rejected(self, failed: Mapping[int, Row | None]) -> None:
+        """Step 3, of the rows that refused, by position in ``writes``. Raises NotFound for a row that is not there, EntryRefused."""
+        own = len(self._members)
+        last = own + len(self._group.reads)
+        if last in failed:  # final, also of an attempt whose response was lost
+            raise EntryRefused(failed[last])
+        heads = {at: head_of(row, _table_of(self._group, at)) for at, row in failed.items()}
+        heads = settle(self._world, heads, self._ratifier.pause)
+        read = {at - own: heads.pop(at) for at in sorted(heads) if at >= own}
+        self._stale = {at: head for at, head in read.items() if has_changed(head, self._group.reads[at].version)}
+        self._decide(heads)
+
+    def accepted(self) -> GroupRatified:
+        """What the writes, which were accepted, made of the members. A transaction returns no rows: where a version or the
+        metadata follows from the row, the rows are read. Raises OutcomeUnknown where they cannot be read."""
+        writing = [member for member in self._members if _is_open(member)]
+        in_row = [member.table_id for member in writing if not _is_named(member.proposal)]
+        try:
+            heads = self._heads(in_row)
+            return GroupRatified(tuple(self._placed(member, heads.get(member.table_id)) for member in writing))
+        except TurnstileError as error:
+            raise OutcomeUnknown(
+                f"the group is ratified, and its versions could not be read: {error.message}"
+            ) from error
+
+    def replayed(self) -> GroupRatified | None:
+        """What the members were ratified as, if all of them were, and no other group's. Reads the HEADs of those that are to
+        be written."""
+        self._decide(self._read([at for at, member in enumerate(self._members) if _is_open(member)]))
+        ratified = tuple(member for member in self._members if isinstance(member, Ratified))
+        if len(ratified) < len(self._members) or not all(_is_of(member, self._group) for member in ratified):
+            return None
+        return GroupRatified(ratified, replayed=any(member.replayed for member in ratified))
+
+    def catalogs(self) -> list[str]:
+        """The catalogs of the tables that are written, in the order of the request: no request for tables that were seen."""
+        return [self._ratifier.facts(request.table_id).catalog for request in self._group.commits]
+
+    def contended(self) -> None:
+        """No attempt was accepted."""
+        self._members[:] = [CONTENDED for _ in self._members]
+
+    def answer(self, *, lost: bool = False) -> GroupRatified | GroupRefused:
+        """The answer when not every member is to be written. ``lost``: the answer to a transaction of this request was lost.
+        Raises OutcomeUnknown where a refusal may pass and ``lost``."""
+        group, members = self._group, self._members
+        if lost or any(isinstance(member, Ratified) for member in members):
+            # All of it may be ratified: the rows of the members that are open were not seen yet.
+            ratified = self.replayed()
+            if ratified is not None:
+                return ratified
+        refused, is_final = [], False
+        for index, (request, member) in enumerate(zip(group.commits, members, strict=True)):
+            decision = _without_the_others(member) if isinstance(member, Ratified) else member
+            if not isinstance(decision, Prepared):
+                refused.append(RefusedMember(request.table_id, index, decision))
+                is_final |= isinstance(member, Ratified) or excludes_earlier(
+                    decision, is_named=request.version is not None
+                )
+        for index, head in self._stale.items():
+            read = group.reads[index]
+            refused.append(RefusedMember(read.table_id, index, changed_since(head, read.version), was_read=True))
+            is_final |= head.latest > read.version
+        if lost and not is_final:
+            raise OutcomeUnknown("an answer was lost; the attempt after it was refused, which may pass")
+        return GroupRefused(tuple(refused))
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _decide(self, heads: Mapping[int, TableHead]) -> None:
+        """Puts in place of members that were to be written what their HEADs say."""
+        for index, head in heads.items():
+            member = self._members[index]
+            if _is_open(member):
+                with _naming(index):
+                    self._members[index] = self._ratifier.again(member, self._ratifier.learn(head))
+
+    def _read(self, indexes: Sequence[int]) -> dict[int, TableHead]:
+        """The HEADs of the members at ``indexes`` that are to be written: one request, none for none."""
+        ids = {index: member.table_id for index in indexes if _is_open(member := self._members[index])}
+        heads = self._heads(list(ids.values()))
+        return {index: heads[id] for index, id in ids.items()}
+
+    def _heads(self, table_ids: Sequence[str]) -> dict[str, TableHead]:
+        """The HEADs of these tables: one request, none for none. Raises NotFound."""
+        keys = {id: self._world.space.table(id) for id in table_ids}
+        rows = self._world.refs.read_many(list(keys.values())) if keys else {}
+        heads = seen(self._world, {id: head_of(rows.get(key), id) for id, key in keys.items()})
+        return {id: self._ratifier.learn(head) for id, head in heads.items()}
+
+    def _placed(self, member: Prepared, head: TableHead | None) -> Ratified:
+        if head is None:
+            return self._ratifier.learn_accepted(member)
+        decision = self._ratifier.again(member, head)
+        if not isinstance(decision, Ratified):
+            raise TurnstileError(f"table {member.table_id} lacks a commit of a group that was accepted")
+        return msgspec.structs.replace(decision, replayed=decision.place is None)
+
+
+def check_group(group: GroupRequest) -> None:
+    """Checks shapes and ranges; raises InvalidRequest naming the member."""
+    if not group.commits:
+        raise InvalidRequest("a group without commits", field="commits", remedy="tables are read without a transaction")
+    check_members(group)
+
+
+def check_members(group: GroupRequest) -> None:
+    """As ``check_group``, of a group that may be without commits, as a part of something else."""
+    check_uuid(group.id, "id")
+    tables = [request.table_id for request in group.commits] + [read.table_id for read in group.reads]
+    most = LARGE_MAX if group.entry is None else TRANSACT_MAX - 1
+    if len(tables) > most:
+        problem = f"a group of {len(tables)} tables; it may have {most}, with those that are only read"
+        raise InvalidRequest(problem, field="commits", remedy="split it into several transactions")
+    if repeated := {id for id, count in Counter(tables).items() if count > 1}:
+        problem = f"table {min(repeated)} is named twice"
+        raise InvalidRequest(problem, field="commits", remedy="one commit a table; what it writes needs no read")
+    for index, request in enumerate(group.commits):
+        with _naming(index):
+            check_request(request)
+    for index, read in enumerate(group.reads):
+        if not 0 <= read.version <= MAX_VERSION:
+            raise InvalidRequest(f"{read.version} is no version", field=f"reads[{index}].version")
+
+
+@contextmanager
+def _naming(index: int) -> Iterator[None]:
+    """An error about a member says which."""
+    try:
+        yield
+    except TurnstileError as error:
+        error.field = f"commits[{index}].{error.field}" if error.field else f"commits[{index}]"
+        raise
+
+
+def _table_of(group: GroupRequest, position: int) -> str:
+    own = len(group.commits)
+    return group.commits[position].table_id if position < own else group.reads[position - own].table_id
+
+
+def _is_open(member: Member) -> TypeGuard[Prepared]:
+    return isinstance(member, Prepared)
+
+
+def _is_named(proposal: Proposal) -> bool:
+    """Whether what an accepted proposal became is known without its row."""
+    return proposal.version is not None and (proposal.metadata or proposal.asserts) is not None
+
+
+def _is_of(member: Ratified, group: GroupRequest) -> bool:
+    """Whether a commit was ratified in this group, as far as its entry is still there to say."""
+    return member.place is None or member.place.entry.group == group.id
+
+
+def _without_the_others(member: Ratified) -> Refused:
+    return Refused(
+        ErrorType.ALREADY_RATIFIED,
+        f"the commit is version {member.version} already, and was not ratified with this group",
+        "load the table again; give each attempt of a transaction that is another one transaction ids of its own",
+        "id",
+        {"version": member.version, "latest": member.latest},
+    )

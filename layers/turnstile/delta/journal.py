@@ -1,0 +1,292 @@
+"""The journal of transactions: what a client is about to commit, so that anybody with the rights can finish or undo it.
+
+    1  announce        the commits as an obj, then the entry's row: two writes, before the group is sent
+    2  commit          the group's one write (``delta.groups``), which also turns the entry from open to committed
+    3  resume          the same group again, from the obj: a replay if it was ratified (I3)
+    4  abort           one write that turns an open entry to aborted: a copy of 2 that arrives later is refused
+
+So the entry's row is the outcome: exactly one of 2 and 4 happens, whoever races whom, and nothing has to be recovered after
+a crash. An obj without a row, of a client that died inside 1, ends by itself.
+
+Sources: LakeVilla, "Client failure recovery" (section 4.1).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from turnstile.delta.core import journal_rows as rows
+from turnstile.delta.core.journal_rows import ABORTED, COMMITTED, OPEN, JournalRow
+from turnstile.delta.groups import (
+    EntryRefused,
+    GroupRatified,
+    GroupRatifier,
+    GroupRefused,
+    GroupRequest,
+    ReadVersion,
+    check_group,
+)
+from turnstile.delta.proposals import CommitRequest
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict, TurnstileError
+from turnstile.store.core.rows import TRANSACTION
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import Obj, Rejected, World
+
+SPACE: Final = "."
+"""The partition of objs that holds announced commits: they are of no one catalog."""
+
+_KEPT_S: Final = 86_400
+"""How much longer than the entry its obj is kept: gc looks once a day."""
+
+_ROUNDS: Final = 8
+
+Isolation = str
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """What a client is about to commit. ``attempt``: 1, and one more whenever the commits are others than announced before;
+    ``ttl_ms``: for how long it may be resumed."""
+
+    group: GroupRequest
+    attempt: int = 1
+    isolation: Isolation = ""
+    owner: str = ""
+    ttl_ms: int = rows.USUAL_TTL_MS
+
+
+class _Commit(msgspec.Struct, frozen=True, array_like=True):
+    """A commit of the group as the obj holds it."""
+
+    table_id: str
+    version: int
+    base: int | None
+    staged: str
+    size: int
+    modified_ms: int
+    content: bytes | None
+    inline_name: str
+    etag: str | None
+
+
+class _Commits(msgspec.Struct, frozen=True, array_like=True):
+    commits: tuple[_Commit, ...]
+    reads: tuple[ReadVersion, ...]
+
+
+class Journal:
+    """Announces, lists, resumes and aborts transactions. What a caller may touch is the caller's business (I12): every
+    method but ``announce`` and ``commit`` is given an entry that was read, and judged, before."""
+
+    def __init__(self, world: World, groups: GroupRatifier) -> None:
+        self._world, self._groups = world, groups
+
+    # -- writing --------------------------------------------------------------------------------------------------
+
+    def announce(self, announced: Announcement) -> JournalRow:
+        """Writes the entry of a transaction, and returns it; the same again changes nothing.
+
+        Raises:
+            InvalidRequest: the group, its attempt or its time to live.
+            StateConflict: ``TransactionAborted``, ``TransactionCommitted``; ``TransactionSuperseded``: a later attempt, or
+                other commits as this attempt, are announced.
+        """
+        row, payload = self._row(announced)
+        refs, objs, space = self._world.refs, self._world.objs, self._world.space.objs(SPACE)
+        expires = row.until // 1000 + _KEPT_S
+        objs.put(Obj(space, row.obj, TRANSACTION.name, payload, created_us=row.created * 1000, expires_s=expires))
+        answer = refs.write(rows.announce(row))
+        for _ in range(_ROUNDS):
+            if not isinstance(answer, Rejected):
+                return JournalRow.from_row(answer.row) if answer.row is not None else row
+            if answer.row is None:  # gc removed it meanwhile
+                answer = refs.write(rows.announce(row))
+                continue
+            stored = JournalRow.from_row(answer.row)
+            if stored.state != OPEN:
+                raise settled(stored)
+            if stored.obj == row.obj:
+                return stored
+            same_tables = (stored.written.keys(), stored.read.keys()) == (row.written.keys(), row.read.keys())
+            if stored.attempt >= row.attempt or not same_tables:  # rights were judged by the tables (I12)
+                raise _superseded(stored)
+            answer = refs.write(rows.announce_again(row))
+        raise _moving(row.id)
+
+    def commit(self, group: GroupRequest) -> GroupRatified | GroupRefused:
+        """Commits a group that was announced: as ``GroupRatifier.commit``, and its entry is committed with it.
+
+        Raises:
+            NotFound: there is no entry.
+            StateConflict: ``TransactionAborted``, for good; ``TransactionSuperseded``: other commits are announced.
+        """
+        require_named(group)
+        return self._commit(group, _packed(group)[0])
+
+    def resume(self, entry: JournalRow) -> tuple[GroupRequest, GroupRatified | GroupRefused]:
+        """Sends an announced group again, whoever sent it before: the outcome is that of the first that was accepted (I3).
+        Returns the group that was sent, too, which is over the tables of ``entry``. Raises as ``commit``, and as ``group``."""
+        for _ in range(_ROUNDS):
+            if entry.state == ABORTED:
+                raise settled(entry)
+            group = self.group(entry)
+            try:
+                return group, self._commit(group, entry.obj)
+            except StateConflict as error:
+                if error.type != ErrorType.TRANSACTION_SUPERSEDED:
+                    raise
+            entry = self.entry(entry.id)  # its client was at work: it announced other commits since
+        raise _moving(entry.id)
+
+    def abort(self, entry: JournalRow, may_free: Callable[[str], bool] = lambda _: False) -> JournalRow:
+        """Makes sure that nothing of the transaction is ever ratified, and returns the entry; again, it changes nothing.
+        ``may_free``: whether the staged files of a table may be removed. Raises StateConflict, ``TransactionCommitted``."""
+        for _ in range(_ROUNDS):
+            if entry.state == ABORTED:
+                return entry
+            if entry.state == COMMITTED:
+                raise settled(entry)
+            freed, now = self._freed(entry, may_free), self._world.clock.now_ms()
+            answer = self._world.refs.write(rows.abort_entry(entry.key, entry.obj, freed, now))
+            if answer.row is None:
+                raise NotFound("transaction", entry.id, field="id")
+            entry = JournalRow.from_row(answer.row)
+        raise _moving(entry.id)
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def entry(self, id: str) -> JournalRow:
+        """The entry of a transaction. Raises NotFound."""
+        row = self._world.refs.read(self._world.space.transaction(id))
+        if row is None:
+            raise NotFound("transaction", id, field="id", remedy="its client did not announce it, or it was long ago")
+        return JournalRow.from_row(row)
+
+    def entries(self) -> Iterator[JournalRow]:
+        """Every entry, in the store's order. A scan."""
+        return map(JournalRow.from_row, self._world.refs.scan(JournalRow.kind))
+
+    def group(self, entry: JournalRow) -> GroupRequest:
+        """The commits of an entry. Raises StateConflict where they are not kept any more: ``TransactionCommitted``,
+        ``ReloadRequired``."""
+        obj = self._world.objs.get(self._world.space.objs(SPACE), entry.obj)
+        if obj is None and entry.state == COMMITTED:
+            raise settled(entry)
+        if obj is None:
+            problem = f"the commits of transaction {entry.id} are not kept any more: its end is over"
+            remedy = "abort it, and run its statements again, as a new transaction"
+            raise StateConflict(ErrorType.RELOAD_REQUIRED, problem, field="id", remedy=remedy)
+        stored = msgspec.msgpack.decode(zlib.decompress(obj.payload), type=_Commits)
+        commits = tuple(CommitRequest(**msgspec.structs.asdict(commit)) for commit in stored.commits)
+        return GroupRequest(entry.id, commits, stored.reads)
+
+    # -- parts ----------------------------------------------------------------------------------------------------
+
+    def _commit(self, group: GroupRequest, obj: str) -> GroupRatified | GroupRefused:
+        key, now = self._world.space.transaction(group.id), self._world.clock.now_ms()
+        with_entry = msgspec.structs.replace(group, entry=rows.commit_entry(key, obj, now))
+        try:
+            return self._groups.commit(with_entry)
+        except EntryRefused as refused:
+            entry = self._refused(group.id, obj, refused.row)
+        assert entry.state == COMMITTED
+        return self._groups.commit(
+            group
+        )  # ratified: without its entry it is a replay, and can be nothing else (I2, I3)
+
+    def _refused(self, id: str, obj: str, row: Row | None) -> JournalRow:
+        """The entry that refused a group, if these commits are committed; raises why otherwise."""
+        if row is None:
+            raise NotFound("transaction", id, field="id", remedy="announce it first, or send it without its journal")
+        entry = JournalRow.from_row(row)
+        if entry.state == ABORTED:
+            raise settled(entry)
+        if entry.obj != obj:
+            raise _superseded(entry)
+        if entry.state == OPEN:
+            raise TurnstileError(f"the entry of transaction {id} refused for no reason")
+        return entry
+
+    def _row(self, announced: Announcement) -> tuple[JournalRow, bytes]:
+        group, now = announced.group, self._world.clock.now_ms()
+        check_group(msgspec.structs.replace(group, entry=rows.commit_entry("", "", 0)))
+        require_named(group)
+        if not 1 <= announced.attempt <= 1_000_000:
+            raise InvalidRequest(f"attempt must be 1 or more, not {announced.attempt}", field="attempt")
+        if not rows.LEAST_TTL_MS <= announced.ttl_ms <= rows.MOST_TTL_MS:
+            problem = f"ttl_ms must be between {rows.LEAST_TTL_MS} and {rows.MOST_TTL_MS}, not {announced.ttl_ms}"
+            raise InvalidRequest(problem, field="ttl_ms", remedy="a minute at least, a week at most")
+        obj, payload = _packed(group)
+        row = JournalRow(
+            key=self._world.space.transaction(group.id),
+            id=group.id,
+            state=OPEN,
+            attempt=announced.attempt,
+            obj=obj,
+            written={commit.table_id: commit.version or 0 for commit in group.commits},
+            read={read.table_id: read.version for read in group.reads},
+            isolation=announced.isolation,
+            owner=announced.owner,
+            created=now,
+            until=now + announced.ttl_ms,
+        )
+        return row, payload
+
+    def _freed(self, entry: JournalRow, may_free: Callable[[str], bool]) -> tuple[str, ...]:
+        """The staged files that gc may remove once the entry is aborted."""
+        try:
+            commits = self.group(entry).commits
+        except StateConflict:
+            return ()
+        return rows.freed_names({c.table_id: c.staged for c in commits if c.staged and may_free(c.table_id)})
+
+
+def require_named(group: GroupRequest) -> None:
+    """Raises InvalidRequest unless every commit names its version, as an entry shows them."""
+    for index, commit in enumerate(group.commits):
+        if commit.version is None:
+            raise InvalidRequest(
+                "a commit of an announced transaction names its version",
+                field=f"commits[{index}].version",
+                remedy="name it, or send the transaction without its journal",
+            )
+
+
+def settled(entry: JournalRow) -> StateConflict:
+    """The error about a transaction that is committed or aborted."""
+    if entry.state == COMMITTED:
+        remedy = "undo it with another transaction, or RESTORE the tables"
+        problem = f"transaction {entry.id} is committed"
+        return StateConflict(ErrorType.TRANSACTION_COMMITTED, problem, field="id", remedy=remedy)
+    problem = f"transaction {entry.id} was aborted: nothing of it was, or will be, applied"
+    remedy = "run its statements again, as a new transaction"
+    return StateConflict(ErrorType.TRANSACTION_ABORTED, problem, field="id", remedy=remedy)
+
+
+def _superseded(entry: JournalRow) -> StateConflict:
+    problem = f"other commits are announced as transaction {entry.id}, attempt {entry.attempt}"
+    remedy = "announce these as a later attempt, before they are sent"
+    return StateConflict(
+        ErrorType.TRANSACTION_SUPERSEDED, problem, field="attempt", remedy=remedy, attempt=entry.attempt
+    )
+
+
+def _moving(id: str) -> StateConflict:
+    return StateConflict(
+        ErrorType.CONCURRENT_CHANGE,
+        f"transaction {id} changed during every attempt",
+        remedy="send the same request again",
+        retry_after_ms=100,
+    )
+
+
+def _packed(group: GroupRequest) -> tuple[str, bytes]:
+    """Id and payload of the obj that holds the commits of a group; the id follows from them."""
+    commits = tuple(msgspec.convert(commit, _Commit, from_attributes=True) for commit in group.commits)
+    plain = msgspec.msgpack.encode(_Commits(commits, group.reads))
+    digest = hashlib.sha256(plain).hexdigest()[:40]
+    return TRANSACTION.id(f"{group.id}/{digest}"), zlib.compress(plain)

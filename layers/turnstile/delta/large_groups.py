@@ -1,0 +1,259 @@
+"""Ratification of a group that is too large for one conditional write: up to a thousand tables (I8, ADR 24).
+
+    1  begin                the group's row: open
+    2  prepare              an undecided entry in every HEAD, a hundred in one transaction, each under exactly the conditions
+                            of the single-table write; a held one for each table that was only read
+    3  decide               committed, when all are prepared; aborted, when one is refused: one conditional write
+    4  fold, or remove      the entries, a hundred in one transaction
+
+What was done before 3 is nothing to readers, after it all of it is there: whoever meets an entry asks the group's row
+(``delta.undecided``). A coordinator that dies leaves a group that others abort after its deadline, or whose entries they
+fold. The same group, sent again, takes part in its open beginning, or begins anew after an abort, or is a replay (I3). A
+failure of 4 changes no answer.
+
+Sources: Marlin, "MarlinCommit"; Cornus (Guo et al., 2022): two-phase commit where the log decides, and not the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from turnstile.delta.commits import head_of
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.core.undecided import (
+    ABORTED,
+    COMMITTED,
+    OPEN,
+    Beginning,
+    GroupRow,
+    GroupState,
+    begin,
+    begin_anew,
+    decided,
+    fold,
+    group_ref,
+    has_changed,
+    hold,
+    packed_ids,
+    prepare,
+    remove,
+    undecided_of,
+)
+from turnstile.delta.ratify import Prepared, Ratifier
+from turnstile.delta.undecided import settle
+from turnstile.store.core.errors import OutcomeUnknown, Throttled, TurnstileError
+from turnstile.store.core.limits import Limits
+from turnstile.store.core.writes import Change, Write
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import TRANSACT_MAX, AllAccepted, World, batched
+from turnstile.store.retry import Pause
+
+if TYPE_CHECKING:
+    from turnstile.delta.groups import GroupRequest, Member
+
+_BEGINS: Final = 4
+"""How often one request looks at a group's row that changes under it."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The group was not committed by this request. ``stale``: HEADs of tables that were only read and refused, by their place
+    among the reads."""
+
+    stale: Mapping[int, TableHead] = {}
+
+
+class LargeGroups:
+    """Carries out groups that ``GroupRatifier`` has prepared. No state between requests."""
+
+    def __init__(
+        self,
+        world: World,
+        ratifier: Ratifier,
+        limits: Limits,
+        *,
+        pause: Pause,
+        part: int = TRANSACT_MAX,
+        faults: Faults = no_faults,
+    ) -> None:
+        self._world, self._ratifier, self._limits = world, ratifier, limits
+        self._pause, self._part, self._faults = pause, part, faults
+
+    def attempt(
+        self,
+        group: GroupRequest,
+        members: list[Member],
+        decide: Callable[[Mapping[int, TableHead]], None],
+    ) -> Lost | None:
+        """Steps 1 to 4, of members that are all to be written. None: the group is committed, and ``members`` are as they
+        were prepared. Otherwise it is aborted, or was committed for another request, as the HEADs tell; ``members`` has
+        decisions in place of those that refused, where ``decide`` puts them.
+
+        Raises Throttled and what else the store raises if the group is aborted, OutcomeUnknown if that is not known."""
+        beginning = self._begin(group)
+        if beginning is None:
+            return Lost()
+        run = _Run(self._world, self._ratifier, beginning, group=group, members=members, decide=decide)
+        self._faults("group.begun")
+        try:
+            lost = self._prepare(run)
+            if lost is None:
+                self._faults("group.prepared")
+                lost = None if self._decide(run.beginning, COMMITTED) else Lost()
+        except OutcomeUnknown:
+            raise
+        except TurnstileError as error:
+            if self._decide(run.beginning, ABORTED):
+                self._finish(run, remove)
+                raise
+            # Another request, of the same group, has committed it.
+            raise OutcomeUnknown(f"the group is ratified, and then: {error.message}") from error
+        if lost is None:
+            self._faults("group.decided")
+            self._finish(run, lambda key, packed: fold(key, packed, self._world.clock.now_ms()))
+            return None
+        if self._decide(run.beginning, ABORTED):
+            self._faults("group.decided")
+            self._finish(run, remove)
+        return lost
+
+    # -- steps --------------------------------------------------------------------------------------------------------
+
+    def _begin(self, group: GroupRequest) -> Beginning | None:
+        """Step 1; None if the group is committed. A beginning that is open, of this group sent before, is taken part in: its
+        entries are the same."""
+        ref = group_ref(group.id, _identity(group))
+        key, now, token = self._world.space.group(ref), self._world.clock.now_ms(), self._world.ids.uuid()
+        ids = [commit.table_id for commit in group.commits] + [read.table_id for read in group.reads]
+        write: Write = begin(key, token, packed_ids(ids), now)
+        for _ in range(_BEGINS):
+            answer = self._world.refs.write(write)
+            if answer.row is None:  # gc took the row meanwhile
+                write = begin(key, token, packed_ids(ids), now)
+                continue
+            row = GroupRow.from_row(answer.row)  # as it was written, or as it refused
+            if row.state != ABORTED:
+                return Beginning(group.id, ref, row.token) if row.state == OPEN else None
+            write = begin_anew(row, token, now)
+        raise Throttled("the group was begun and aborted by others during every attempt")
+
+    def _prepare(self, run: _Run) -> Lost | None:
+        """Step 2; None when every table is prepared."""
+        for positions in batched(run.order(), self._part):
+            lost = self._prepare_some(run, set(positions))
+            if lost is not None:
+                return lost
+            self._faults("group.part")
+        return None
+
+    def _prepare_some(self, run: _Run, left: set[int]) -> Lost | None:
+        for _ in range(self._limits.attempts):
+            order = sorted(left)
+            answer = self._world.refs.transact([run.change(at) for at in order], self._world.ids.uuid())
+            if isinstance(answer, AllAccepted):
+                return None
+            heads = {order[at]: head_of(row, run.table_id(order[at])) for at, row in answer.failed.items()}
+            for at, head in list(heads.items()):
+                if run.beginning.owns(undecided_of(head)):  # its answer was lost, or another request prepared it
+                    run.entries[at] = head.undecided
+                    left.discard(at)
+                    del heads[at]
+            lost = run.refused(settle(self._world, heads, self._pause))
+            if lost is not None or not left:
+                return lost
+        return Lost()
+
+    def _decide(self, beginning: Beginning, target: GroupState) -> bool:
+        """Step 3: whether the group is ``target`` now; it is not committed where its row is of another beginning. Raises OutcomeUnknown where the store does not say."""
+        key, now = self._world.space.group(beginning.ref), self._world.clock.now_ms()
+        try:
+            answer = self._world.refs.write(decided(key, beginning.token, target, now))
+        except TurnstileError as error:
+            raise OutcomeUnknown(f"the decision on the group could not be written: {error.message}") from error
+        row = GroupRow.from_row(answer.row) if answer.row is not None else None
+        is_committed = row is not None and (row.token, row.state) == (beginning.token, COMMITTED)
+        return is_committed == (target == COMMITTED)
+
+    def _finish(self, run: _Run, write: Callable[[str, bytes], Change]) -> None:
+        """Step 4, as far as it goes: what is left others do."""
+        try:
+            for positions in batched(run.order(), self._part):
+                left = [at for at in positions if at in run.entries]
+                while left:
+                    writes = [write(run.key(at), run.entries[at]) for at in left]
+                    answer = self._world.refs.transact(writes, self._world.ids.uuid())
+                    if isinstance(answer, AllAccepted) or not answer.failed:
+                        break
+                    left = [at for place, at in enumerate(left) if place not in answer.failed]  # others did those
+                self._faults("group.folded")
+        except TurnstileError:
+            return
+
+
+class _Run:
+    """One group while it is carried out. Its tables have positions: the commits, then the reads."""
+
+    def __init__(
+        self,
+        world: World,
+        ratifier: Ratifier,
+        beginning: Beginning,
+        *,
+        group: GroupRequest,
+        members: list[Member],
+        decide: Callable[[Mapping[int, TableHead]], None],
+    ) -> None:
+        self._world, self._ratifier, self.beginning = world, ratifier, beginning
+        self._group, self._members, self._decide = group, members, decide
+        self.entries: dict[int, bytes] = {}  # by position: what was sent, or seen, as its undecided entry
+
+    def order(self) -> list[int]:
+        """The positions by table, the same for every group: two that share tables meet at the first of them."""
+        return sorted(range(len(self._members) + len(self._group.reads)), key=self.table_id)
+
+    def table_id(self, at: int) -> str:
+        own = len(self._members)
+        return self._group.commits[at].table_id if at < own else self._group.reads[at - own].table_id
+
+    def key(self, at: int) -> str:
+        return self._world.space.table(self.table_id(at))
+
+    def change(self, at: int) -> Change:
+        """The write that prepares the table at ``at``."""
+        if at >= len(self._members):
+            change = hold(self.beginning, self.key(at), self._group.reads[at - len(self._members)].version)
+        else:
+            member = self._members[at]
+            assert isinstance(member, Prepared)
+            proposal, behind = member.proposal, member.clock_behind
+            change = prepare(self.beginning, self._ratifier.change(member), proposal, clock_behind=behind)
+        self.entries[at] = change.actions[0].value  # type: ignore[union-attr]
+        return change
+
+    def refused(self, heads: Mapping[int, TableHead]) -> Lost | None:
+        """Decides the members at these positions from their HEADs; None if all of them may be prepared after all."""
+        own = len(self._members)
+        self._decide({at: head for at, head in heads.items() if at < own})
+        stale = {
+            at - own: head
+            for at, head in heads.items()
+            if at >= own and has_changed(head, self._group.reads[at - own].version)
+        }
+        if stale or any(not isinstance(self._members[at], Prepared) for at in heads if at < own):
+            return Lost(stale)
+        return None
+
+
+def _identity(group: GroupRequest) -> bytes:
+    """What is the same whenever the same group is sent, and of no other."""
+    commits: Iterable[Sequence[object]] = (
+        (
+            commit.table_id, commit.version, commit.base, commit.staged, commit.size, commit.modified_ms, commit.content,
+            commit.inline_name, commit.etag,
+        )
+        for commit in sorted(group.commits, key=lambda commit: commit.table_id)
+    )  # fmt: skip
+    reads = sorted((read.table_id, read.version) for read in group.reads)
+    return msgspec.msgpack.encode((group.id, list(commits), reads))

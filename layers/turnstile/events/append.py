@@ -1,0 +1,243 @@
+"""Appends the events of HEADs that changed to the logs of their catalogs (I13).
+
+    1  read the marks                    what the log says of each HEAD
+    2  read the HEADs                    after the marks: a HEAD that is older than its mark's would undo what the log says
+    3  the difference is the events      (``events.core``)
+    4  a full chunk becomes an obj       under its number; its content does not change any more, so everybody writes the same
+    5  append                            the log's row and the marks, one transaction
+
+What names a HEAD is a hint, as for the publisher. A crash after any step leaves nothing but the obj of step 4, which the next
+append needs. Any number may append at once: each transaction is decided by the rows, and whoever lost begins at 1. So does
+one whose answer was lost; if its append arrives later, its marks are not what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from turnstile.catalog.catalogs import REALM_TREE
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.delta.core.head import TableHead
+from turnstile.events.core.events import (
+    MOST,
+    Changes,
+    Detail,
+    Event,
+    catalog_changes,
+    details_of,
+    pack,
+    table_changes,
+    unpack,
+)
+from turnstile.events.core.rows import APPEND_BYTES, EventLog, EventMark, append_to_log, move_mark
+from turnstile.store.core.errors import OutcomeUnknown, Throttled
+from turnstile.store.core.rows import EVENTS
+from turnstile.store.core.writes import Row
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import BATCH_GET_MAX, TRANSACT_MAX, AllAccepted, Obj, World, batched
+
+RETENTION_MS: Final = 7 * 24 * 3_600_000
+"""How long a full chunk of a log is kept."""
+
+_MARGIN_S: Final = 24 * 3600
+_ATTEMPTS: Final = 50
+_BATCH: Final = TRANSACT_MAX - 1
+
+Sights = Mapping[str, Mapping[int, Detail]]
+"""Details of versions that were seen on the way, by the key of the HEAD."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A HEAD whose events could not be made, and why; the others were."""
+
+    key: str
+    message: str
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """What one call did: ``events`` it appended to the logs of ``catalogs``, by ``writes`` transactions; ``left`` HEADs whose turn
+    time ended."""
+
+    events: int = 0
+    writes: int = 0
+    unreadable: tuple[Unreadable, ...] = ()
+    left: tuple[str, ...] = ()
+    catalogs: tuple[str, ...] = ()
+
+
+class Appender:
+    """Appends events. No state between calls."""
+
+    def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
+        self._world, self._faults = world, faults
+        self._table, self._catalog = world.space.table(""), world.space.catalog("")
+        self._realm = world.space.catalog(REALM_TREE)
+
+    def is_source(self, key: str) -> bool:
+        """Whether the row under ``key`` is a HEAD that has events: a table's or a catalog's."""
+        return key.startswith(self._table) or (key.startswith(self._catalog) and key != self._realm)
+
+    def append(self, keys: Iterable[str], sights: Sights | None = None, *, until_ms: int | None = None) -> Appended:
+        """Appends all events that the HEADs under ``keys`` lack. Keys of other rows are ignored.
+
+        Args:
+            sights: details of versions that may have left the tails since.
+            until_ms: no append is begun after that time.
+
+        Raises:
+            Throttled: others kept appending, or the store asked to slow down.
+            OutcomeUnknown: answers kept getting lost.
+        """
+        due = list(dict.fromkeys(key for key in keys if self.is_source(key)))
+        events, writes, lost, unreadable, catalogs = 0, 0, 0, list[Unreadable](), dict[str, None]()
+        while due and (until_ms is None or self._world.clock.now_ms() < until_ms):
+            batch, problems = self._read(due[:_BATCH], sights or {})
+            unreadable += problems
+            done = {change.key for change in batch if change.changes.mark is None} | {each.key for each in problems}
+            for catalog in dict.fromkeys(change.catalog for change in batch if change.changes.mark is not None):
+                some = _fitting(change for change in batch if change.changes.mark and change.catalog == catalog)
+                if self._append(catalog, some):
+                    events, writes = events + sum(len(change.changes.events) for change in some), writes + 1
+                    catalogs[catalog] = None
+                    done |= {change.key for change in some if change.changes.complete}
+                    lost = 0
+                else:
+                    lost += 1
+            if lost >= _ATTEMPTS:
+                raise Throttled("the event log changed under every attempt to append to it")
+            due = [key for key in due if key not in done]
+        return Appended(events, writes, tuple(unreadable), tuple(due), tuple(catalogs))
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _read(self, keys: Sequence[str], sights: Sights) -> tuple[list[_Change], list[Unreadable]]:
+        """What has no event yet of each HEAD, and the HEADs that cannot be read."""
+        space, refs = self._world.space, self._world.refs
+        marks = refs.read_many([space.event_mark(key) for key in keys])
+        self._faults("events.marks")
+        heads = refs.read_many(keys)
+        changes, problems = list[_Change](), list[Unreadable]()
+        for key in keys:
+            mark_key = space.event_mark(key)
+            try:
+                mark = EventMark.from_row(marks[mark_key]) if mark_key in marks else None
+                change = self._change(key, mark_key, mark, heads.get(key), sights.get(key, {}))
+            except Exception as error:  # one damaged row must not keep the others' events
+                problems.append(Unreadable(key, repr(error)))
+            else:
+                changes.append(change)
+        return changes, problems
+
+    def _change(
+        self, key: str, mark_key: str, mark: EventMark | None, row: Row | None, sights: Mapping[int, Detail]
+    ) -> _Change:
+        now = self._world.clock.now_ms()
+        if key.startswith(self._catalog):
+            name = key.removeprefix(self._catalog)
+            head = None if row is None else CatalogHead.from_row(row)
+            changes = _bounded(lambda most: catalog_changes(mark_key, mark, name, head, now, most=most))
+            return _Change(key, name, mark, changes)
+        if row is None:
+            return _Change(key, "", mark, Changes((), None))
+        table = TableHead.from_row(row)
+        details = {**sights, **details_of(table)}
+        changes = _bounded(lambda most: table_changes(mark_key, mark, table, details, now=now, most=most))
+        return _Change(key, table.catalog.lower(), mark, changes)
+
+    def _append(self, catalog: str, changes: Sequence[_Change]) -> bool:
+        """Appends the events of these changes; False if the log or a mark is not what was read, or the answer was lost."""
+        world, now = self._world, self._world.clock.now_ms()
+        key = world.space.event_log(catalog)
+        row = world.refs.read(key)
+        log = None if row is None else EventLog.from_row(row)
+        events = [event for change in changes for event in change.changes.events]
+        writes = [move_mark(change.mark, change.changes.mark) for change in changes if change.changes.mark is not None]
+        if events:
+            writes.append(append_to_log(log, self._next(key, catalog, log, events, now)))
+        self._faults("events.read")
+        try:
+            response = world.refs.transact(writes, world.ids.uuid())
+        except OutcomeUnknown:
+            return False
+        self._faults("events.appended")
+        return isinstance(response, AllAccepted)
+
+    def _next(self, key: str, catalog: str, log: EventLog | None, events: list[Event], now: int) -> EventLog:
+        """The log with ``events`` at its end."""
+        if log is None:
+            return EventLog(key, catalog, self._world.ids.uuid(), len(events), 0, pack(events), now)
+        end = log.end + len(events)
+        if not log.full:
+            return EventLog(key, catalog, log.log, end, log.chunk, pack([*unpack(log.tail), *events]), now)
+        expires_s = (now + RETENTION_MS) // 1000 + _MARGIN_S
+        space, id = self._world.space.objs(catalog), chunk_obj(log.log, log.chunk)
+        try:
+            self._world.objs.put(Obj(space, id, EVENTS.name, log.tail, now * 1000, expires_s))
+        except ValueError:  # the row was restored and is behind its chunks: what cursors lead to is not what it was
+            return EventLog(key, catalog, self._world.ids.uuid(), end, 0, pack(events), now)
+        self._faults("events.sealed")
+        return EventLog(key, catalog, log.log, end, log.chunk + 1, pack(events), now)
+
+
+class _Change(msgspec.Struct, frozen=True):
+    """What has no event yet of the HEAD under ``key``, whose mark was read as ``mark``."""
+
+    key: str
+    catalog: str
+    mark: EventMark | None
+    changes: Changes
+
+
+def chunk_obj(log: str, chunk: int) -> str:
+    """Id of the obj that holds a full chunk of the log with this id."""
+    return EVENTS.id(f"{log}/{chunk:012d}")
+
+
+def _bounded(changes_of: Callable[[int], Changes]) -> Changes:
+    """The changes of one HEAD: of as many versions as fit into one append, which depends on how long its name is."""
+    most = MOST
+    while len(pack((changes := changes_of(most)).events)) > APPEND_BYTES and most > 1:
+        most //= 2
+    return changes
+
+
+def _fitting(changes: Iterable[_Change]) -> list[_Change]:
+    """The first changes that fit into one append, one at least."""
+    fitting, size = list[_Change](), 0
+    for change in changes:
+        size += len(pack(change.changes.events))
+        if fitting and size > APPEND_BYTES:
+            break
+        fitting.append(change)
+    return fitting
+
+
+# -- what the stream lost ---------------------------------------------------------------------------------------------
+
+
+def behind(world: World, appender: Appender) -> Iterator[str]:
+    """Yields the keys of HEADs that lack events, by a scan: for what no delivery named. Rows may be some seconds old; what is
+    missed is found by the next scan. Catalogs that are gone are found by their marks."""
+    space = world.space
+    for kind in ("table", "catalog"):
+        rows = (row for row in world.refs.scan(kind, stale=True) if appender.is_source(row["key"]))
+        for some in batched(rows, BATCH_GET_MAX):
+            marks = world.refs.read_many([space.event_mark(row["key"]) for row in some])
+            yield from (row["key"] for row in some if _differs(row, marks.get(space.event_mark(row["key"]))))
+    prefix = space.event_mark(space.catalog(""))
+    for row in world.refs.scan("event-mark", stale=True):
+        if row["key"].startswith(prefix) and row["state"] == "active":
+            key = space.catalog(row["key"].removeprefix(prefix))
+            if world.refs.read(key) is None:
+                yield key
+
+
+def _differs(row: Row, mark: Row | None) -> bool:
+    if mark is None:
+        return True
+    if row["kind"] == CatalogHead.kind:
+        return bool((row["seq"], row["created"]) != (mark["latest"], mark["created"]))
+    return any(row[name] != mark[name] for name in ("latest", "floor", "state", "name"))

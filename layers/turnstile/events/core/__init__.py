@@ -1,0 +1,1 @@
+"""Events of a HEAD, the rows of the log, and cursors. Pure."""

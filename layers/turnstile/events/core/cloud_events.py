@@ -1,0 +1,34 @@
+"""Events as CloudEvents 1.0 (https://github.com/cloudevents/spec): what readers of the log and targets of deliveries get."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from turnstile.events.core.events import Event
+
+
+class CloudEvent(msgspec.Struct, frozen=True):
+    """An event in the structured JSON form. ``time`` is absent where it is not known any more."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    data: dict[str, Any]
+    time: str | UnsetType = UNSET
+    specversion: Literal["1.0"] = "1.0"
+    datacontenttype: Literal["application/json"] = "application/json"
+
+
+def cloud_event(event: Event, catalog: str, *, named: bool = True) -> CloudEvent:
+    """Returns ``event`` of ``catalog``; without the full name, for who may not see it, unless ``named``."""
+    data = {"name": event.name, **event.data} if named else event.data
+    source, subject = f"/v1/catalogs/{catalog.lower()}", event.subject or event.name
+    if not event.time:
+        return CloudEvent(event.id, source, event.type, subject, data)
+    at = datetime.fromtimestamp(event.time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return CloudEvent(event.id, source, event.type, subject, data, at)

@@ -1,0 +1,168 @@
+"""Sends the events of a catalog to a target, such as a webhook: at least once, in the log's order (I14).
+
+    1  hold the target          one deliverer sends, the others leave it to that one
+    2  send a batch             what follows the target's place in the log
+    3  move the place           behind what it acknowledged; 2 and 3 again, to the end of the log
+    4  release the target       and look again: what was appended meanwhile was left to this deliverer
+
+A crash after any step, a lost answer and a target that fails leave the place where it is: what was sent and not acknowledged, or
+acknowledged and not noted, is sent again with the same ids. A deliverer that was frozen sends duplicates at most: it can move no
+place that another one has moved.
+
+A target that has failed is left alone for a while, and one whose deliverer has died until it is held no longer. ``Delivered`` says until
+when: whoever called comes back then. A pass over all logs (``catalogs``) finds what nobody came back for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Final, Protocol
+
+import msgspec
+
+from turnstile.events.core import deliveries
+from turnstile.events.core.cloud_events import CloudEvent, cloud_event
+from turnstile.events.core.cursors import Place
+from turnstile.events.core.deliveries import EventDelivery, change_delivery
+from turnstile.events.core.events import Event
+from turnstile.events.core.rows import EventLog
+from turnstile.events.read import EventReader
+from turnstile.store.core.errors import OutcomeUnknown, StateConflict
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import Accepted, World
+
+EVENTS_LOST: Final = "turnstile.events.lost"
+"""Type of the event that tells a target: events that it was never sent are not kept any more."""
+
+
+class NotDelivered(Exception):
+    """A target did not acknowledge a batch; the message says what it did instead."""
+
+
+class EventTarget(Protocol):
+    """Where events are sent to."""
+
+    @property
+    def name(self) -> str:
+        """Its name, by which its place is kept."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """How many events it takes at once."""
+        ...
+
+    def send(self, events: Sequence[CloudEvent]) -> None:
+        """Sends a batch, and returns when the target has acknowledged all of it. Raises NotDelivered."""
+        ...
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """What one call did.
+
+    Attributes:
+        sent: events that the target acknowledged.
+        error: why it did not acknowledge the last batch of this call; empty if it did.
+        again_ms: when to call again (server clock), since something is left; 0: nothing is.
+    """
+
+    sent: int = 0
+    error: str = ""
+    again_ms: int = 0
+
+
+class Deliverer:
+    """Delivers to one target. No state between calls."""
+
+    def __init__(self, world: World, target: EventTarget, *, alone: bool = False, faults: Faults = no_faults) -> None:
+        """``alone``: no other process delivers, so a target that is held was held by one that has died."""
+        self._world, self.target, self._alone, self._faults = world, target, alone, faults
+        self._reader = EventReader(world)
+
+    def deliver(self, catalog: str, *, go_on: Callable[[], bool] = lambda: True) -> Delivered:
+        """Sends what the target lacks of the events of ``catalog``; a new target gets all that are kept.
+
+        Args:
+            go_on: asked before each batch, which is not sent if it says no.
+
+        Raises:
+            TurnstileError: the store cannot be asked, or does not answer.
+        """
+        key, sent = self._world.space.event_delivery(catalog, self.target.name), 0
+        while True:
+            row, now = self._world.refs.read(key), self._now()
+            before = None if row is None else EventDelivery.from_row(row)
+            due_ms = 0 if before is None else before.due_ms(alone=self._alone)
+            if now < due_ms:
+                return Delivered(sent, again_ms=due_ms)
+            place = self._reader.place(catalog, None) if before is None else before.place
+            if not self._batch(place, 1)[0]:
+                return Delivered(sent)
+            if not go_on():
+                return Delivered(sent, again_ms=now)
+            if before is None:
+                held = deliveries.begun(key, self.target.name, place, now)
+            else:
+                held = deliveries.held(before, now)
+            if self._change(before, held):
+                self._faults("delivery.held")
+                done = self._send_all(held, go_on)
+                sent += done.sent
+                if done.error:
+                    return Delivered(sent, done.error, done.again_ms)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    def _send_all(self, held: EventDelivery, go_on: Callable[[], bool]) -> Delivered:
+        """Sends batches to the end of the log, and releases the target."""
+        sent = 0
+        while go_on():
+            batch, place = self._batch(held.place, self.target.most)
+            if not batch:
+                break
+            try:
+                self.target.send(batch)
+            except Exception as error:  # whatever a target's client raises
+                why = str(error) if isinstance(error, NotDelivered) else repr(error)
+                after = deliveries.failed(held, why, self._now())
+                self._change(held, after)
+                return Delivered(sent, after.error, after.pause_until_ms)
+            self._faults("delivery.sent")
+            after = deliveries.moved(held, place, len(batch), self._now())
+            if not self._change(held, after):  # another one has the target
+                return Delivered(sent)
+            self._faults("delivery.moved")
+            held, sent = after, sent + len(batch)
+        self._change(held, deliveries.released(held, self._now()))
+        self._faults("delivery.released")
+        return Delivered(sent)
+
+    def _batch(self, place: Place, most: int) -> tuple[list[CloudEvent], Place]:
+        """Up to ``most`` events behind ``place``, and the place behind them."""
+        batch, behind = list[CloudEvent](), place
+        try:
+            for event, next_place in islice(self._reader.events(place), most):
+                batch.append(cloud_event(event, place.catalog))
+                behind = next_place
+        except StateConflict:  # what follows is not kept any more
+            if not batch:
+                id = f"{place.catalog}/lost/{place.log}/{place.chunk}/{place.index}"
+                lost = Event(id, EVENTS_LOST, "", place.catalog, self._now(), {})
+                return [cloud_event(lost, place.catalog)], self._reader.place_after_gap(place)
+        return batch, behind
+
+    def _change(self, before: EventDelivery | None, after: EventDelivery) -> bool:
+        """Whether the row is now ``after``; False also if nobody knows."""
+        try:
+            return isinstance(self._world.refs.write(change_delivery(before, after)), Accepted)
+        except OutcomeUnknown:
+            return False
+
+    def _now(self) -> int:
+        return self._world.clock.now_ms()
+
+
+def catalogs(world: World) -> Iterator[str]:
+    """Yields the catalogs that have an event log, by a scan."""
+    return (row["catalog"] for row in world.refs.scan(EventLog.kind, stale=True))

@@ -1,0 +1,276 @@
+"""The process that publishes what changed, makes events of it, sweeps every minute, and collects garbage once a day.
+
+What names a table is a hint, as a stream's record is: the HEAD says what is to be published. Hints come from the change feed
+of SQLite, or, for DynamoDB, from the server's own processes and from the table's stream, where it has one. The feed's cursor
+moves behind a change when its table has had its turn and its events are appended, so what a crash interrupted is named again. A sweep at the start and
+every minute finds what was missed (I11).
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from turnstile.api import settings as variables
+from turnstile.api.services import Services
+from turnstile.coordination.tasks import Busy
+from turnstile.delta.core.head import STUCK
+from turnstile.events.append import behind
+from turnstile.events.deliver import catalogs
+from turnstile.gc.collector import totals
+from turnstile.gc.core import KINDS
+from turnstile.store.core.errors import NotFound
+from turnstile_server import logs, metrics
+from turnstile_server.events import DeliveryWorker, EventWorker
+from turnstile_server.http import end_with_parent, read_settings
+from turnstile_server.settings import ServerSettings
+from turnstile_server.world import WakeListener, open_store
+
+if TYPE_CHECKING:
+    from turnstile.adapters.sqlite.database import Database
+
+CONSUMER: Final = "publish"
+IDLE_S: Final = 0.5
+ADVANCE_S: Final = 5.0
+"""How often the cursor is kept, which costs a sync; after a crash the hints of so many seconds come again."""
+REST_S: Final = 0.1
+"""How long a table rests after a turn, unless it changes often: commits that follow each other closely are published
+together, which costs a third of what each alone does."""
+REST_CHANGES: Final = 16
+"""Changes that end the rest: far fewer than a HEAD can carry unpublished."""
+LOOK_S: Final = 0.01
+"""How long after a look at the feed the next one comes at the earliest."""
+HEARTBEAT_S: Final = 1.0
+SWEEP_S: Final = 60.0
+COLLECT_S: Final = 24 * 3600.0
+TIDY_S: Final = 3600.0
+COLLECT_FIRST_S: Final = 600.0
+"""How long after the start gc runs first: a server that is started anew each day has one, too."""
+COLLECT_MS: Final = 3_600_000
+TABLE_MS: Final = 20_000
+WORKERS: Final = 8
+GATHER_S: Final = 0.05
+"""How long events are gathered before they are appended together."""
+GATHER_PAID_S: Final = 0.5
+"""The same where every write is paid for."""
+LOST_EVENTS_S: Final = 3600.0
+"""How often HEADs are looked at that no hint named."""
+
+log = logging.getLogger("turnstile.background")
+
+
+class Background:
+    """The loops of the process. ``run`` returns soon after ``stop`` is set, when turns under way have ended."""
+
+    def __init__(self, settings: ServerSettings, workers: int = WORKERS) -> None:
+        self.stop = threading.Event()
+        self._beaten_s = float("-inf")
+        self._settings, self._workers = settings, workers
+        self._store = open_store(settings)
+        targets, alone = variables.event_targets(), settings.store_kind == "sqlite"
+        background = msgspec.structs.replace(read_settings(settings), event_targets=targets, delivers_alone=alone)
+        self._services = Services(self._store.world, background)
+        self._services.prepare("publisher", "sweeper", "collect_task", "appender")
+        self._metrics = metrics.BackgroundMetrics()
+        self._prefix = self._store.world.space.table("")
+        self._turns = Turns(self._publish, workers)
+        gather_s = GATHER_S if self._store.database is not None else GATHER_PAID_S
+        delivered = metrics.DeliveryMetrics()
+        self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in self._services.deliverers]
+        self._events = EventWorker(self._services.appender, gather_s, self._deliver)
+
+    def run(self) -> None:
+        listener = WakeListener(self._settings.wake_socket)
+        self._start(0, SWEEP_S, self._sweep)
+        self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
+        self._start(0, LOST_EVENTS_S, self._find_lost_events)
+        if self._store.database is not None:
+            self._start(TIDY_S, TIDY_S, self._store.remove_expired)
+            self._follow_feed(self._store.database, listener)
+        else:
+            self._follow_hints(listener)
+        self._turns.close()
+        self._events.close()
+        for delivery in self._deliveries:
+            delivery.close()
+        listener.close()
+        self._store.close()
+
+    # -- hints --------------------------------------------------------------------------------------------------------
+
+    def _follow_feed(self, database: Database, listener: WakeListener) -> None:
+        after, advanced, due_s = 0, 0, 0.0
+        while not self.stop.is_set():
+            looked_s = self._beat()
+            changes, last = database.changes(CONSUMER, after)
+            self._hint(changes)
+            after = last or after
+            wait_s = self._turns.begin()
+            if not changes:
+                if after > advanced and time.monotonic() > due_s and self._turns.idle() and self._events.idle():
+                    database.advance(CONSUMER, after)
+                    advanced, due_s = after, time.monotonic() + ADVANCE_S
+                listener.wait(wait_s)
+            self.stop.wait(max(0.0, looked_s + LOOK_S - time.monotonic()))
+
+    def _follow_hints(self, listener: WakeListener) -> None:
+        from turnstile_server.streams import follow_stream
+
+        threading.Thread(
+            target=follow_stream, args=(self._settings, self._hint, self.stop), name="stream", daemon=True
+        ).start()
+        while not self.stop.is_set():
+            self._beat()
+            self._hint(Counter(listener.wait(min(self._turns.begin(), REST_S))))
+
+    def _beat(self) -> float:
+        """Gives a sign of life now and then; returns the time."""
+        now_s = time.monotonic()
+        if now_s - self._beaten_s > HEARTBEAT_S:
+            self._settings.heartbeat.touch()
+            self._beaten_s = now_s
+        return now_s
+
+    def _hint(self, changes: Mapping[str, int]) -> None:
+        for key, count in changes.items():
+            if key.startswith(self._prefix):
+                self._turns.add(key.removeprefix(self._prefix), count)
+        self._events.add(changes)
+
+    # -- work ---------------------------------------------------------------------------------------------------------
+
+    def _publish(self, table_id: str) -> None:
+        try:
+            published = self._services.publisher.publish(table_id, until_ms=self._now_ms() + TABLE_MS, meanwhile=False)
+        except NotFound:  # a staging row, or a table that is gone
+            return
+        if published.count:
+            self._metrics.published.inc(published.count)
+            self._metrics.lag_seconds.observe(published.lag_ms / 1000)
+        if published.problem is not None:
+            self._metrics.failures.inc()
+            log.warning("table %s is not published: %s", table_id, published.problem.message)
+        elif published.behind:  # its time was up, or commits were ratified meanwhile
+            self._turns.add(table_id)
+
+    def _sweep(self) -> None:
+        until_ms = self._now_ms() + int(SWEEP_S * 1000)
+        swept = self._services.sweeper.sweep(until_ms=until_ms, each_ms=TABLE_MS, workers=self._workers)
+        self._metrics.tables.set(swept.tables)
+        self._metrics.behind.set(swept.round.behind)
+        self._metrics.stuck.set(sum(table.state == STUCK for table in swept.round.published))
+        for complaint in swept.round.complaints():
+            log.warning("table not published: %s", complaint)
+
+    def _collect(self) -> None:
+        until_ms = self._now_ms() + COLLECT_MS
+        report = self._services.collect_task.run(COLLECT_MS, KINDS, dry_run=False, until_ms=until_ms, most=200_000)
+        if isinstance(report, Busy):  # another server is at it
+            return
+        log.info("collected: %s", totals(report))
+
+    def _find_lost_events(self) -> None:
+        self._events.add(behind(self._store.world, self._services.appender))
+        if self._deliveries:
+            self._deliver(list(catalogs(self._store.world)))
+
+    def _deliver(self, names: Iterable[str]) -> None:
+        for delivery in self._deliveries:
+            delivery.add(names)
+
+    def _start(self, first_s: float, every_s: float, run: Callable[[], None]) -> None:
+        def repeat() -> None:
+            wait_s = first_s
+            while not self.stop.wait(wait_s):
+                try:
+                    run()
+                except Exception:  # the next run may succeed
+                    log.exception("a run failed")
+                wait_s = every_s
+
+        threading.Thread(target=repeat, name=run.__name__, daemon=True).start()
+
+    def _now_ms(self) -> int:
+        return self._store.world.clock.now_ms()
+
+
+@dataclass
+class _Turn:
+    """A table that changed, has its turn, or rests: ``changes`` since its last turn began."""
+
+    changes: int = 0
+    running: bool = False
+    rests_until_s: float = 0.0
+
+
+class Turns:
+    """Turns of tables on a pool of threads. A table has one at a time; after it, it rests for ``REST_S``, or until it has
+    changed ``REST_CHANGES`` times. A table that rests no longer has a turn as soon as it changes."""
+
+    def __init__(self, run: Callable[[str], None], workers: int) -> None:
+        self._run = run
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="publish")
+        self._mutex = threading.Lock()
+        self._tables: dict[str, _Turn] = {}
+
+    def add(self, table_id: str, changes: int = 1) -> None:
+        """Notes that a table changed; its turn comes by ``begin``."""
+        with self._mutex:
+            self._tables.setdefault(table_id, _Turn()).changes += changes
+
+    def begin(self) -> float:
+        """Begins the turns that are due; returns after how many seconds it has to be called again at the latest."""
+        now_s, wait_s = time.monotonic(), IDLE_S
+        with self._mutex:
+            for table_id, turn in list(self._tables.items()):
+                if turn.running:
+                    wait_s = min(wait_s, REST_S)
+                elif turn.changes >= REST_CHANGES or (turn.changes and now_s >= turn.rests_until_s):
+                    turn.running, turn.changes = True, 0
+                    self._pool.submit(self._turn, table_id, turn)
+                    wait_s = min(wait_s, REST_S)
+                elif turn.changes:
+                    wait_s = min(wait_s, turn.rests_until_s - now_s)
+                elif now_s >= turn.rests_until_s:
+                    del self._tables[table_id]
+        return wait_s
+
+    def idle(self) -> bool:
+        """Returns whether every table that was added has had its turn."""
+        with self._mutex:
+            return not any(turn.running or turn.changes for turn in self._tables.values())
+
+    def close(self) -> None:
+        """Waits for the turns under way; the others do not begin."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _turn(self, table_id: str, turn: _Turn) -> None:
+        try:
+            self._run(table_id)
+        except Exception:  # a table's own failure must not end the others' turns
+            log.exception("table %s had no turn", table_id)
+        with self._mutex:
+            turn.running, turn.rests_until_s = False, time.monotonic() + REST_S
+
+
+def main() -> None:
+    """Runs until SIGTERM, or until the main process is gone."""
+    settings = ServerSettings.from_environment()
+    logs.configure("background")
+    end_with_parent()
+    metrics.start(settings)
+    background = Background(settings)
+    gc.freeze()
+    signal.signal(signal.SIGTERM, lambda *_: background.stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    background.run()

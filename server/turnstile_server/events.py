@@ -1,0 +1,149 @@
+"""The background's workers for events: one that appends those of the HEADs that changed, and one for each target that sends them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
+
+from turnstile.events.append import Appended
+
+if TYPE_CHECKING:
+    from turnstile.events.deliver import Deliverer
+    from turnstile_server.metrics import DeliveryMetrics
+
+AT_ONCE: Final = 1_000
+"""HEADs whose events are appended by one call."""
+RETRY_S: Final = 1.0
+MIN_PAUSE_S: Final = 0.1
+CLOSE_S: Final = 30.0
+
+log = logging.getLogger("turnstile.events")
+
+
+class Appends(Protocol):
+    """What appends (``turnstile.events.append.Appender``)."""
+
+    def is_source(self, key: str) -> bool: ...
+    def append(self, keys: Iterable[str]) -> Appended: ...
+
+
+class EventWorker:
+    """One thread that appends the events of the HEADs that were added, oldest first. After a failure it tries the same HEADs
+    again: they stay added until their events are in the log."""
+
+    def __init__(
+        self, appender: Appends, gather_s: float, on_appended: Callable[[Iterable[str]], None] = lambda _: None
+    ) -> None:
+        """``on_appended`` is called with the catalogs whose logs have grown."""
+        self._appender, self._gather_s, self._on_appended = appender, gather_s, on_appended
+        self._changed, self._stop = threading.Condition(), threading.Event()
+        self._waiting: dict[str, None] = {}
+        self._working = False
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Notes that the rows under ``keys`` changed; those that are no HEADs are ignored."""
+        sources = [key for key in keys if self._appender.is_source(key)]
+        if sources:
+            with self._changed:
+                self._waiting.update(dict.fromkeys(sources))
+                self._changed.notify_all()
+
+    def idle(self) -> bool:
+        """Returns whether the events of everything that was added are in the log."""
+        with self._changed:
+            return not self._waiting and not self._working
+
+    def close(self) -> None:
+        """Ends the thread after the append under way; what waits is found at the next start."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stop.is_set())
+            self._stop.wait(self._gather_s)
+            with self._changed:
+                keys = list(self._waiting)[:AT_ONCE]
+                self._working = True
+                for key in keys:
+                    del self._waiting[key]
+            done = self._append(keys)
+            with self._changed:
+                self._working = False
+                if not done:
+                    self._waiting = dict.fromkeys(keys) | self._waiting
+            if not done:
+                self._stop.wait(RETRY_S)
+
+    def _append(self, keys: list[str]) -> bool:
+        try:
+            done = self._appender.append(keys)
+        except Exception:  # the next attempt may succeed
+            log.exception("events of %d HEADs are not appended", len(keys))
+            return False
+        for problem in done.unreadable:
+            log.error("no events are made of %s: %s", problem.key, problem.message)
+        self._on_appended(done.catalogs)
+        return True
+
+
+class DeliveryWorker:
+    """One thread that sends the events of the catalogs that were added to one target, and comes back to those it could not."""
+
+    def __init__(self, deliverer: Deliverer, metrics: DeliveryMetrics) -> None:
+        self._deliverer, self._metrics, self._name = deliverer, metrics, deliverer.target.name
+        self._changed, self._stop = threading.Condition(), threading.Event()
+        self._due_s: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name=f"deliver {self._name}", daemon=True)
+        self._thread.start()
+
+    def add(self, catalogs: Iterable[str]) -> None:
+        """Notes that the logs of these catalogs have grown."""
+        with self._changed:
+            self._due_s.update(dict.fromkeys(catalogs, 0.0))
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Ends the thread after the batch under way; what is left is sent after the next start."""
+        self._stop.set()
+        with self._changed:
+            self._changed.notify_all()
+        self._thread.join(CLOSE_S)
+
+    def _run(self) -> None:
+        while (catalog := self._next()) is not None:
+            try:
+                done = self._deliverer.deliver(catalog, go_on=lambda: not self._stop.is_set())
+            except Exception:  # the store does not answer: the next attempt may succeed
+                log.exception("events of %s are not sent to %s", catalog, self._name)
+                self._come_back(catalog, RETRY_S)
+                continue
+            self._metrics.record(self._name, done.sent, failed=bool(done.error))
+            if done.error:
+                log.warning("events of %s are not sent to %s: %s", catalog, self._name, done.error)
+            if done.again_ms:
+                self._come_back(catalog, max(MIN_PAUSE_S, done.again_ms / 1000 - time.time()))
+
+    def _next(self) -> str | None:
+        """Waits for the catalog that is due first; None: the worker is closed."""
+        with self._changed:
+            while not self._stop.is_set():
+                catalog = min(self._due_s, key=self._due_s.__getitem__, default=None)
+                wait_s = None if catalog is None else self._due_s[catalog] - time.monotonic()
+                if catalog is not None and wait_s is not None and wait_s <= 0:
+                    del self._due_s[catalog]
+                    return catalog
+                self._changed.wait(wait_s)
+        return None
+
+    def _come_back(self, catalog: str, after_s: float) -> None:
+        with self._changed:
+            self._due_s.setdefault(catalog, time.monotonic() + after_s)

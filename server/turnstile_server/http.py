@@ -1,0 +1,295 @@
+"""A process that answers requests: a WSGI application with guards, health, figures, and the apps that the functions deploy.
+
+    request -> guard of Host and Origin -> /healthz, /readyz, /metrics or the app that has the route -> response
+
+Paths arrive as an HTTP API of AWS hands them on: every escape is decoded except ``%25`` (``api.http.handler``).
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import ipaddress
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from turnstile.access.core.grants import Principal
+from turnstile.api import apps
+from turnstile.api import settings as variables
+from turnstile.api.auth import settings as auth_settings
+from turnstile.api.auth.bearer import Authentication, authentication
+from turnstile.api.http.handler import App, Incoming
+from turnstile.api.http.request import BodyLimit
+from turnstile.api.services import Services
+from turnstile.api.settings import Settings
+from turnstile.catalog.services import ensure
+from turnstile.delta.core.ratify_writes import Keep
+from turnstile.store.core.errors import InvalidRequest, PermissionDenied, Throttled, TooLarge, TurnstileError
+from turnstile.store.core.limits import Limits
+from turnstile_server import logs, metrics
+from turnstile_server.settings import LOOPBACK_NAMES, ServerSettings
+from turnstile_server.world import OpenStore, open_store, waker
+
+PARTS: Final = (
+    "ratifier", "outcomes", "updater", "authorizers", "open_loader", "open_catalog", "vendor", "metadata_files",
+    "source_rights", "clients", "signed", "publisher",
+)  # fmt: skip
+"""Services that are built before the first request."""
+
+HEARTBEAT_S: Final = 15.0
+"""How old the background's last sign of life may be when the server calls itself ready."""
+
+PARENT_S: Final = 0.1
+
+BACKLOG_BYTES: Final = 256_000
+"""What a HEAD in SQLite may carry unpublished; a transaction over a hundred of them has no limit there (``ROW_BUDGET``)."""
+
+KEEP_PUBLISHED: Final = Keep(named=8, tickets=48)
+"""For a store whose writes are not charged by size: proposals of some writers on one table are decided by the HEAD alone."""
+
+_JSON: Final = "application/json"
+_STATUS: Final = {status.value: f"{status.value} {status.phrase}" for status in HTTPStatus}
+
+log = logging.getLogger("turnstile.http")
+
+Environ = Mapping[str, Any]
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+
+
+class Application:
+    """Answers requests. Which app answers is decided by route and method, as the gateway does for the functions."""
+
+    def __init__(self, settings: ServerSettings, store: OpenStore) -> None:
+        self._settings, self._store = settings, store
+        services = Services(store.world, read_settings(settings), vendor=_vendor(store))
+        services.prepare(*PARTS)
+        self._authentication: Authentication = authentication()
+        telemetry = metrics.RequestMetrics(every=os.environ.get("TURNSTILE_LOG_LEVEL", "").upper() in ("INFO", "DEBUG"))
+        self._catalog = apps.catalog(services, telemetry)
+        self._apps: tuple[App, ...] = (
+            apps.commit(services, telemetry),
+            self._catalog,
+            apps.iceberg(services, telemetry),
+            apps.tokens(services, telemetry),
+        )
+        self._public, self._strangers = self._apps[-1].public, StrangersBodies(max(1, settings.threads // 4))
+        self._guard = Guard(settings)
+        self._own = {"/healthz": self._healthz, "/readyz": self._readyz, "/metrics": self._metrics}
+
+    def __call__(self, environ: Environ, start: StartResponse) -> Iterable[bytes]:
+        method, path = str(environ["REQUEST_METHOD"]).upper(), _path(environ)
+        refusal = self._guard.refusal(environ)
+        if refusal is not None:
+            return _send(start, 403, _JSON, _error(403, "Foreign", *refusal))
+        own = self._own.get(path)
+        if own is not None:
+            return _send(start, *(own(environ) if method in ("GET", "HEAD") else _NOT_ALLOWED), head=method == "HEAD")
+        headers = _headers(environ)
+        headers.setdefault("x-correlation-id", uuid4().hex)
+        read = self._strangers.read if path in self._public else _read
+        incoming = Incoming(method, path, environ.get("QUERY_STRING", ""), headers, functools.partial(read, environ))
+        response = self._app(path, method).answer(incoming)
+        body = b"" if method == "HEAD" else response.body
+        sent = [(name.lower(), value) for name, value in response.headers.items()]
+        if response.status != HTTPStatus.NO_CONTENT:
+            sent.append(("content-length", str(len(response.body))))  # also of what HEAD leaves out
+        start(_STATUS[response.status], sent)
+        return [body]
+
+    def _app(self, path: str, method: str) -> App:
+        for app in self._apps:
+            if app.serves(path, method):
+                return app
+        return self._catalog  # which tells a wrong method from a wrong path
+
+    # -- about the server itself --------------------------------------------------------------------------------------
+
+    def _healthz(self, _environ: Environ) -> tuple[int, str, bytes]:
+        return 200, _JSON, b'{"status": "ok", "service": "turnstile"}'
+
+    def _readyz(self, _environ: Environ) -> tuple[int, str, bytes]:
+        """Ready: the store answers and takes writes, and the background has given a sign of life."""
+        problems = []
+        try:
+            self._store.world.refs.read(self._store.world.space.table("-"))
+        except Exception:  # whatever the store's client raises; its words are for the log: strangers may ask here
+            log.exception("the store does not answer")
+            problems.append("the store does not answer")
+        database = self._store.database
+        if database is not None and database.failure is not None:
+            log.error("%s", database.failure)
+            problems.append(
+                "the store takes no writes since its disk failed: check the disk, and start the server again"
+            )
+        if not _is_fresh(self._settings):
+            problems.append("publishing has given no sign of life")
+        status = 503 if problems else 200
+        return status, _JSON, json.dumps({"status": "not ready" if problems else "ok", "problems": problems}).encode()
+
+    def _metrics(self, environ: Environ) -> tuple[int, str, bytes]:
+        """Figures; for administrators where tokens are demanded."""
+        try:
+            principal: Principal = self._authentication.principal(environ.get("HTTP_AUTHORIZATION", ""), {})
+            if not principal.admin:
+                raise PermissionDenied("figures are for administrators", remedy="send an administrator's token")
+        except TurnstileError as error:
+            status = 403 if isinstance(error, PermissionDenied) else 401
+            return status, _JSON, _error(status, error.type, error.message, error.remedy or "")
+        return 200, metrics.CONTENT_TYPE, metrics.exposition()
+
+
+class Guard:
+    """Refuses what a web page of another origin, or a name that somebody else points here, would send.
+
+    ``Host`` must be a name of this server: a loopback name, the address it listens on, one of its further names, or any IP
+    address, which no foreign name server can make point elsewhere. ``Origin`` must be absent or this very server.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.hosts)}
+
+    def refusal(self, environ: Environ) -> tuple[str, str] | None:
+        """Returns why the request is refused, and what to do; None for one that is not."""
+        host = str(environ.get("HTTP_HOST", ""))
+        if not self._is_own(host):
+            return (
+                f"this server is not called {host[:100]!r}",
+                "call it by its address, or start it with --allow-host NAME",
+            )
+        origin = environ.get("HTTP_ORIGIN")
+        site = environ.get("HTTP_SEC_FETCH_SITE", "none")
+        if (origin is not None and origin.partition("://")[2].lower() != host.lower()) or (
+            site not in ("none", "same-origin") and environ.get("HTTP_SEC_FETCH_MODE") != "navigate"
+        ):
+            return "pages of another origin may not send requests here", "send requests from a program, not from a page"
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        name = host.lower()
+        name = name[1:].partition("]")[0] if name.startswith("[") else name.rpartition(":")[0] or name
+        if name in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+
+def create() -> Application:
+    """Returns the application of a worker process, which ends when the process that started it does."""
+    settings = ServerSettings.from_environment()
+    logs.configure("http")
+    end_with_parent()
+    metrics.start(settings)
+    store = open_store(settings, waker(settings.wake_socket))
+    ensure(store.world, lake_root=settings.lake_root)
+    application = Application(settings, store)
+    gc.freeze()  # what was imported stays: no collection need look at it
+    settings.ready_file(os.getpid()).touch()
+    return application
+
+
+def end_with_parent() -> None:
+    """Ends this process as soon as its parent has ended, however that ended."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(PARENT_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
+
+
+def read_settings(settings: ServerSettings) -> Settings:
+    """Returns what the services work with: the server's own settings, and the variables that functions have, too."""
+    return Settings(
+        lake_root=settings.lake_root,
+        limits=_limits(settings),
+        keep_published=KEEP_PUBLISHED if settings.store_kind == "sqlite" else None,
+        grace=variables.grace(),
+        vending=variables.vending(),
+        auth=auth_settings.read(),
+        event_waits=max(1, settings.threads // 4),
+    )
+
+
+def _limits(settings: ServerSettings) -> Limits:
+    limits = variables.limits()
+    return msgspec.structs.replace(limits, backlog_bytes=BACKLOG_BYTES) if settings.store_kind == "sqlite" else limits
+
+
+def _vendor(store: OpenStore) -> Any:
+    return variables.vending().open(store.world)
+
+
+def _is_fresh(settings: ServerSettings) -> bool:
+    try:
+        return time.time() - settings.heartbeat.stat().st_mtime < HEARTBEAT_S
+    except OSError:
+        return False
+
+
+_NOT_ALLOWED: Final = (405, _JSON, b'{"error": {"code": 405, "type": "MethodNotAllowed", "message": "use GET"}}')
+
+
+def _error(status: int, type: str, message: str, remedy: str) -> bytes:
+    return json.dumps({"error": {"code": status, "type": type, "message": message, "remedy": remedy}}).encode()
+
+
+def _send(start: StartResponse, status: int, media: str, body: bytes, *, head: bool = False) -> list[bytes]:
+    start(_STATUS[status], [("content-type", media), ("content-length", str(len(body)))])
+    return [b"" if head else body]
+
+
+def _path(environ: Environ) -> str:
+    path = str(environ["PATH_INFO"]).encode("latin-1", "replace").decode("utf-8", "replace")
+    return "/" + path.replace("%", "%25").lstrip("/")
+
+
+def _headers(environ: Environ) -> dict[str, str]:
+    headers = {name[5:].replace("_", "-").lower(): value for name, value in environ.items() if name.startswith("HTTP_")}
+    if environ.get("CONTENT_TYPE"):
+        headers["content-type"] = environ["CONTENT_TYPE"]
+    return headers
+
+
+class StrangersBodies:
+    """Reads the bodies of requests that carry no token, ``most`` at once: each takes a thread for as long as its sender
+    likes, and the others have to stay for requests that carry one (I12)."""
+
+    def __init__(self, most: int) -> None:
+        self._free = threading.Semaphore(most)
+
+    def read(self, environ: Environ, limit: BodyLimit | None) -> bytes:
+        """As ``_read``; raises Throttled while ``most`` are being read."""
+        if not self._free.acquire(blocking=False):
+            raise Throttled("too many requests without a token are being received", retry_after_ms=1000)
+        try:
+            return _read(environ, limit)
+        finally:
+            self._free.release()
+
+
+def _read(environ: Environ, limit: BodyLimit | None) -> bytes:
+    """The body; raises TooLarge before more than the limit is read, InvalidRequest for what is not UTF-8."""
+    limit = limit or BodyLimit()
+    body: bytes = environ["wsgi.input"].read(limit.bytes + 1)
+    if len(body) > limit.bytes:
+        text = f"the body is over the limit of {limit.bytes} bytes"
+        raise TooLarge(text, field="body", remedy=limit.remedy, limit=limit.bytes)
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("the body is not UTF-8 text", field="body", remedy="send JSON encoded as UTF-8") from None
+    return body

@@ -1,0 +1,100 @@
+"""Figures for Prometheus, of all processes of a server together, and log lines for what failed.
+
+Each process writes its figures into files of the runtime folder (``prometheus_client``'s multiprocess mode), and whichever
+process is asked adds them up. ``start`` has to come before anything that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from turnstile_server.settings import ServerSettings
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_SECONDS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
+
+log = logging.getLogger("turnstile.requests")
+
+
+def start(settings: ServerSettings) -> None:
+    """Says where the figures go; for every process, before ``prometheus_client`` is imported."""
+    folder = Path(settings.runtime) / "metrics"
+    folder.mkdir(exist_ok=True)
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+
+
+def exposition() -> bytes:
+    """Returns the figures of all processes in Prometheus' text format."""
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+class RequestMetrics:
+    """``turnstile.api.http.handler.Telemetry``: counts every request; logs faults, and with ``every`` all of them."""
+
+    def __init__(self, *, every: bool = False) -> None:
+        from prometheus_client import Counter, Histogram
+
+        self._every = every
+        self._requests = Counter("turnstile_requests", "Answered requests", ["operation", "status"])
+        self._seconds = Histogram("turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS)
+        self._children: dict[tuple[str, int], tuple[Any, Any]] = {}
+
+    def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
+        children = self._children.get((operation, status))
+        if children is None:
+            children = (self._requests.labels(operation, str(status)), self._seconds.labels(operation))
+            self._children[operation, status] = children
+        children[0].inc()
+        children[1].observe(duration_ms / 1000)
+        if fault is not None:
+            log.error("%s %s", operation, status, exc_info=fault, extra={"duration_ms": round(duration_ms, 2), **more})
+        elif self._every:
+            log.info("%s %s", operation, status, extra={"duration_ms": round(duration_ms, 2), **more})
+
+
+class BackgroundMetrics:
+    """What the background did."""
+
+    def __init__(self) -> None:
+        from prometheus_client import Counter, Gauge, Histogram
+
+        self.published = Counter("turnstile_published_versions", "Versions copied into _delta_log or found there")
+        self.lag_seconds = Histogram(
+            "turnstile_publish_lag_seconds",
+            "From ratification to publication, oldest version of a turn",
+            buckets=_SECONDS,
+        )
+        self.failures = Counter("turnstile_publish_failures", "Turns of tables that could not be published further")
+        # The latest of whichever process set them: a background that was started anew replaces the figures of the last.
+        self.tables = Gauge("turnstile_tables", "Tables at the last sweep", multiprocess_mode="mostrecent")
+        self.stuck = Gauge("turnstile_tables_stuck", "Stuck tables at the last sweep", multiprocess_mode="mostrecent")
+        self.behind = Gauge(
+            "turnstile_unpublished_versions",
+            "Unpublished versions after the last sweep",
+            multiprocess_mode="mostrecent",
+        )
+
+
+class DeliveryMetrics:
+    """What targets of events got."""
+
+    def __init__(self) -> None:
+        from prometheus_client import Counter
+
+        self._sent = Counter("turnstile_events_sent", "Events that a target acknowledged", ["target"])
+        self._failures = Counter(
+            "turnstile_event_delivery_failures", "Batches that a target did not acknowledge", ["target"]
+        )
+
+    def record(self, target: str, sent: int, *, failed: bool) -> None:
+        """Counts what one call of a deliverer did."""
+        self._sent.labels(target).inc(sent)
+        self._failures.labels(target).inc(failed)

@@ -1,0 +1,140 @@
+"""What a server is started with. Its processes hand it on in the environment; secrets have variables of their own.
+
+Everything else that the functions read from their environment means the same here (template.yaml lists the variables):
+authentication, how long garbage stays, keys for clients of a store without STS.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final, Self
+
+from turnstile_server.errors import BadSettings
+
+VARIABLE: Final = "TURNSTILE_SERVER"
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+DEFAULT_PORT: Final = 8750
+TOKEN: Final = "TURNSTILE_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_KEYS: Final = "TURNSTILE_TOKEN_KEYS"  # noqa: S105
+AUTHENTICATION: Final = "TURNSTILE_AUTHENTICATION"
+ACCEPTS: Final = (TOKEN, "TURNSTILE_TOKENS", "TURNSTILE_OIDC_ISSUER")
+"""What a server accepts tokens by."""
+_STORES: Final = ("sqlite", "dynamodb")
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """The settings of one server.
+
+    Attributes:
+        home: folder with the lock, the log, and by default the store and the lake.
+        lake_root: location below which new tables go; empty: ``lake`` in the home.
+        store: ``sqlite:PATH``, or ``dynamodb:REFS_TABLE,OBJS_TABLE``; empty: a SQLite file in the home.
+        store_endpoint: where DynamoDB Local, Alternator or an emulator listens; empty: AWS.
+        host: address to listen on; any but a loopback address demands authentication.
+        hosts: further names by which clients call it.
+        realm: the tenant.
+        workers: processes that answer requests.
+        threads: requests that one of them answers at once.
+        runtime: folder of sockets and figures while it runs; the supervisor makes it.
+    """
+
+    home: str
+    lake_root: str = ""
+    store: str = ""
+    store_endpoint: str = ""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    hosts: tuple[str, ...] = ()
+    realm: str = "default"
+    workers: int = 1
+    threads: int = 32
+    runtime: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hosts", tuple(self.hosts))
+        object.__setattr__(self, "home", str(Path(self.home).expanduser().absolute()))
+        object.__setattr__(self, "lake_root", self.lake_root.rstrip("/") or (Path(self.home) / "lake").as_uri())
+        object.__setattr__(self, "store", self.store or f"sqlite:{Path(self.home) / 'turnstile.db'}")
+        kind, _, place = self.store.partition(":")
+        names = [name for name in place.split(",") if name]
+        if kind not in _STORES or len(names) != _STORES.index(kind) + 1:
+            raise BadSettings(
+                f"{self.store!r} is no store", "write sqlite:/path/to/file, or dynamodb:REFS_TABLE,OBJS_TABLE"
+            )
+
+    @property
+    def store_kind(self) -> str:
+        return self.store.partition(":")[0]
+
+    @property
+    def store_place(self) -> str:
+        """What follows the kind: a path, or the names of two tables."""
+        return self.store.partition(":")[2]
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this machine can reach the server."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        """Where clients of this machine reach it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - compared, not bound
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def wake_socket(self) -> str:
+        """Where processes tell the background what was committed."""
+        return str(Path(self.runtime) / "wake")
+
+    @property
+    def heartbeat(self) -> Path:
+        """File that the background touches while it is well."""
+        return Path(self.runtime) / "heartbeat"
+
+    def ready_file(self, pid: int) -> Path:
+        """File that a process leaves when it is ready to answer requests."""
+        return Path(self.runtime) / f"ready-{pid}"
+
+    def to_environment(self) -> dict[str, str]:
+        """Returns the variable by which processes get the settings."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def from_environment(cls) -> Self:
+        """Returns the settings that the starting process handed on."""
+        raw = json.loads(os.environ[VARIABLE])
+        return cls(**{field.name: raw[field.name] for field in fields(cls) if field.name in raw})
+
+
+def default_workers() -> int:
+    """Returns how many processes answer requests where nobody says: half of the cores, at most four. The others are for the
+    background, and for what runs beside the server."""
+    return max(1, min(4, len(os.sched_getaffinity(0)) // 2 if hasattr(os, "sched_getaffinity") else 1))
+
+
+def decide_authentication(settings: ServerSettings, environment: Mapping[str, str]) -> str:
+    """Returns ``required`` or ``none``.
+
+    Open only on a loopback address, and only where no token or issuer is configured. Raises BadSettings for a server that
+    others could reach without a token.
+    """
+    accepts = any(environment.get(name) for name in ACCEPTS)
+    wanted = environment.get(AUTHENTICATION) or ("required" if accepts else "none")
+    if wanted == "none" and not settings.is_loopback:
+        raise BadSettings(
+            f"whoever reaches {settings.host} could do everything: no token and no issuer is configured",
+            "give --token (or TURNSTILE_TOKEN, TURNSTILE_TOKENS, TURNSTILE_OIDC_ISSUER), or listen on 127.0.0.1",
+        )
+    return wanted

@@ -1,0 +1,251 @@
+"""The main process of a server: one home folder, one server; its processes start, live and end with it.
+
+    main process    holds the lock of the home, and the port; starts the others, and starts them anew when one dies
+    http            ``workers`` processes that answer requests
+    background      one that publishes, sweeps and collects
+
+Processes are forked where the system can, after everything is imported, so that a start, and the replacement of a killed
+process, costs no imports. A process whose main process is gone ends itself; a server whose home is gone stops.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+from turnstile_server.errors import AlreadyRunning, BadSettings, PortTaken
+from turnstile_server.home import Home, ServerState, take_lock
+from turnstile_server.settings import AUTHENTICATION, TOKEN, TOKEN_KEYS, ServerSettings, decide_authentication
+
+WATCH_S: Final = 0.2
+STOP_S: Final = 15.0
+LOCK_S: Final = 3.0
+"""How long a server that was killed may take to end all its processes, which hold the lock and the port."""
+
+_RUNTIME: Final = "tst-"
+"""How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a hundred characters."""
+
+log = logging.getLogger("turnstile.supervisor")
+
+
+def serve(settings: ServerSettings, *, ready: Callable[[ServerState], None] = lambda _: None) -> None:
+    """Runs a server until SIGTERM or SIGINT, or until its home is gone.
+
+    ``ready`` is called when it has its port and its processes are being started. Raises BadSettings, AlreadyRunning and
+    PortTaken.
+    """
+    mode = decide_authentication(settings, os.environ)
+    home = Home.at(settings.home)
+    home.create()
+    lock = _take(home)
+    try:
+        previous = ServerState.read(home)
+        require_closed_still(mode, os.environ, previous)
+        _remove_runtime(previous)
+        settings = replace(
+            settings, port=_free_port(settings.host, settings.port), runtime=tempfile.mkdtemp(prefix=_RUNTIME)
+        )
+        try:
+            _Server(home, settings, mode).run(ready)
+        finally:
+            shutil.rmtree(settings.runtime, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+class _Server:
+    def __init__(self, home: Home, settings: ServerSettings, mode: str) -> None:
+        self._home, self._settings = home, settings
+        previous = ServerState.read(home)
+        keys = os.environ.get(TOKEN_KEYS) or (previous.keys if previous else "") or f"local:{secrets.token_urlsafe(32)}"
+        token = os.environ.get(TOKEN, "")
+        os.environ |= {**settings.to_environment(), AUTHENTICATION: mode}
+        if mode == "required" and (settings.store_kind == "sqlite" or TOKEN_KEYS in os.environ):
+            os.environ[TOKEN_KEYS] = keys  # servers that share a DynamoDB table must be given the same ones
+        self._state = ServerState(
+            url=settings.url,
+            port=settings.port,
+            lake_root=settings.lake_root,
+            store=settings.store,
+            token=token,
+            keys=keys,
+            started_ms=time.time_ns() // 1_000_000,
+            store_endpoint=settings.store_endpoint,
+            runtime=settings.runtime,
+            authentication=mode,
+        )
+        self._stopping = threading.Event()
+        self._background: BaseProcess | None = None
+
+    def run(self, ready: Callable[[ServerState], None]) -> None:
+        for module in ("turnstile_server.http", "turnstile_server.background"):
+            importlib.import_module(module)
+        _check_settings()
+        server = self._granian()
+        server.respawned_wrks = StartTimes(server, self._settings)
+        server.on_startup(lambda: self._start(server, ready))
+        server.on_shutdown(self._stop)
+        server.serve()
+
+    def _granian(self) -> Any:
+        from granian.constants import HTTPModes, Interfaces
+        from granian.log import LogLevels
+        from granian.server import Server
+
+        settings = self._settings
+        return Server(
+            "turnstile_server.http:create",
+            factory=True,
+            interface=Interfaces.WSGI,
+            address=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            blocking_threads=settings.threads,
+            http=HTTPModes.http1,
+            log_level=LogLevels.error,
+            respawn_failed_workers=True,
+            workers_kill_timeout=int(STOP_S),
+        )
+
+    def _start(self, server: Any, ready: Callable[[ServerState], None]) -> None:
+        self._background = self._start_background()
+        threading.Thread(target=self._watch, args=(server,), name="watch", daemon=True).start()
+        self._state.write(self._home)
+        ready(self._state)
+
+    def _start_background(self) -> BaseProcess:
+        from turnstile_server import background
+
+        context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+        process: BaseProcess = context.Process(target=background.main, name="turnstile-background")
+        process.start()
+        return process
+
+    def _watch(self, server: Any) -> None:
+        """Keeps the background alive and ``server.json`` true; ends the server when its home is gone."""
+        while not self._stopping.wait(WATCH_S):
+            if not self._home.lock.exists():
+                os.kill(os.getpid(), signal.SIGTERM)
+                return
+            if self._background is not None and not self._background.is_alive():
+                log.error("the background ended with %s and is started anew", self._background.exitcode)
+                self._background = self._start_background()
+            if server.interrupt_children:  # granian forgets a death in the moment in which it mends another
+                server.main_loop_interrupt.set()
+            workers = [worker.inner.pid for worker in server.wrks if worker.inner.pid]
+            others = [self._background.pid] if self._background is not None else []
+            pids = (os.getpid(), *workers, *(pid for pid in others if pid))
+            if pids != self._state.pids:
+                self._state = replace(self._state, pids=pids)
+                try:
+                    self._state.write(self._home)
+                except OSError as error:  # the home is going, or the disk is full
+                    log.warning("server.json could not be written: %s", error)
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        process = self._background
+        if process is not None:
+            process.terminate()
+            process.join(STOP_S)
+            if process.is_alive():
+                process.kill()
+
+
+class StartTimes(dict[int, float]):
+    """When each worker was started anew, less those that were ready to answer: granian ends the server when a worker dies
+    within seconds of that time, which one that cannot start does, but one that is killed twice must not. It is never
+    cleared: granian does so whenever a worker dies, so two that cannot start would be started in turns for ever."""
+
+    def __init__(self, server: Any, settings: ServerSettings) -> None:
+        super().__init__()
+        self._server, self._settings = server, settings
+
+    def get(self, number: int, default: float = 0) -> float:  # type: ignore[override]
+        pid = self._server.wrks[number].inner.pid
+        return default if self._settings.ready_file(pid).exists() else super().get(number, default)
+
+    def clear(self) -> None:
+        pass
+
+
+def require_closed_still(mode: str, environment: Mapping[str, str], previous: ServerState | None) -> None:
+    """Raises BadSettings for a server that would be open by mistake: that of this home demanded tokens, and what it accepted
+    is not configured any more, though nobody said that it shall be open."""
+    closed = previous is not None and (previous.authentication == "required" or bool(previous.token))
+    if closed and mode == "none" and environment.get(AUTHENTICATION) != "none":
+        raise BadSettings(
+            "the server of this home demanded tokens, and none is configured now: it would be open to every program",
+            f"configure the tokens or the issuer again, or set {AUTHENTICATION}=none to open it",
+        )
+
+
+def _check_settings() -> None:
+    """Reads the variables that the processes will read; raises BadSettings with the name of the one that is wrong."""
+    from turnstile.api import settings
+    from turnstile.api.auth import settings as auth
+    from turnstile.api.http.env import BadSetting
+
+    try:
+        auth.read()
+        settings.limits()
+        settings.vending()
+        settings.event_targets()
+    except BadSetting as error:
+        raise BadSettings(str(error), "mend the variable, or remove it") from error
+
+
+def _remove_runtime(previous: ServerState | None) -> None:
+    """Removes the runtime folder of a server of this home that was killed; no folder elsewhere, whatever the state says."""
+    folder = Path(previous.runtime) if previous is not None else Path()
+    if folder.parent == Path(tempfile.gettempdir()) and folder.name.startswith(_RUNTIME):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _take(home: Home) -> int:
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        lock = take_lock(home.lock)
+        if lock is not None:
+            return lock
+        if time.monotonic() > deadline:
+            raise AlreadyRunning(
+                f"a server is running in {home.path}", f"stop it with 'turnstile down --home {home.path}'"
+            )
+        time.sleep(0.02)
+
+
+def _free_port(host: str, port: int) -> int:
+    """Returns the port, or a free one for 0. Raises PortTaken: granian itself would share it with whoever has it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    deadline = time.monotonic() + (LOCK_S if port else 0)
+    while True:
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((host, port))
+                listener.listen(1)
+                return int(listener.getsockname()[1])
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    if error.errno in (98, 48):
+                        raise PortTaken(host, port) from error
+                    raise BadSettings(
+                        f"{host}:{port} cannot be listened on: {error.strerror}", "choose --host"
+                    ) from error
+        time.sleep(0.05)

@@ -1,0 +1,152 @@
+"""The world of a server: its stores, by the one setting that names them, and who is told of what was written."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from turnstile.adapters.opening import FileStorages, RandomIds, SystemClock, open_world
+from turnstile.catalog.core.request_rows import RequestOutcome
+from turnstile.store.core.rows import Space
+from turnstile.store.core.writes import Check, Row, Write
+from turnstile.store.ports import Accepted, AllAccepted, Refs, Rejected, SomeRejected, World
+from turnstile_server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from turnstile.adapters.sqlite.database import Database
+
+Wake = Callable[[str], None]
+"""Tells the background that the row of a key changed; empty: that something did, which its feed knows."""
+
+
+@dataclass(frozen=True)
+class OpenStore:
+    """A world, and the file below it where it is SQLite's."""
+
+    world: World
+    database: Database | None
+    remove_expired: Callable[[], None] = lambda: None
+    """Removes what has ended, where the store does not by itself."""
+
+    def close(self) -> None:
+        if self.database is not None:
+            self.database.close()
+
+
+def open_store(settings: ServerSettings, wake: Wake | None = None) -> OpenStore:
+    """Returns the ports on the store that the settings name. ``wake`` is called after each write of this process."""
+    if settings.store_kind == "dynamodb":
+        refs_table, objs_table = settings.store_place.split(",")
+        endpoint = settings.store_endpoint or None
+        world = open_world(refs_table=refs_table, objs_table=objs_table, realm=settings.realm, endpoint_url=endpoint)
+        storages = FileStorages()  # an endpoint of the store is none of S3's
+        refs = world.refs if wake is None else WakingRefs(world.refs, wake)
+        return OpenStore(replace(world, refs=refs, storages=storages), None)
+    return _open_sqlite(settings, wake)
+
+
+def _open_sqlite(settings: ServerSettings, wake: Wake | None) -> OpenStore:
+    from turnstile.adapters.sqlite.database import Database
+    from turnstile.adapters.sqlite.objs import SqliteObjs
+    from turnstile.adapters.sqlite.refs import SqliteRefs
+
+    path = Path(settings.store_place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    database = Database(path, on_commit=None if wake is None else lambda _: wake(""))
+    clock = SystemClock()
+    refs, objs = SqliteRefs(database, realm=settings.realm, clock=clock), SqliteObjs(database, clock=clock)
+    world = World(
+        refs=refs,
+        objs=objs,
+        storages=FileStorages(),
+        clock=clock,
+        ids=RandomIds(),
+        space=Space(settings.realm),
+    )
+
+    def remove_expired() -> None:
+        now_s = clock.now_ms() // 1000
+        refs.remove_expired(RequestOutcome.kind, now_s)
+        while objs.remove_expired(now_s):
+            pass
+
+    return OpenStore(world, database, remove_expired)
+
+
+class WakingRefs:
+    """``turnstile.store.ports.Refs`` that tells of every row it changed: for a store that has no feed of its own."""
+
+    def __init__(self, refs: Refs, wake: Wake) -> None:
+        self._refs, self._wake = refs, wake
+
+    def read(self, key: str) -> Row | None:
+        return self._refs.read(key)
+
+    def read_many(self, keys: Sequence[str]) -> dict[str, Row]:
+        return self._refs.read_many(keys)
+
+    def read_cut(self, keys: Sequence[str]) -> dict[str, Row]:
+        return self._refs.read_cut(keys)
+
+    def write(self, write: Write) -> Accepted | Rejected:
+        response = self._refs.write(write)
+        if isinstance(response, Accepted):
+            self._wake(write.key)
+        return response
+
+    def transact(self, writes: Sequence[Write], token: str) -> AllAccepted | SomeRejected:
+        response = self._refs.transact(writes, token)
+        if isinstance(response, AllAccepted):
+            for write in writes:
+                if not isinstance(write, Check):
+                    self._wake(write.key)
+        return response
+
+    def scan(self, kind: str, *, after: str = "", stale: bool = False) -> Iterator[Row]:
+        return self._refs.scan(kind, after=after, stale=stale)
+
+
+# -- waking: datagrams from the processes that write to the one that publishes --------------------------------------------
+
+_KEY_BYTES: Final = 2048
+
+
+def waker(path: str) -> Wake:
+    """Returns what sends a key to the background. It never waits: a lost one is found by the feed, or by the sweep."""
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sender.setblocking(False)
+
+    def wake(key: str) -> None:
+        with suppress(OSError):  # nobody listens yet, or its queue is full
+            sender.sendto(key.encode()[:_KEY_BYTES], path)
+
+    return wake
+
+
+class WakeListener:
+    """Receives what ``waker`` sends."""
+
+    def __init__(self, path: str) -> None:
+        Path(path).unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(path)
+
+    def wait(self, seconds: float) -> list[str]:
+        """Returns the keys that were sent, after the first one or after the time; empty texts say "look at the feed"."""
+        self._socket.settimeout(seconds)
+        try:
+            keys = [self._socket.recv(_KEY_BYTES).decode()]
+        except TimeoutError:
+            return []
+        self._socket.setblocking(False)
+        with suppress(BlockingIOError):
+            while len(keys) < 1000:
+                keys.append(self._socket.recv(_KEY_BYTES).decode())
+        return keys
+
+    def close(self) -> None:
+        self._socket.close()

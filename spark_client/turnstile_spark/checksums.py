@@ -1,0 +1,110 @@
+"""Version checksums: Delta's summary of a version (``_delta_log/<version>.crc``), written in the background.
+
+With a checksum the next reader knows protocol, metadata and size of a table without reading its log. It is optional, and
+nothing waits for it; yet Delta writes it before a commit returns, on S3 with 22 requests one after the other: a temporary
+file, renamed, by a file system client made for that one file. Here the same content is written by one request, when the
+statement may be over already.
+
+Delta's own writing cannot be switched off for one table, and other tables of the session keep theirs. But it is the only
+use of Hadoop's ``FileContext`` in Delta, and a table has file system options of its own: :data:`OPTIONS` name a class for
+it that is not there. So Delta's attempt fails at once, which is a warning to Delta; :func:`silence` keeps that out of the
+log. With the session's ``spark.databricks.delta.writeChecksumFile.enabled=false`` no checksum is written at all.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+
+from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.log_files import LogFiles, Write
+
+log = logging.getLogger("turnstile_spark")
+#: Of tables whose checksums are written here: file system options, by which Delta cannot write them.
+OPTIONS = {"fs.AbstractFileSystem.s3a.impl": "checksums.are.written.by.turnstile_spark"}
+WRITER = "org.apache.spark.sql.delta.hooks.ChecksumHook$WriteChecksum"
+_SWITCH = "spark.databricks.delta.writeChecksumFile.enabled"
+#: Seconds within which Delta makes a commit that was answered the table's current snapshot.
+_PATIENCE = 60.0
+
+
+def options(location: str) -> dict[str, str]:
+    """The file system options of the table at ``location``: :data:`OPTIONS` on S3, elsewhere none. Delta writes checksums
+    itself there: on a file system with a rename it is two operations."""
+    return OPTIONS if location.startswith("s3a:") else {}
+
+
+def silence(jvm: Jvm) -> None:
+    """Switches off the log of Delta's writer of checksums. Idempotent. Does nothing in a JVM that logs without log4j."""
+    try:
+        levels = jvm.cls("org.apache.logging.log4j.Level")
+        jvm.cls("org.apache.logging.log4j.core.config.Configurator").setLevel(WRITER, levels.OFF)
+    except Exception as e:
+        log.debug("turnstile_spark: Delta warns of checksums that it does not write: %s", e)
+
+
+class Checksums:
+    """Writes checksums of one lake's tables. Thread-safe. Failures are logged and change nothing else. ``session`` is the
+    JVM ``SparkSession`` in which the lake was attached."""
+
+    def __init__(self, jvm: Jvm, session: JavaObject, files: LogFiles) -> None:
+        self._jvm, self._session, self._files = jvm, session, files
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="turnstile-checksum")
+        self._lock = threading.Lock()
+        self._pending: set[Future[None]] = set()
+
+    def write_later(self, delta_log: JavaObject, txn_id: str, version: int, file: Write) -> None:
+        """Writes the checksum of ``version``, which transaction ``txn_id`` committed, into ``file`` (which has no content
+        yet), once Delta has a snapshot of it. Delta knows it then: it derives it from the one before and the commit."""
+        if not options(file.path):
+            return
+        try:
+            task = self._pool.submit(self._write, delta_log, txn_id, version, file)
+        except RuntimeError:  # the lake is detached
+            return
+        with self._lock:
+            self._pending.add(task)
+        task.add_done_callback(self._done)
+
+    def flush(self, timeout: float = 30.0) -> None:
+        """Waits, at most ``timeout`` seconds, until what :meth:`write_later` was called for is written."""
+        with self._lock:
+            pending = set(self._pending)
+        wait(pending, timeout)
+
+    def close(self) -> None:
+        """:meth:`flush`, and ends the threads. Idempotent."""
+        self.flush()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _done(self, task: Future[None]) -> None:
+        with self._lock:
+            self._pending.discard(task)
+
+    def _write(self, delta_log: JavaObject, txn_id: str, version: int, file: Write) -> None:
+        try:
+            if str(self._session.conf().get(_SWITCH, "true")).lower() != "true":
+                return
+            snapshot = self._snapshot(delta_log, version)
+            if snapshot is None:
+                return
+            checksum = self._jvm.scala_copy(snapshot.computeChecksum(), txnId=self._jvm.some(txn_id))
+            mapper = self._jvm.module("org.apache.spark.sql.delta.util.JsonUtils").mapper()
+            self._files.write(replace(file, content=mapper.writeValueAsString(checksum) + "\n"))
+        except Exception as e:
+            log.info("turnstile_spark: could not write %s: %s", file.path, e)
+
+    @staticmethod
+    def _snapshot(delta_log: JavaObject, version: int) -> JavaObject | None:
+        """Delta's snapshot of ``version``; None when it has gone on to a later one, whose checksum is as good."""
+        until, pause = time.monotonic() + _PATIENCE, 0.005
+        while time.monotonic() < until:
+            snapshot = delta_log.unsafeVolatileSnapshot()
+            if (current := snapshot.version()) >= version:
+                return snapshot if current == version else None
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
+        return None

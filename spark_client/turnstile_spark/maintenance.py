@@ -1,0 +1,430 @@
+"""Rewriting the data files of a table: compaction, Z-order, clustering, and purging deletion vectors.
+
+Delta refuses OPTIMIZE and REORG of catalog-managed tables. What is below these commands does not: Delta's own code chooses and rewrites
+the files (``OptimizeExecutor``, ``DeltaPurgeOperation``), and the commit is ratified like any other. Here is what is between:
+files are rewritten in bins, each bin is one commit (``dataChange`` false), and a bin that lost to another commit is planned anew
+(docs/decisions/0027-optimize.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from delta import exceptions
+
+from turnstile_spark.context import LakeContext
+from turnstile_spark.errors import TurnstileError, turnstile_error
+from turnstile_spark.jvm import JavaObject, Jvm
+
+log = logging.getLogger("turnstile_spark")
+_DELTA = "org.apache.spark.sql.delta."
+#: Size of the files that are written, as Delta has it.
+TARGET_BYTES: Final = 1024**3
+#: How often bins are planned anew because of other commits.
+ATTEMPTS: Final = 5
+#: Bins that are committed before the snapshot that they start from is taken anew: every commit is compared with those after it.
+_BINS_A_SNAPSHOT: Final = 16
+#: Tables with other features are refused: nobody has looked whether a rewrite keeps what these mean.
+FEATURES: Final = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "catalogManaged",
+        "changeDataFeed",
+        "checkConstraints",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "rowTracking",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+Operation = Literal["optimize", "reorg"]
+#: How Delta says that another commit is in the way.
+_CONFLICTS: Final = (
+    exceptions.ConcurrentAppendException,
+    exceptions.ConcurrentDeleteDeleteException,
+    exceptions.ConcurrentDeleteReadException,
+    exceptions.ConcurrentTransactionException,
+    exceptions.ConcurrentWriteException,
+    exceptions.DeltaConcurrentModificationException,
+    exceptions.MetadataChangedException,
+    exceptions.ProtocolChangedException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A step of a rewrite: ``planned`` (bins were chosen), then for each bin ``rewritten`` (its files are there, nobody sees them),
+    and ``committed`` (as ``version``) or ``lost`` (another commit changed one of its files; it is planned anew)."""
+
+    step: Literal["planned", "rewritten", "committed", "lost"]
+    bins: int
+    files: int
+    bytes: int
+    version: int | None = None
+
+
+@dataclass(slots=True)
+class Rewrite:
+    """What a rewrite did. ``files`` and ``bytes`` ``_before`` and ``_after``: of the table (within ``where``) at ``base_version`` and
+    ``latest_version``; other writers' commits are in the latter. ``versions``: the commits of this run, one for each bin.
+    ``left_files``: chosen, but not rewritten, because other commits changed them every time (``attempts``), or because no row was left."""
+
+    base_version: int
+    files_before: int
+    bytes_before: int
+    latest_version: int = 0
+    files_after: int = 0
+    bytes_after: int = 0
+    rewritten_files: int = 0
+    rewritten_bytes: int = 0
+    written_files: int = 0
+    written_bytes: int = 0
+    skipped_files: int = 0
+    left_files: int = 0
+    lost_bins: int = 0
+    versions: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bin:
+    """Files that are rewritten together: Delta's ``AddFile`` objects, and the values of their partition."""
+
+    partition: JavaObject
+    files: JavaObject
+    paths: frozenset[str]
+    size: int
+
+
+def rewrite(
+    context: LakeContext,
+    spark: Any,
+    name: str,
+    operation: Operation,
+    *,
+    where: str | None = None,
+    z_order_by: Sequence[str] = (),
+    target_bytes: int = TARGET_BYTES,
+    attempts: int = ATTEMPTS,
+    progress: Callable[[Progress], None] | None = None,
+) -> Rewrite:
+    """Rewrites files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.optimize`.
+
+    Raises ``ValueError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features
+    that are not in :data:`FEATURES`, and what Delta raises. What was committed before an exception stays.
+    """
+    if isinstance(z_order_by, str):
+        raise TypeError(f"z_order_by={z_order_by!r}: a sequence of column names, as in [{z_order_by!r}]")
+    for what, number in (("target_bytes", target_bytes), ("attempts", attempts)):
+        if number < 1:
+            raise ValueError(f"{what}={number!r}: a whole number, at least 1")
+    if context.scopes.current(spark._jsparkSession) is not None:
+        text = f"{operation} of {name} inside of a transaction or snapshot: run it before or after it"
+        raise turnstile_error("TURNSTILE_REFUSED", text)
+    return _Run(
+        context.jvm,
+        spark,
+        name,
+        operation,
+        where=where,
+        z_order_by=tuple(z_order_by),
+        target_bytes=target_bytes,
+        progress=progress,
+    ).run(attempts)
+
+
+class _Run:
+    """One rewrite of a table."""
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        spark: Any,
+        name: str,
+        operation: Operation,
+        *,
+        where: str | None,
+        z_order_by: tuple[str, ...],
+        target_bytes: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._jvm, self._spark, self._name, self._operation = jvm, spark, name, operation
+        self._where, self._z_order_by, self._target_bytes = where, z_order_by, target_bytes
+        self._report = progress or (lambda _: None)
+        self._none = jvm.module("scala.None")
+        self._nil = jvm.module("scala.collection.immutable.Nil")
+
+    def run(self, attempts: int) -> Rewrite:
+        plan = self._plan(None)
+        result = Rewrite(plan.version, len(plan.candidates), _size(plan.candidates))
+        pending = {path for one_bin in plan.bins for path in one_bin.paths}
+        result.skipped_files = len(plan.candidates) - len(pending)
+        self._report(Progress("planned", len(plan.bins), len(pending), sum(b.size for b in plan.bins)))
+        while plan.bins:
+            lost = 0
+            for each in plan.bins[:_BINS_A_SNAPSHOT]:
+                if self._rewrite_bin(plan, each, result):
+                    pending -= each.paths
+                else:
+                    lost += 1
+            result.lost_bins += lost
+            attempts -= lost > 0
+            if not attempts:
+                break
+            plan = self._plan(pending)
+        last = self._plan(pending)
+        result.latest_version = last.version
+        result.files_after, result.bytes_after = len(last.candidates), _size(last.candidates)
+        result.left_files += sum(len(b.paths) for b in last.bins)
+        return result
+
+    def _plan(self, pending: set[str] | None) -> _Plan:
+        """What there is to rewrite in the table as it is now. ``pending``: only of these files; None: of all."""
+        return _Plan(
+            self._jvm, self._spark, self._name, executor_of=self._executor_of, chosen=self._chosen, pending=pending
+        )
+
+    def _executor_of(self, snapshot: JavaObject, catalog_table: JavaObject) -> tuple[JavaObject, JavaObject]:
+        """Delta's executor, and the partition predicates."""
+        jvm, session = self._jvm, self._spark._jsparkSession
+        self._check(snapshot)
+
+        def executor(predicates: JavaObject) -> JavaObject:
+            return jvm.new(
+                _DELTA + "commands.OptimizeExecutor",
+                session,
+                snapshot,
+                catalog_table,
+                predicates,
+                _scala_seq(jvm, self._z_order_by),
+                False,
+                self._context(),
+            )
+
+        if self._where is None:
+            return executor(self._nil), self._nil
+        parser = executor(self._nil)
+        predicates = parser.parsePredicates(session, self._where)
+        parser.verifyPartitionPredicates(session, snapshot.metadata().partitionColumns(), predicates)
+        return executor(predicates), predicates
+
+    def _context(self) -> JavaObject:
+        """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio, isFull)``."""
+        jvm, name = self._jvm, _DELTA + "commands.DeltaOptimizeContext"
+        target = _long(jvm, self._target_bytes)
+        if self._operation == "optimize":
+            return jvm.new(name, self._none, target, target, self._none, False)
+        ratio = jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalDouble").of(0.0))
+        purge = jvm.some(jvm.new(_DELTA + "commands.DeltaPurgeOperation"))
+        return jvm.new(name, purge, _long(jvm, 0), target, ratio, False)
+
+    def _check(self, snapshot: JavaObject) -> None:
+        protocol, metadata = snapshot.protocol(), snapshot.metadata()
+        features = {str(f) for f in _python(self._jvm, protocol.readerAndWriterFeatureNames())}
+        if unsure := sorted(f.removesuffix("-preview") for f in features - FEATURES):
+            text = f"{self._operation} of {self._name}: the table has the feature {', '.join(unsure)}, which it is not known to keep"
+            raise turnstile_error("TURNSTILE_REFUSED", text)
+        partitions = {str(c).lower() for c in _python(self._jvm, metadata.partitionColumns())}
+        columns = {str(c).lower() for c in metadata.schema().fieldNames()} - partitions
+        if wrong := [c for c in self._z_order_by if c.lower() not in columns]:
+            raise ValueError(
+                f"z_order_by={wrong}: columns of {self._name} that it is not partitioned by: {sorted(columns)}"
+            )
+        if "clustering" in features and (self._z_order_by or self._where):
+            raise ValueError(
+                f"{self._name} is clustered: z_order_by and where are for tables that are not (ALTER TABLE ... CLUSTER BY)"
+            )
+
+    def _chosen(self, plan: _Plan, files: JavaObject) -> JavaObject:
+        """The files to rewrite, by Delta's rules."""
+        if self._operation == "reorg":
+            purge = self._jvm.new(_DELTA + "commands.DeltaPurgeOperation")
+            return purge.filterFilesToReorg(self._spark._jsparkSession, plan.snapshot, files)
+        ratio = (
+            self._spark._jsparkSession.sessionState()
+            .conf()
+            .getConfString("spark.databricks.delta.optimize.maxDeletedRowsRatio", "0.05")
+        )
+        return plan.call("filterCandidateFileList", self._target_bytes, float(ratio), files)
+
+    def _rewrite_bin(self, plan: _Plan, each: _Bin, result: Rewrite) -> bool:
+        """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
+        jvm = self._jvm
+        txn = plan.log.startTransaction(plan.catalog_table, jvm.some(plan.snapshot))
+        txn.trackFilesRead(each.files)
+        txn.trackReadPredicates(plan.predicates, False, False)
+        actions = plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
+        kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
+        for action in _python(jvm, actions):
+            kinds[str(action.getClass().getSimpleName())].append(action)
+        adds, removes = kinds["AddFile"], kinds["RemoveFile"]
+        written = sum(int(add.size()) for add in adds)
+        self._report(Progress("rewritten", 1, len(adds), written))
+        if not adds:
+            log.info("turnstile_spark: %s: no row is left in %d files; they stay", self._name, len(removes))
+            result.left_files += len(each.paths)
+            return True
+        vectors = [f.deletionVector() for f in _python(jvm, each.files) if f.deletionVector() is not None]
+        metrics = plan.call(
+            "createMetrics",
+            self._spark._jsparkSession.sparkContext(),
+            *(_scala_seq(jvm, values) for values in (adds, removes, vectors)),
+        )
+        txn.registerSQLMetrics(self._spark._jsparkSession, metrics)
+        tracking = jvm.module(_DELTA + "RowTracking")
+        tags = tracking.addPreservedRowTrackingTagIfNotSet(
+            plan.snapshot, getattr(tracking, "addPreservedRowTrackingTagIfNotSet$default$2")()
+        )
+        try:
+            version = int(txn.commit(actions, plan.call("getOperation"), tags))
+        except _CONFLICTS:  # none of them is an unknown outcome
+            log.info("turnstile_spark: %s: %d files lost to another commit", self._name, len(each.paths))
+            self._report(Progress("lost", 1, len(each.paths), each.size))
+            return False
+        result.versions.append(version)
+        result.rewritten_files += len(each.paths)
+        result.rewritten_bytes += each.size
+        result.written_files += len(adds)
+        result.written_bytes += written
+        self._report(Progress("committed", 1, len(each.paths), each.size, version))
+        return True
+
+
+class _Plan:
+    """The bins of a table as it is now."""
+
+    def __init__(
+        self,
+        jvm: Jvm,
+        spark: Any,
+        name: str,
+        *,
+        executor_of: Callable[[JavaObject, JavaObject], tuple[JavaObject, JavaObject]],
+        chosen: Callable[[_Plan, JavaObject], JavaObject],
+        pending: set[str] | None,
+    ) -> None:
+        self._jvm = jvm
+        table = jvm.cls("io.delta.tables.DeltaTable").forName(spark._jsparkSession, name)
+        member = table.getClass().getDeclaredField("table")
+        member.setAccessible(True)
+        v2 = member.get(table)
+        self.log, self.catalog_table = v2.deltaLog(), v2.catalogTable()
+        self.snapshot = v2.initialSnapshot()
+        self.version = int(self.snapshot.version())
+        self._executor, self.predicates = executor_of(self.snapshot, self.catalog_table)
+        self.candidates = list(_python(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
+        files = [f for f in self.candidates if pending is None or str(f.path()) in pending]
+        self.bins = list(self._bins(chosen(self, _scala_seq(jvm, files)))) if files else []
+
+    def call(self, method: str, *args: Any) -> JavaObject:
+        """A private method of the executor."""
+        for candidate in self._executor.getClass().getDeclaredMethods():
+            if candidate.getName() == method:
+                candidate.setAccessible(True)
+                return candidate.invoke(self._executor, self._jvm.array("java.lang.Object", list(args)))
+        raise turnstile_error("TURNSTILE_SELF_TEST", f"OptimizeExecutor.{method} is not there: this is for Delta 4.4.0")
+
+    def _bins(self, files: JavaObject) -> Iterator[_Bin]:
+        jvm = self._jvm
+        partitions = jvm.new("java.util.LinkedHashMap")
+        for file in _python(jvm, files):
+            key = file.partitionValues()
+            if not partitions.containsKey(key):
+                partitions.put(key, jvm.new("java.util.ArrayList"))
+            partitions.get(key).add(file)
+        groups = [
+            jvm.new("scala.Tuple2", g[0].partitionValues(), _scala_seq(jvm, list(g)))
+            for g in jvm.new("java.util.ArrayList", partitions.values())
+        ]
+        for each in _python(jvm, self.call("groupFilesIntoBins", _scala_seq(jvm, groups))):
+            members = list(_python(jvm, each.files()))
+            if members:
+                paths = frozenset(str(f.path()) for f in members)
+                yield _Bin(each.partitionValues(), each.files(), paths, _size(members))
+
+
+def _size(files: Sequence[JavaObject]) -> int:
+    return sum(int(f.size()) for f in files)
+
+
+def _python(jvm: Jvm, values: JavaObject) -> JavaObject:
+    """A Scala collection, to be iterated over."""
+    return jvm.new("java.util.ArrayList", jvm.cls("scala.jdk.javaapi.CollectionConverters").asJavaCollection(values))
+
+
+def _scala_seq(jvm: Jvm, values: Sequence[Any]) -> JavaObject:
+    """An immutable Scala ``Seq``."""
+    items = jvm.new("java.util.ArrayList")
+    for value in values:
+        items.add(value)
+    return jvm.cls("scala.jdk.javaapi.CollectionConverters").asScala(items).toSeq()
+
+
+def _long(jvm: Jvm, value: int) -> JavaObject:
+    """``Some`` of a Java ``Long``: py4j would make an ``Integer`` of a small number."""
+    return jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalLong").of(value))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m turnstile_spark.maintenance optimize|reorg NAMESPACE.TABLE``, also for spark-submit. Exit code 1: files were left."""
+    from turnstile_spark import attach, session
+
+    parser = argparse.ArgumentParser(
+        prog="turnstile_spark.maintenance", description="Rewrites the data files of a table."
+    )
+    parser.add_argument("operation", choices=("optimize", "reorg"), help="compaction, or purging deletion vectors")
+    parser.add_argument("table", help="namespace.table")
+    parser.add_argument(
+        "--uri", default=os.environ.get("TURNSTILE_URL"), help="default: $TURNSTILE_URL; the token is $TURNSTILE_TOKEN"
+    )
+    parser.add_argument("--catalog", default="main")
+    parser.add_argument("--where", help="a predicate on partition columns")
+    parser.add_argument("--z-order-by", nargs="+", default=[], metavar="COLUMN")
+    parser.add_argument("--target-bytes", type=int, default=TARGET_BYTES)
+    parser.add_argument("--s3", action="store_true", help="tables are on S3")
+    parser.add_argument("--small", action="store_true", help="options for a laptop")
+    args = parser.parse_args(argv)
+    if not args.uri:
+        parser.error("--uri or the environment variable TURNSTILE_URL: the server's base URL")
+    if args.operation == "reorg" and args.z_order_by:
+        parser.error("--z-order-by is for optimize")
+    spark = session(app="turnstile maintenance", small=args.small, s3=args.s3 or None)
+    # Another name than a lake that this process has.
+    with attach(spark, "maintained", args.uri, catalog=args.catalog) as lake:
+        table = lake.table(args.table)
+        options = {"where": args.where, "target_bytes": args.target_bytes, "progress": _print}
+        try:
+            if args.operation == "optimize":
+                result = table.optimize(z_order_by=args.z_order_by, **options)
+            else:
+                result = table.reorg(**options)
+        except (ValueError, TurnstileError) as e:
+            sys.stderr.write(f"{e}\n")
+            return 2
+    sys.stdout.write(f"{result}\n")
+    return 1 if result.left_files else 0
+
+
+def _print(progress: Progress) -> None:
+    version = "" if progress.version is None else f", version {progress.version}"
+    sys.stderr.write(
+        f"{progress.step}: {progress.bins} bins, {progress.files} files, {progress.bytes} bytes{version}\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""What statements ask of a lake that it does not do: each is refused in words, before anything has changed.
+
+Delta and Spark would ignore some of it, and do some of it to a table of the same name in the session's own catalog.
+Functions return the words, or None where there is nothing to refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from turnstile_spark.jvm import JavaObject
+
+#: Written by the server when it makes a table; clients find a table's commits by it. The second is its name in old releases.
+TABLE_ID, _OLD_TABLE_ID = "io.unitycatalog.tableId", "ucTableId"
+_COORDINATED = "delta.coordinatedCommits."
+_SELECT = "CREATE TABLE ... AS SELECT"
+
+
+def new_table(lake: str, properties: Mapping[str, str]) -> str | None:
+    """For CREATE and REPLACE, with the properties as Spark hands them to a catalog: clauses are among them."""
+    provider = properties.get("provider")
+    if provider is not None and provider.lower() != "delta":
+        return f"USING {provider}: tables of '{lake}' are Delta tables: USING delta, or .format(\"delta\")"
+    if "location" in properties or "external" in properties:
+        return f"EXTERNAL, LOCATION or the option 'path': leave it out, '{lake}' chooses the location of its tables"
+    if any(key.startswith("hive.") for key in properties):
+        return f"STORED AS or ROW FORMAT: leave it out, tables of '{lake}' are Delta tables"
+    return _properties(lake, properties)
+
+
+def changes(lake: str, table_changes: Iterable[JavaObject]) -> str | None:
+    """For ALTER TABLE, with its ``TableChange`` objects."""
+    keys = []
+    for change in table_changes:
+        kind = change.getClass().getSimpleName()
+        if kind in ("SetProperty", "RemoveProperty"):
+            keys.append(str(change.property()))
+    if "location" in keys:
+        return (
+            f"ALTER TABLE ... SET LOCATION: '{lake}' chooses the location of its tables, for good. Copy what is elsewhere with "
+            f"{_SELECT} * FROM delta.`/path`, or bring it under the catalog with `turnstile import`"
+        )
+    return _properties(lake, keys)
+
+
+def _properties(lake: str, keys: Iterable[str]) -> str | None:
+    for key in keys:
+        if key in (TABLE_ID, _OLD_TABLE_ID):
+            return f"the property '{key}' is the identity of a table, which '{lake}' gives it: leave it out"
+        if key.startswith(_COORDINATED):
+            return f"commits to tables of '{lake}' are coordinated by its server: leave out '{key}'"
+    return None
+
+
+def namespace(lake: str, properties: Iterable[str]) -> str | None:
+    """For CREATE SCHEMA and ALTER SCHEMA."""
+    if "location" in properties:
+        return f"LOCATION of a schema: leave it out, '{lake}' chooses the location of its tables"
+    if "collation" in properties:
+        return f"DEFAULT COLLATION of a schema: leave it out, '{lake}' keeps none"
+    return None
+
+
+def forced_schema(lake: str, option: str) -> str:
+    """For CREATE and REPLACE while ``option`` is set."""
+    return f"Delta would write the schema of a table of '{lake}' into spark_catalog's table of that name: SET {option} = false"
+
+
+def clone(lake: str) -> str:
+    """For CREATE TABLE ... CLONE into a lake: Delta makes an empty table and then fails to fill it."""
+    return (
+        f"CREATE TABLE ... CLONE: Delta cannot clone into a catalog-managed table. Copy with {_SELECT}, or let the server "
+        f"clone a table of '{lake}', with `turnstile catalog clone`"
+    )
+
+
+def convert(lake: str) -> str:
+    """For CONVERT TO DELTA with the name of a table of a lake: Delta would convert one of that name in ``spark_catalog``."""
+    return (
+        f"CONVERT TO DELTA: tables of '{lake}' are Delta tables. For one of Spark's own catalog, USE spark_catalog first; for "
+        "files, name the path: parquet.`/path`"
+    )

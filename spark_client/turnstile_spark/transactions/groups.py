@@ -1,0 +1,142 @@
+"""Proposing a group of commits, one for each of several tables, until its outcome is known.
+
+The server ratifies all of them or none (I8), and recognises a group that it has ratified by its id. So after an attempt whose
+answer was lost, the same request is sent again until an answer is final (I2, I3).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile_spark.api import Api, Commit
+from turnstile_spark.errors import CONFLICT, ApiError, TurnstileError
+from turnstile_spark.proposals import outcome_of
+
+#: Refusals of a group that another attempt, from a new cut, may not meet. Only the first has members.
+CONFLICTS = frozenset(
+    ("TransactionConflict", "CommitVersionConflict", "ReloadRequired", "StaleMetadata", "ConcurrentChange")
+)
+
+
+class TransactionConflict(TurnstileError):
+    """The transaction lost, and nothing of it was applied. Run it again from the start (``lake.retry`` does).
+
+    ``id``: the transaction's; ``members``: for each table that was in the way, what the server said: ``table_id``, ``type``,
+    ``message``, ``latest``, ``winners`` ...; empty when the server named none. ``reasons``: which changes of the winners it could not
+    be put on top of, and why.
+    """
+
+    def __init__(self, id: str, refused: ApiError, reasons: Sequence[str] = ()) -> None:
+        self.id, self.members, self.reasons = id, list(refused.body.get("members") or []), list(reasons)
+        self._refused = refused
+        messages = [str(m.get("message") or m.get("type")) for m in self.members]
+        why = "; ".join(self.reasons or messages) or str(refused)
+        super().__init__(desc=f"[{CONFLICT}] nothing of transaction {id} was applied: {why}", stackTrace="")
+
+    def explained(self, reasons: Sequence[str]) -> TransactionConflict:
+        """The same, with its reasons."""
+        return TransactionConflict(self.id, self._refused, reasons)
+
+
+class TransactionOutcomeUnknown(TurnstileError):
+    """The deadline passed without a final answer: the transaction was committed as a whole, or not at all.
+
+    ``id``: the transaction's. ``commit()`` of the transaction asks again; running the statements again may write twice.
+    """
+
+    def __init__(self, id: str, seconds: float, last: ApiError) -> None:
+        self.id = id
+        text = (
+            f"[TURNSTILE_OUTCOME_UNKNOWN] the outcome of transaction {id} is unknown: no final answer within {seconds:.0f} s. It was "
+            "committed as a whole or not at all. Do not simply run it again: ask first, with commit() of the same transaction. "
+            f"Last failure: {last}"
+        )
+        super().__init__(desc=text, stackTrace="")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group as it is sent, every time the same. ``body``: the request; ``txn_id``: of its first commit."""
+
+    id: str
+    txn_id: str
+    body: dict[str, Any]
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it changes the catalog as well."""
+        return bool(self.body.get("changes"))
+
+
+@dataclass(frozen=True, slots=True)
+class RatifiedGroup:
+    """The commits of a ratified group, by table id, and the requests that it took to learn of it."""
+
+    commits: dict[str, Commit]
+    requests: int
+
+
+def ratify_group(api: Api, group: Group, deadline: float, *, is_open: bool = False) -> RatifiedGroup:
+    """Sends a group until it is ratified or refused for good, at most ``deadline`` seconds.
+
+    ``is_open``: it was sent before, and the outcome is unknown. Raises :class:`TransactionConflict` and :class:`ApiError` when it
+    was refused and can never become ratified any more, and :class:`TransactionOutcomeUnknown` when that is not known in time.
+    """
+    until, requests = time.monotonic() + deadline, 0
+
+    def attempt() -> RatifiedGroup:
+        nonlocal is_open, requests
+        requests += 1
+        try:
+            response = api.transact(group.body)
+            commits = {c["table_id"]: Commit.read(c["commit"]) for c in response["commits"]}
+            return RatifiedGroup(commits, requests)
+        except ApiError as e:
+            if e.ambiguous:
+                is_open = True
+            elif is_open and not e.transient:
+                if group.has_changes and not _is_remembered(e):
+                    raise ApiError(0, "NoAnswer", f"unknown after {e}") from None
+                if not group.has_changes and not _excludes_earlier(e):
+                    raise _settled(api, group, e) from None
+            raise
+
+    try:
+        return api.http.retrying(until)(attempt)
+    except ApiError as e:
+        if is_open and e.transient:
+            raise TransactionOutcomeUnknown(group.id, deadline, e) from e
+        if e.type in CONFLICTS or (group.has_changes and _is_of_change(e)):
+            raise TransactionConflict(group.id, e) from None
+        raise
+
+
+def _is_remembered(refused: ApiError) -> bool:
+    """Whether the server remembers this refusal of a transaction with changes of the catalog, so that no earlier attempt with the same
+    id can be applied any more."""
+    return (refused.status == 409 and refused.type != "ConcurrentChange") or _is_of_change(refused)
+
+
+def _is_of_change(refused: ApiError) -> bool:
+    """Whether a change of the catalog was refused because what it names is not, or no more, there."""
+    return refused.status == 404 and str(refused.body.get("field")).startswith("changes[")
+
+
+def _excludes_earlier(refused: ApiError) -> bool:
+    """Whether an earlier attempt of the same group can have no other outcome: a version that it needs is another commit's, or a
+    version that it read is no more the latest, for good; or the journal says that it was aborted."""
+    types = {refused.type, *(member.get("type") for member in refused.body.get("members") or [])}
+    return not types.isdisjoint(("CommitVersionConflict", "TransactionAborted"))
+
+
+def _settled(api: Api, group: Group, refused: ApiError) -> ApiError:
+    """What to raise after a refusal that does not exclude an earlier attempt: the refusal, if the earlier one can never land;
+    else an error after which the same group is sent again (the answer to a ratified one is its commits)."""
+    first = group.body["commits"][0]
+    outcome = outcome_of(api, first["table_id"], first["version"], group.txn_id)
+    if outcome.outcome == "never":
+        return refused
+    return ApiError(0, "NoAnswer", f"{outcome.outcome} after {refused}")

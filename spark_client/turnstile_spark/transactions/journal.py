@@ -1,0 +1,136 @@
+"""The journal of transactions, from the client's side: announcing one, and finishing or undoing those of clients that died.
+
+A transaction with ``journal=True`` is announced before it is sent: one request more for every proposal of it. From then on the
+server knows what it is about to commit, and whoever may commit it can resume or abort it by its id. The group is committed
+together with its entry, in one write; so what the entry says is what became of it (docs/transactions.md).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from turnstile_spark.api import Api
+from turnstile_spark.errors import ApiError, TurnstileError
+from turnstile_spark.transactions.groups import CONFLICTS, Group, TransactionConflict, TransactionOutcomeUnknown
+
+
+class Announcer:
+    """Announces one transaction, every set of commits that it proposes as an attempt of its own."""
+
+    def __init__(self, api: Api, isolation: str) -> None:
+        self._api, self._isolation = api, isolation
+        self._body: dict[str, Any] | None = None
+        self._attempt = 0
+        #: Whether there may be an entry.
+        self.is_announced = False
+        self._may_arrive = False  # an announcement whose answer was lost, and none was accepted since
+
+    def announce(self, group: Group, deadline: float) -> None:
+        """Writes the group into the journal; the same again is the same attempt.
+
+        Raises :class:`ApiError` when it was refused (``TransactionAborted``: somebody has undone it), and
+        :class:`TransactionOutcomeUnknown` when it is not known whether it is there: then somebody may finish it.
+        """
+        if group.body is not self._body:
+            self._body, self._attempt = group.body, self._attempt + 1
+        body = {name: group.body[name] for name in ("commits", "reads")}
+        body |= {"attempt": self._attempt, "isolation": self._isolation}
+        is_open = False  # whether an attempt may have arrived
+
+        def attempt() -> None:
+            nonlocal is_open
+            try:
+                self._api.announce(group.id, body)
+            except ApiError as e:
+                is_open = is_open or e.ambiguous
+                if e.type != "TransactionCommitted":  # somebody has finished it: what is sent now is a replay
+                    raise
+
+        try:
+            self._api.http.retrying(time.monotonic() + deadline)(attempt)
+            self.is_announced, self._may_arrive = True, False
+        except ApiError as e:
+            self.is_announced = self.is_announced or is_open
+            self._may_arrive = self._may_arrive or is_open
+            if is_open and e.transient:
+                raise TransactionOutcomeUnknown(group.id, deadline, e) from e
+            raise
+
+    def withdraw(self, id: str, deadline: float, refused: ApiError | TurnstileError) -> bool:
+        """Aborts what is announced, after it was ``refused``. True when somebody has committed it meanwhile. Raises
+        :class:`TransactionOutcomeUnknown` when the abort failed, or was refused as by a token that has expired, or there is no entry
+        and a lost announcement may still make one, and the refusal was one that may pass: somebody may finish what is announced."""
+        try:
+            self._api.abort(id)
+        except ApiError as e:
+            if e.type == "TransactionCommitted":
+                return True
+            is_gone = e.type == "NoSuchTransaction" and not self._may_arrive
+            if not is_gone and not _is_lost(refused):
+                raise TransactionOutcomeUnknown(id, deadline, e) from e
+        return False
+
+
+def _is_lost(refused: ApiError | TurnstileError) -> bool:
+    """Whether a version that the transaction needs is another commit's, for good."""
+    return isinstance(refused, TransactionConflict) and any(
+        member.get("type") == "CommitVersionConflict" for member in refused.members
+    )
+
+
+@dataclass(frozen=True)
+class AnnouncedTransaction:
+    """A transaction in the journal: what :meth:`turnstile_spark.Lake.transactions` returns.
+
+    ``state``: open (not applied, and it can be yet), committed, or aborted. ``versions``: by table id, the version that each
+    table becomes; ``reads``: that each had which was only read. ``owner``: who announced it; ``created``, ``until``: seconds
+    since the epoch, the second the end after which it is aborted.
+    """
+
+    id: str
+    state: str
+    versions: dict[str, int]
+    reads: dict[str, int]
+    isolation: str
+    owner: str
+    created: float
+    until: float
+    _api: Api
+
+    @classmethod
+    def read(cls, api: Api, entry: dict[str, Any]) -> AnnouncedTransaction:
+        """From the server's entry."""
+        versions, reads = ({t["table_id"]: t["version"] for t in entry[name]} for name in ("commits", "reads"))
+        created, until = entry["created"] / 1000, entry["until"] / 1000
+        return cls(
+            entry["id"], entry["state"], versions, reads, entry["isolation"], entry["owner"], created, until, api
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its end is past: it can be resumed until it is aborted."""
+        return time.time() >= self.until
+
+    def resume(self) -> AnnouncedTransaction:
+        """Finishes it: sends its commits again. What is committed already stays as it is. Returns it as it is then.
+
+        Raises :class:`turnstile_spark.TransactionConflict` when it lost to other commits, and
+        :class:`turnstile_spark.TurnstileError`, also when it was aborted.
+        """
+        try:
+            self._api.resume(self.id)
+            return self.read(self._api, self._api.entry(self.id))
+        except ApiError as e:
+            if e.type in CONFLICTS:
+                raise TransactionConflict(self.id, e) from None
+            raise e.as_turnstile_error() from None
+
+    def abort(self) -> AnnouncedTransaction:
+        """Undoes it: nothing of it is applied any more, also if its client lives and sends it. Returns it as it is then. Raises
+        :class:`turnstile_spark.TurnstileError`, also when it is committed."""
+        try:
+            return self.read(self._api, self._api.abort(self.id))
+        except ApiError as e:
+            raise e.as_turnstile_error() from None

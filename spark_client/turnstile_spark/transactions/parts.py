@@ -1,0 +1,157 @@
+"""The commits of a transaction, one for each table that it writes, as they are proposed: their content, and their files.
+
+What is held for a table is folded (:mod:`turnstile_spark.transactions.folding`) into one commit. After a conflict some commits move
+to later versions (:mod:`turnstile_spark.transactions.reconciling`), and what all of them share follows.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from turnstile_spark.http import now_ms
+from turnstile_spark.log_files import LogFiles, Write
+from turnstile_spark.transactions.folding import commit_info, fold, with_participants, with_timestamp
+from turnstile_spark.transactions.scope import ScopedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The folded commit of one table, and the file that it is to have."""
+
+    version: int
+    txn_id: str
+    write: Write
+    is_written: bool
+
+    def moved(self, version: int, content: str) -> Part:
+        """The same part with another content and version, in a file of its own."""
+        path = f"{self.write.path.rpartition('/')[0]}/{version:020d}.{uuid.uuid4()}.json"
+        return replace(self, version=version, write=replace(self.write, path=path, content=content), is_written=False)
+
+    def body(self, table_id: str, *, inline: bool) -> dict[str, Any]:
+        content = (
+            {"inline": {"content": self.write.content, "name": self.write.name}}
+            if inline
+            else {"staged": {"name": self.write.name, "size": len(self.write.content.encode()), "modified": now_ms()}}
+        )
+        return {"table_id": table_id, "version": self.version, **content}
+
+
+class Parts:
+    """The parts of one transaction.
+
+    ``tables``: what is held, by table id; ``application``: a name and a number that every table takes note of; ``group_id``: the
+    transaction's id, if every commit is to name all tables (the action ``transactionGroup``). Commits of more than
+    ``inline_limit`` bytes are proposed as files.
+    """
+
+    def __init__(
+        self,
+        files: LogFiles,
+        tables: Mapping[str, ScopedTable],
+        *,
+        inline_limit: int,
+        application: tuple[str, int] | None = None,
+        group_id: str | None = None,
+    ) -> None:
+        self._files, self._inline_limit, self._group_id = files, inline_limit, group_id
+        self._parts = {table_id: _part_of(table, application) for table_id, table in tables.items()}
+        self._set_timestamp()
+        #: The commits for the versions after the cut, by table id.
+        self.folded = {table_id: part.write.content for table_id, part in self._parts.items()}
+        self._name_participants()
+
+    @property
+    def txn_id(self) -> str:
+        """The transaction id of the first commit; empty when there is none."""
+        return next((part.txn_id for part in self._parts.values()), "")
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the commits' files, by table id."""
+        return {table_id: part.write.name for table_id, part in self._parts.items()}
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The versions that the tables are to become, by id."""
+        return {table_id: part.version for table_id, part in self._parts.items()}
+
+    def bodies(self, inline: int) -> list[dict[str, Any]]:
+        """The members of the request: commits up to ``inline`` bytes travel in it, others as files."""
+        return [
+            part.body(table_id, inline=len(part.write.content.encode()) <= inline)
+            for table_id, part in self._parts.items()
+        ]
+
+    def move(self, later: Mapping[str, tuple[int, str]]) -> dict[str, Future[None]]:
+        """Gives these tables' commits other versions and contents. Writes what changed as :meth:`write_later`."""
+        for table_id, (version, content) in later.items():
+            self._parts[table_id] = self._parts[table_id].moved(version, content)
+        return self.write_later({*later, *self._set_timestamp(), *self._name_participants()})
+
+    def write(self) -> None:
+        """Writes all files, and returns when they are there."""
+        for part in self._parts.values():
+            self._files.write(part.write)
+
+    def write_later(self, only: Iterable[str] | None = None) -> dict[str, Future[None]]:
+        """Writes the files that are not there yet (``only``: of these tables): those that are proposed as files at once, the others
+        beside the request."""
+        files, pending = self._files, {}
+        for table_id, part in self._parts.items():
+            if part.is_written or (only is not None and table_id not in only):
+                continue
+            if len(part.write.content.encode()) > self._inline_limit:
+                files.write(part.write)
+            else:
+                pending[table_id] = files.write_later(part.write)
+        return pending
+
+    def _set_timestamp(self) -> set[str]:
+        """Gives all commits the latest of their in-commit timestamps, so that the tables as of any time have all of the transaction
+        or nothing. Returns the ids of the tables whose commit that changed."""
+        timestamps = {
+            table_id: commit_info(part.write.content)["inCommitTimestamp"] for table_id, part in self._parts.items()
+        }
+        latest = max(timestamps.values(), default=0)
+        earlier = {table_id for table_id, timestamp in timestamps.items() if timestamp < latest}
+        for table_id in earlier:
+            part = self._parts[table_id]
+            self._parts[table_id] = part.moved(part.version, with_timestamp(part.write.content, latest))
+        return earlier
+
+    def _name_participants(self) -> set[str]:
+        """With a group action: puts it into every commit, as the versions are now. Returns the tables whose commit is another
+        for it."""
+        if not self._group_id:
+            return set()
+        versions = {table_id: part.version for table_id, part in self._parts.items()}
+        changed = set()
+        for table_id, part in self._parts.items():
+            content = with_participants(part.write.content, self._group_id, versions)
+            if content != part.write.content:
+                self._parts[table_id] = part.moved(part.version, content)
+                changed.add(table_id)
+        return changed
+
+
+def _part_of(table: ScopedTable, application: tuple[str, int] | None) -> Part:
+    """One commit of what is held for a table."""
+    version, held = table.base + 1, table.held
+    content = fold([h.content for h in held], version, str(uuid.uuid4()))
+    if application is not None:
+        app_id, number = application
+        note = {"txn": {"appId": app_id, "version": number, "lastUpdated": now_ms()}}
+        content += json.dumps(note, separators=(",", ":")) + "\n"
+    is_same = content == held[0].content
+    name = held[0].commit.name if is_same else f"{version:020d}.{uuid.uuid4()}.json"
+    files = table.files
+    assert files is not None, "a commit was held"
+    path = f"{files.path.rpartition('/')[0]}/{name}"
+    write = replace(files, path=path, content=content)
+    return Part(version, str(commit_info(content)["txnId"]), write, is_same)

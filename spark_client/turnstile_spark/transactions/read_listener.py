@@ -1,0 +1,226 @@
+"""The listener in the JVM that keeps what Spark executed for one collector (:mod:`turnstile_spark.transactions.read_sets`).
+
+py4j can implement Spark's listener interface in Python, but would be called for every event of every task. So the listener is
+Java, compiled by Janino, which Spark brings for its own code generation. The class also has static helpers that look at a
+whole plan in one round trip. Janino knows no generics and no lambdas.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from turnstile_spark.errors import turnstile_error
+from turnstile_spark.jvm import JavaObject, Jvm
+
+_CLASS: Final = "turnstile.ReadListener"
+_SOURCE: Final = """
+package turnstile;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.scheduler.*;
+import org.apache.spark.sql.catalyst.expressions.*;
+import org.apache.spark.sql.catalyst.plans.QueryPlan;
+import org.apache.spark.sql.catalyst.plans.logical.*;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.*;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.ui.*;
+
+public class ReadListener extends SparkListener {
+  public static class Marker implements SparkListenerEvent {
+    public final CountDownLatch latch = new CountDownLatch(1);
+    public boolean logEvent() { return false; }
+    public boolean await(long seconds) throws InterruptedException { return latch.await(seconds, TimeUnit.SECONDS); }
+  }
+
+  private final String tag;
+  private final HashMap roots = new HashMap();
+  private final ConcurrentLinkedQueue events = new ConcurrentLinkedQueue();
+
+  public ReadListener(String tag) { this.tag = tag; }
+  public Marker marker() { return new Marker(); }
+  public Object poll() { return events.poll(); }
+
+  public void onJobStart(SparkListenerJobStart e) {
+    if (e.properties() == null) return;
+    String tags = e.properties().getProperty("spark.job.tags");
+    if (tags == null || !java.util.Arrays.asList(tags.split(",")).contains(tag)) return;
+    String execution = e.properties().getProperty("spark.sql.execution.id");
+    scala.collection.Iterator stages = e.stageInfos().iterator();
+    while (stages.hasNext()) {
+      scala.collection.Iterator rdds = ((StageInfo) stages.next()).rddInfos().iterator();
+      while (rdds.hasNext())
+        if (((org.apache.spark.storage.RDDInfo) rdds.next()).name().equals("FileScanRDD")) {
+          events.add(new Object[] {"job", execution == null ? "" : execution, "", null, null});
+          return;
+        }
+    }
+  }
+
+  public void onOtherEvent(SparkListenerEvent event) {
+    if (event instanceof SparkListenerSQLExecutionStart) {
+      SparkListenerSQLExecutionStart e = (SparkListenerSQLExecutionStart) event;
+      if (!e.jobTags().contains(tag)) return;
+      String root = e.rootExecutionId().isDefined() ? e.rootExecutionId().get().toString() : "" + e.executionId();
+      roots.put("" + e.executionId(), root);
+      events.add(new Object[] {"start", "" + e.executionId(), root, null, null});
+    } else if (event instanceof SparkListenerSQLExecutionEnd) {
+      SparkListenerSQLExecutionEnd e = (SparkListenerSQLExecutionEnd) event;
+      Object root = roots.remove("" + e.executionId());
+      if (root == null) return;
+      Object analysed = null, optimised = null;
+      boolean matters = true;
+      if (e.qe() != null) {
+        try {
+          analysed = e.qe().analyzed();
+        } catch (Throwable notAnalysed) {
+          matters = false;  // nothing was executed
+        }
+        try {
+          matters = matters && matters(analysed);
+          if (matters && e.qe().tracker().phases().contains("optimization")) optimised = e.qe().optimizedPlan();
+        } catch (Throwable notOptimised) { }
+      }
+      if (!matters) analysed = optimised = "";
+      events.add(new Object[] {"end", "" + e.executionId(), root, analysed, optimised});
+    } else if (event instanceof Marker) {
+      ((Marker) event).latch.countDown();
+    }
+  }
+
+  private static boolean matters(Object plan) {
+    Object[] leaves = nodes(plan);
+    for (int i = 0; i < leaves.length; i++) {
+      Object leaf = leaves[i];
+      if (leaf instanceof LogicalRDD || leaf instanceof LocalRelation || leaf instanceof OneRowRelation || leaf instanceof Range) continue;
+      if (leaf instanceof LogicalRelation) {
+        Object index = fileIndex(((LogicalRelation) leaf).relation());
+        if (index != null && index.getClass().getSimpleName().equals("DeltaLogFileIndex")) continue;
+      }
+      return true;
+    }
+    return false;
+  }
+
+  public static Object fileIndex(Object relation) {
+    return relation instanceof HadoopFsRelation ? ((HadoopFsRelation) relation).location() : null;
+  }
+
+  public static Object[] nodes(Object plan) {
+    ArrayList all = new ArrayList();
+    collect((TreeNode) plan, all);
+    ArrayList some = new ArrayList();
+    for (int i = 0; i < all.size(); i++) {
+      TreeNode node = (TreeNode) all.get(i);
+      if (node.children().isEmpty() || node instanceof Command) some.add(node);
+    }
+    return some.toArray();
+  }
+
+  private static void collect(TreeNode node, ArrayList all) {
+    all.add(node);
+    collectAll(node.children(), all);
+    if (node instanceof QueryPlan) collectAll(((QueryPlan) node).subqueries(), all);
+    if (node instanceof Command && node.children().isEmpty()) collectAll(node.innerChildren(), all);
+  }
+
+  private static void collectAll(Object nodes, ArrayList all) {
+    scala.collection.Iterator i = ((scala.collection.Iterable) nodes).iterator();
+    while (i.hasNext()) {
+      Object node = i.next();
+      if (node instanceof QueryPlan) collect((TreeNode) node, all);
+    }
+  }
+
+  public static String references(Object plan) {
+    HashSet ids = new HashSet();
+    ArrayList all = new ArrayList();
+    collect((TreeNode) plan, all);
+    addIds(((QueryPlan) plan).output(), ids);
+    for (int i = 0; i < all.size(); i++) addIds(((QueryPlan) all.get(i)).references(), ids);
+    StringBuilder text = new StringBuilder();
+    java.util.Iterator i = ids.iterator();
+    while (i.hasNext()) text.append(i.next()).append(",");
+    return text.toString();
+  }
+
+  private static void addIds(Object attributes, HashSet ids) {
+    scala.collection.Iterator i = ((scala.collection.Iterable) attributes).iterator();
+    while (i.hasNext()) ids.add(Long.valueOf(((NamedExpression) i.next()).exprId().id()));
+  }
+
+  public static boolean answersFromStatistics(Object analysed, Object optimised) {
+    HashSet local = new HashSet(), aggregated = new HashSet();
+    ArrayList all = new ArrayList();
+    collect((TreeNode) optimised, all);
+    for (int i = 0; i < all.size(); i++)
+      if (all.get(i) instanceof LocalRelation) addIds(((QueryPlan) all.get(i)).output(), local);
+    all.clear();
+    collect((TreeNode) analysed, all);
+    for (int i = 0; i < all.size(); i++)
+      if (all.get(i) instanceof Aggregate) addIds(((QueryPlan) all.get(i)).output(), aggregated);
+    local.retainAll(aggregated);
+    return !local.isEmpty();
+  }
+
+  public static String paths(Object files) {
+    StringBuilder text = new StringBuilder();
+    scala.collection.Iterator i = ((scala.collection.Iterable) files).iterator();
+    while (i.hasNext()) {
+      if (text.length() > 0) text.append((char) 10);
+      text.append(((scala.Product) i.next()).productElement(0));
+    }
+    return text.toString();
+  }
+
+  public static Object[] cachedScans(Object relation) {
+    ArrayList scans = new ArrayList();
+    physical(((org.apache.spark.sql.execution.columnar.InMemoryRelation) relation).cacheBuilder().cachedPlan(), scans);
+    return scans.toArray();
+  }
+
+  private static void physical(Object plan, ArrayList scans) {
+    if (plan instanceof DataSourceScanExec) scans.add(plan);
+    if (plan instanceof org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec)
+      physical(((org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec) plan).inputPlan(), scans);
+    if (plan instanceof org.apache.spark.sql.execution.adaptive.QueryStageExec)
+      physical(((org.apache.spark.sql.execution.adaptive.QueryStageExec) plan).plan(), scans);
+    if (plan instanceof org.apache.spark.sql.execution.columnar.InMemoryTableScanExec)
+      physical(((org.apache.spark.sql.execution.columnar.InMemoryTableScanExec) plan).relation().cacheBuilder().cachedPlan(), scans);
+    physicalAll(((TreeNode) plan).children(), scans);
+    physicalAll(((QueryPlan) plan).subqueries(), scans);
+  }
+
+  private static void physicalAll(Object plans, ArrayList scans) {
+    scala.collection.Iterator i = ((scala.collection.Iterable) plans).iterator();
+    while (i.hasNext()) physical(i.next(), scans);
+  }
+}
+"""
+
+_lock = threading.Lock()
+_classes: dict[int, JavaObject] = {}  # by the JVM's port
+
+
+def listener_class(jvm: Jvm) -> JavaObject:
+    """The listener's ``java.lang.Class``, compiled once per JVM."""
+    port = int(jvm.gateway.gateway_parameters.port)
+    with _lock:
+        if port not in _classes:
+            try:
+                compiler = jvm.new("org.codehaus.janino.SimpleCompiler")
+                compiler.setParentClassLoader(
+                    jvm.class_for_name("org.apache.spark.scheduler.SparkListener").getClassLoader()
+                )
+                compiler.cook(_SOURCE)
+                _classes[port] = compiler.getClassLoader().loadClass(_CLASS)
+            except Exception as e:
+                text = "the listener of reads cannot be compiled: this package is built for Spark 4.2 and Delta 4.4.0"
+                raise turnstile_error("TURNSTILE_SELF_TEST", f"{text} ({str(e)[:300]})") from e
+        return _classes[port]

@@ -1,0 +1,110 @@
+"""What a transaction that lost does next: it is put on top of the commits that won, where they changed nothing of what it did or read.
+
+The server compares versions. Here the commits that came in between are read and judged by their files
+(:mod:`turnstile_spark.transactions.judging`), and the transaction's own commits are rewritten for later versions
+(:mod:`turnstile_spark.transactions.rebasing`). Data files are never written again. Source: LakeVilla, recovery; TreeCat, precision locking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from turnstile_spark.context import LakeContext
+from turnstile_spark.log_files import STAGED
+from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_spark.transactions.groups import TransactionConflict
+from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, parse
+from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
+from turnstile_spark.transactions.scope import ScopedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Where a table's part of the transaction goes now: on top of ``base``. ``content``: its commit for the version after that;
+    None for a table that was only read."""
+
+    base: int
+    content: str | None
+
+
+class Reconciler:
+    """Of one transaction. ``tables``: its tables, by id; ``own``: the commit of each that it writes, as made for the version after the
+    cut; ``reads``: returns what it read, asked for at the first conflict and under ``serializable`` only."""
+
+    def __init__(
+        self,
+        lake: LakeContext,
+        isolation: Isolation,
+        tables: Mapping[str, ScopedTable],
+        own: Mapping[str, str],
+        reads: Callable[[], Mapping[str, list[Read]]],
+    ) -> None:
+        self._lake, self._isolation, self._tables, self._own, self._reads_of = lake, isolation, tables, own, reads
+        self._winners: dict[str, list[Winner]] = {}
+        self._reads: Mapping[str, list[Read]] | None = None
+
+    def put_on_top(self, conflict: TransactionConflict) -> dict[str, Later]:
+        """The parts of the tables that ``conflict`` names, on top of their winners. Raises ``conflict``, with the reasons, where a
+        winner matters; then the statements have to run again."""
+        later: dict[str, Later] = {}
+        reasons: list[str] = []
+        for member in conflict.members:
+            table = self._tables.get(str(member.get("table_id")))
+            if table is None or member.get("type") != "CommitVersionConflict":
+                raise conflict
+            try:
+                outcome = self._part(table, int(member["latest"]))
+            except CannotRebase as e:
+                outcome = [str(e)]
+            if isinstance(outcome, Later):
+                later[table.state.table_id] = outcome
+            else:
+                reasons += [f"{table.state.name}: {reason}" for reason in outcome]
+        if reasons or not later:
+            raise conflict.explained(reasons)
+        return later
+
+    def _part(self, table: ScopedTable, latest: int) -> Later | list[str]:
+        """The part of one table on top of version ``latest``, or why that is not possible."""
+        winners = self._winners_of(table, latest)
+        table_id = table.state.table_id
+        content = self._own.get(table_id)
+        own = [] if content is None else parse(content)
+        schema = TableSchema.of_loaded(table.state.metadata)
+        assessment = assess(self._reads_in(table_id), own, winners, self._isolation, schema=schema, base=table.base)
+        if not assessment.is_rebase:
+            return [str(conflict) for conflict in assessment.conflicts[:5]]
+        if content is None:
+            return Later(latest, None)
+        base = TableHead.before(own, table.base)
+        actions = rebased(own, base, base.after(winners))
+        return Later(latest, "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions))
+
+    def _reads_in(self, table_id: str) -> list[Read]:
+        if self._isolation == "snapshot":
+            return []
+        if self._reads is None:
+            self._reads = self._reads_of()
+        return self._reads.get(table_id, [])
+
+    def _winners_of(self, table: ScopedTable, latest: int) -> list[Winner]:
+        """The commits after the cut up to ``latest``. Those that were read before are kept."""
+        table_id = table.state.table_id
+        winners = self._winners.setdefault(table_id, [])
+        first = table.base + 1 + len(winners)
+        if first <= latest:
+            tail = self._lake.api.commits(table_id, first, latest)
+            files = {c.version: f"{STAGED}/{c.name}" for c in tail.commits if not c.published}
+            for version in range(first, latest + 1):
+                winners.append(Winner.parse(version, self._content(table, files.get(version, f"{version:020d}.json"))))
+        return winners[: latest - table.base]
+
+    def _content(self, table: ScopedTable, file: str) -> str:
+        """The lines of a commit's file, by the log store of the table."""
+        log = table.delta_log
+        if log is None:
+            raise CannotRebase("its log was not opened in the transaction")
+        path = self._lake.jvm.new("org.apache.hadoop.fs.Path", f"{log.logPath().toString()}/{file}")
+        return str(log.store().read(path, log.newDeltaHadoopConf()).mkString("\n"))

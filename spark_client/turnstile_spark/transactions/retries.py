@@ -1,0 +1,126 @@
+"""Running work as a transaction, again when it loses: functions, scripts of SQL statements, and micro-batches of streams."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from turnstile_spark.context import LakeContext
+from turnstile_spark.errors import CONFLICT, TurnstileError
+from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.transaction import Transaction
+
+T = TypeVar("T")
+#: Runs of one transaction, the first included, before its conflict is raised.
+ATTEMPTS = 10
+#: Seconds: the pause before another run is a random part of 0.05, 0.1, 0.2 ... of these, at most 5.
+_jitter = wait_random_exponential(multiplier=0.05, max=5.0)
+#: ``BEGIN ATOMIC``, after comments. Spark's parser knows ``BEGIN``, which this becomes.
+_ATOMIC = re.compile(r"(\s|--[^\n]*(\n|\Z)|/\*.*?\*/)*BEGIN\s+(?P<atomic>ATOMIC)\b", re.IGNORECASE | re.DOTALL)
+#: Local properties that Spark sets on the thread of a stream: the query's id, and that of its run (a job group).
+_QUERY, _RUN = "sql.streaming.queryId", "spark.jobGroup.id"
+
+
+class Runner:
+    """Runs functions in transactions of one lake. ``spark``: the session of transactions that name no other. Thread-safe."""
+
+    def __init__(self, lake: LakeContext, spark: Any) -> None:
+        self._lake, self._spark = lake, spark
+
+    def retry(
+        self,
+        function: Callable[[Transaction], T],
+        attempts: int = ATTEMPTS,
+        isolation: Isolation = "snapshot",
+        tables: tuple[str, ...] = (),
+        *,
+        spark: Any = None,
+        application: tuple[str, int] | None = None,
+    ) -> T:
+        """Returns ``function(transaction)``, run in a fresh transaction and committed; again after a conflict, at most ``attempts``
+        times in all. Raises what the last run raised."""
+        if attempts < 1:
+            raise ValueError(f"attempts={attempts}: at least 1")
+        for attempt in Retrying(
+            stop=stop_after_attempt(attempts), wait=_jitter, retry=retry_if_exception(_lost), reraise=True
+        ):
+            with attempt:
+                transaction = Transaction(
+                    self._lake,
+                    spark or self._spark,
+                    isolation,
+                    tables,
+                    retries=attempt.retry_state.attempt_number - 1,
+                    application=application,
+                )
+                with transaction:
+                    return function(transaction)
+        raise AssertionError("unreachable")
+
+    def transactional(self, function: Callable[..., T], attempts: int, isolation: Isolation) -> Callable[..., T]:
+        """``function`` as one that runs in a transaction: in that of the calling thread if it is in one, else in its own."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> T:
+            if self._lake.scopes.current() is not None:
+                return function(*args, **kwargs)
+            return self.retry(lambda _: function(*args, **kwargs), attempts, isolation)
+
+        return run
+
+    def sql(self, text: str, attempts: int, isolation: Isolation) -> Any:
+        """Runs ``BEGIN ATOMIC ... END`` as a transaction, anything else as it is. Returns the DataFrame of the last query."""
+        match = _ATOMIC.match(text)
+        if match is None:
+            return self._spark.sql(text)
+        script = text[: match.start("atomic")] + text[match.end("atomic") :]
+        return self.retry(lambda _: self._spark.sql(script), attempts, isolation)
+
+    def foreach_batch(
+        self, function: Callable[[Any, int], Any], name: str | None, attempts: int
+    ) -> Callable[[Any, int], None]:
+        """``function(batch, batch_id)`` for ``foreachBatch``, as one transaction for each batch."""
+        runs = _Runs()
+
+        def run(batch: Any, batch_id: int) -> None:
+            spark = batch.sparkSession
+            context = spark.sparkContext
+            application = name or context.getLocalProperty(_QUERY)
+            if not application:
+                raise ValueError(
+                    "lake.foreach_batch: outside of a stream it needs a name, foreach_batch(fn, name='...')"
+                )
+            may_be_repeated = runs.is_first(context.getLocalProperty(_RUN))
+
+            def in_transaction(transaction: Transaction) -> None:
+                function(batch, batch_id)
+                if may_be_repeated and transaction.has_committed(application, batch_id):
+                    transaction.abort()
+
+            self.retry(in_transaction, attempts, spark=spark, application=(application, batch_id))
+
+        return run
+
+
+class _Runs:
+    """Which runs of streaming queries have had a batch: only the first of a run can have been committed by an earlier one."""
+
+    def __init__(self) -> None:
+        self._last: str | None = None
+        self._lock = threading.Lock()
+
+    def is_first(self, run: str | None) -> bool:
+        with self._lock:
+            is_first = run is None or run != self._last
+            self._last = run
+            return is_first
+
+
+def _lost(e: BaseException) -> bool:
+    """Whether a transaction that raised this may win when it is run again."""
+    return isinstance(e, TurnstileError) and e.condition == CONFLICT

@@ -1,0 +1,359 @@
+"""Transactions as a user holds them: ``with lake.transaction() as txn:``.
+
+A transaction is a scope (:mod:`turnstile_spark.transactions.scope`) whose held commits are folded, one commit for each table
+(:mod:`turnstile_spark.transactions.folding`), and proposed as one group (:mod:`turnstile_spark.transactions.groups`).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Self
+
+from turnstile_spark.api import Commit
+from turnstile_spark.context import LakeContext
+from turnstile_spark.errors import ApiError, TurnstileError, turnstile_error
+from turnstile_spark.proposals import await_file
+from turnstile_spark.transactions import cut_log
+from turnstile_spark.transactions.folding import fold
+from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
+from turnstile_spark.transactions.journal import Announcer
+from turnstile_spark.transactions.judging import ISOLATION, Isolation, Read, parse
+from turnstile_spark.transactions.parts import Parts
+from turnstile_spark.transactions.read_sets import Collector
+from turnstile_spark.transactions.reconciling import Reconciler
+from turnstile_spark.transactions.scope import Mark, ScopedTable
+from turnstile_spark.transactions.snapshot import Scoped
+
+log = logging.getLogger("turnstile_spark")
+#: How often a transaction is put on top of other commits before it is given up.
+REBASES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """A point in a transaction to which :meth:`Transaction.rollback_to` goes back."""
+
+    transaction_id: str
+    held: Mark
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a transaction did. ``tables``: by ``namespace.table``, the version that each was read at, that it became (None: not
+    written), and the statements, files added and removed, and rows in added files (None: not all are counted) of its commit.
+    ``requests``: to the server; ``retries``: how many transactions before it lost."""
+
+    id: str
+    state: str
+    tables: dict[str, dict[str, Any]]
+    requests: int
+    retries: int
+
+
+class Transaction(Scoped):
+    """All statements of a thread on tables of a lake, committed together: what :meth:`turnstile_spark.Lake.transaction` returns.
+
+    ``application``: a name and a number (a stream and its batch) that every table which is written takes note of. ``journal``:
+    whether it is announced before it is sent, so that others can finish or undo it. ``group_action``: whether every commit
+    names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled).
+    """
+
+    def __init__(
+        self,
+        lake: LakeContext,
+        spark: Any,
+        isolation: Isolation = "snapshot",
+        tables: Iterable[str] = (),
+        *,
+        retries: int = 0,
+        application: tuple[str, int] | None = None,
+        journal: bool = False,
+        group_action: bool = False,
+    ) -> None:
+        if isolation not in ISOLATION:
+            raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
+        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(isolation, journal))
+        self.isolation, self.retries, self._application = isolation, retries, application
+        self._state = "new"
+        self._group: Group | None = None
+        self._parts: Parts | None = None
+        self._read_at: dict[str, int] = {}
+        self._rebases = 0
+        self._collector: Collector | None = None
+        self._has_group_action = group_action
+        self._journal = Announcer(lake.api, isolation) if journal else None
+
+    @property
+    def id(self) -> str:
+        """The transaction's id, a uuid."""
+        return self._opened().id
+
+    @property
+    def state(self) -> str:
+        """new, open, committed, aborted, conflict, refused, or unknown."""
+        return self._state
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self._state = "open"
+        if self.isolation == "serializable":
+            self._collector = _collecting(self._lake, self._spark)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if self._state == "open":
+                if kind is None:
+                    self.commit()
+                else:
+                    self.abort()
+        finally:
+            if self._collector is not None:
+                self._collector.close()
+            self._end()
+
+    # -- ending it ------------------------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """Commits all that is held, in one request; called at the end of the ``with`` block. When the outcome is unknown, another
+        call asks for it again. Statements that follow in the block are refused.
+
+        Raises :class:`turnstile_spark.TransactionConflict` when it lost, :class:`turnstile_spark.TransactionOutcomeUnknown` and
+        :class:`turnstile_spark.TurnstileError`.
+        """
+        if self._state == "committed":
+            return
+        if self._state not in ("open", "unknown"):
+            raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
+        scope, resent = self._opened(), self._state == "unknown"
+        scope.close()
+        if not scope.written() and not scope.changes:
+            self._state = "committed"
+            return
+        self._state = "refused"
+        try:
+            self._propose(resent)
+            self._state = "committed"
+        except TransactionOutcomeUnknown:
+            self._state = "unknown"
+            raise
+        except ApiError as e:
+            if e.type == "TransactionAborted":
+                self._state = "aborted"
+            elif self._withdraw(e):
+                return
+            raise e.as_turnstile_error() from None
+        except TurnstileError as e:
+            self._state = "conflict" if e.condition == "TURNSTILE_TRANSACTION_CONFLICT" else "refused"
+            if self._withdraw(e):
+                return
+            raise
+        except BaseException:
+            self._state = "unknown" if self._group is not None else "refused"
+            raise
+        finally:
+            for table_id in scope.written():
+                self._lake.freshness.void(table_id)
+
+    def abort(self) -> None:
+        """Gives up all that is held; nothing of it was, or will be, visible to anybody. Statements that follow in the block are
+        refused. Idempotent. With a journal also of a transaction whose outcome is unknown: then it is committed, or aborted for
+        good; raises :class:`turnstile_spark.TurnstileError` in the first case."""
+        if self._state == "unknown" and self._journal is not None:
+            try:
+                self._lake.api.abort(self.id)
+                self._state = "aborted"
+            except ApiError as e:
+                self._state = "committed" if e.type == "TransactionCommitted" else "unknown"
+                raise e.as_turnstile_error() from None
+            return
+        if self._state not in ("open", "aborted"):
+            raise turnstile_error(
+                "TURNSTILE_REFUSED", f"this transaction is {self._state}: it cannot be aborted any more"
+            )
+        self._opened().close()
+        self._state = "aborted"
+
+    def savepoint(self) -> Savepoint:
+        """A point to go back to, after the statements so far."""
+        self._must_be_open()
+        return Savepoint(self.id, self._opened().mark())
+
+    def rollback_to(self, savepoint: Savepoint) -> None:
+        """Gives up what is held since ``savepoint``. The cut stays, and so do the tables that were read. DataFrames made since the
+        begin are to be made anew."""
+        self._must_be_open()
+        if savepoint.transaction_id != self.id:
+            raise turnstile_error("TURNSTILE_REFUSED", "this savepoint is another transaction's")
+        scope = self._opened()
+        scope.go_back(savepoint.held)
+        cut_log.drop(self._lake.jvm, self._session, scope)
+
+    def has_committed(self, application: str, number: int) -> bool:
+        """Whether a table that is written here has, in the cut, taken note of ``number`` of this application, or of a later one."""
+        logs = [table.delta_log for table in self._opened().written().values()]
+        return any(log is not None and cut_log.number_of(log, application) >= number for log in logs)
+
+    def _must_be_open(self) -> None:
+        if self._state != "open":
+            raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
+
+    # -- the group ------------------------------------------------------------------------------------------------------
+
+    def _propose(self, resent: bool) -> None:
+        lake, scope = self._lake, self._opened()
+        if self._parts is None:
+            self._parts = self._folded()
+            written = self._parts.versions
+            self._read_at = {id: table.base for id, table in scope.tables().items() if id not in written}
+        parts = self._parts
+        reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected)
+        files = {} if resent else parts.write_later()
+        while True:
+            try:
+                ratified = self._ratified(parts, files, resent=resent)
+                break
+            except TransactionConflict as conflict:
+                if self._rebases == REBASES:
+                    raise
+                later = reconciler.put_on_top(conflict)
+            self._rebases, self._group, resent = self._rebases + 1, None, False
+            self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
+            files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
+        for table_id, name in parts.names.items():
+            await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or _done())
+
+    def _folded(self) -> Parts:
+        """The commits of what is held."""
+        return Parts(
+            self._lake.files,
+            self._opened().written(),
+            inline_limit=self._lake.inline_limit,
+            application=self._application,
+            group_id=self.id if self._has_group_action else None,
+        )
+
+    def _ratified(self, parts: Parts, files: dict[str, Future[None]], *, resent: bool) -> dict[str, Commit]:
+        """Sends the group. Commits that are too large to travel in it together are written as files first."""
+        self._group = self._group or self._request(parts, inline=self._lake.inline_limit)
+        try:
+            self._announce(self._group)
+            return self._send(self._group, resent)
+        except ApiError as e:
+            if e.type != "TooLarge" or resent:
+                raise
+        parts.write()
+        files.clear()
+        self._group = self._request(parts, inline=-1)
+        self._announce(self._group)
+        return self._send(self._group, resent=False)
+
+    def _announce(self, group: Group) -> None:
+        """With a journal: writes the group into it, before it is sent."""
+        if self._journal is not None:
+            self._requests += 1
+            self._journal.announce(group, self._lake.deadline)
+
+    def _withdraw(self, refused: ApiError | TurnstileError) -> bool:
+        """After a refusal: aborts what is announced, so that nobody finishes what its user runs again. True when somebody had finished
+        it: it is committed. Raises :class:`TransactionOutcomeUnknown` when neither is known."""
+        if self._journal is None or not self._journal.is_announced:
+            return False
+        self._requests += 1
+        try:
+            is_committed = self._journal.withdraw(self.id, self._lake.deadline, refused)
+        except TransactionOutcomeUnknown:
+            self._state = "unknown"
+            raise
+        if is_committed:
+            self._state = "committed"
+        return is_committed
+
+    def _collected(self) -> dict[str, list[Read]]:
+        """What the statements read, by table id; all of every table where nothing was collected."""
+        scope = self._opened()
+        tables = scope.tables()
+        if self._collector is None:
+            return {table_id: [Read(table.state.location, table.base)] for table_id, table in tables.items()}
+        reads: dict[str, list[Read]] = {}
+        for read in self._collector.reads({table.state.location: table.latest for table in tables.values()}):
+            if (table := scope.at(read.table)) is not None:
+                reads.setdefault(table.state.table_id, []).append(read)
+        return reads
+
+    def _send(self, group: Group, resent: bool) -> dict[str, Commit]:
+        before = self._lake.api.http.requests["transaction"]
+        try:
+            return ratify_group(self._lake.api, group, self._lake.deadline, is_open=resent).commits
+        finally:
+            self._requests += max(1, self._lake.api.http.requests["transaction"] - before)
+
+    def _request(self, parts: Parts, inline: int) -> Group:
+        """The request: commits up to ``inline`` bytes travel in it, others as files. Tables that were only read are named under
+        serializable isolation: their versions must still be the latest."""
+        reads = self._read_at if self.isolation == "serializable" else {}
+        body: dict[str, Any] = {
+            "id": self.id,
+            "commits": parts.bodies(inline),
+            "reads": [{"table_id": t, "version": v} for t, v in reads.items()],
+        }
+        if self._journal is not None:
+            body["journal"] = True
+        changes = self._opened().changes
+        if changes:
+            # Its id is an idempotency key of the server, so every content has one of its own.
+            body |= {
+                "id": str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}")),
+                "changes": changes.bodies(),
+            }
+        return Group(self.id, parts.txn_id, body)
+
+    # -- what it did ----------------------------------------------------------------------------------------------------
+
+    def summary(self) -> Summary:
+        """What the transaction did so far, or in all. Sends no request."""
+        scope = self._opened()
+        tables = {t.state.name.partition(".")[2]: self._summary_of(t) for t in scope.tables().values()}
+        return Summary(scope.id, self._state, tables, self._requests, self.retries)
+
+    def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
+        entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
+        if not table.held:
+            return entry
+        content = fold([h.content for h in table.held], table.base + 1, "")
+        actions = parse(content)
+        adds = [a["add"] for a in actions if "add" in a]
+        counts = [json.loads(add["stats"]).get("numRecords") if add.get("stats") else None for add in adds]
+        versions = self._parts.versions if self._parts is not None else {}
+        version = versions.get(table.state.table_id, table.base + 1)
+        entry["version"] = version if self._state in ("open", "committed") else None
+        entry["files_added"], entry["files_removed"] = len(adds), sum("remove" in a for a in actions)
+        entry["rows_in_added_files"] = None if None in counts else sum(counts)
+        return entry
+
+
+def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
+    """What collects the reads of a transaction; None where that is not possible: then every table that it used counts as read."""
+    try:
+        return Collector(lake.jvm, spark).open()
+    except Exception:
+        log.warning("turnstile_spark: reads are not collected; tables count as read whole", exc_info=True)
+        return None
+
+
+def _fixed_catalog(isolation: Isolation, journal: bool) -> str:
+    """Why the catalog cannot be changed in a transaction with these options; empty when it can."""
+    if isolation == "serializable":
+        return "names that it read are not checked when it commits, so its isolation is to be 'snapshot'"
+    return "the journal has no changes of the catalog" if journal else ""
+
+
+def _done() -> Future[None]:
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future

@@ -1,0 +1,152 @@
+"""Events of a server over real HTTP, while its processes are killed: each version once, in order, and none is missing (I13)."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.histories.killing import needs_proc
+from tests.support.clients.deaths import WORKERS, Writer, kill
+from tests.support.clients.inbox import Inbox
+from tests.support.server import alive
+from tests.support.stack import Table, until
+from turnstile_server import Server
+from turnstile_server.errors import ServerError
+from turnstile_server.home import Home, is_locked
+
+pytestmark = needs_proc
+KILLS = 3
+SECRET = "whsec_" + base64.b64encode(bytes(24)).decode()
+
+
+@pytest.fixture
+def inbox() -> Iterator[Inbox]:
+    with Inbox() as served:
+        yield served
+
+
+def to(inbox: Inbox) -> dict[str, str]:
+    """The variables of a server that sends its events there."""
+    return {"TURNSTILE_EVENT_TARGETS": f"inbox={inbox.url}", "TURNSTILE_EVENT_SECRET": SECRET}
+
+
+class Follower:
+    """Follows the events of ``main`` over deaths of the server, from one cursor to the next."""
+
+    def __init__(self, server: Server) -> None:
+        self._api = server.client()
+        self.events: list[dict[str, Any]] = []
+        self._over, self._faults = threading.Event(), list[BaseException]()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        cursor: dict[str, str] = {}
+        try:
+            while not self._over.is_set():
+                try:
+                    answer = self._api.get("/v1/events", params={"catalog": "main", "wait_s": "2", **cursor})
+                except httpx.TransportError:
+                    self._over.wait(0.05)
+                    continue
+                if answer.status_code >= 500:
+                    continue
+                assert answer.status_code == 200, answer.text
+                self.events += answer.json()["events"]
+                cursor = {"after": answer.json()["cursor"]}
+        except BaseException as fault:  # told by stop()
+            self._faults.append(fault)
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join(timeout=60)
+        assert not self._faults, self._faults
+
+
+def versions(events: list[dict[str, Any]], table: Table, kind: str = "ratified") -> list[int]:
+    wanted = f"turnstile.table.{kind}"
+    return [event["data"]["version"] for event in events if event["subject"] == table.id and event["type"] == wanted]
+
+
+def check(events: Callable[[], list[dict[str, Any]]], writers: list[Writer]) -> None:
+    """Every version has its event, once and in order."""
+    for writer in writers:
+        table, latest = writer.table, writer.table.get("head")["latest"]
+        until(lambda: max(versions(events(), table), default=0) >= latest, "all events are there")  # noqa: B023
+        assert versions(events(), table) == list(range(1, latest + 1))
+        published = versions(events(), table, "published")
+        assert published == sorted(set(published)) and published[-1] <= latest
+    ids = [event["id"] for event in events()]
+    assert len(ids) == len(set(ids))
+
+
+def test_i13_no_event_is_missing_or_doubled_when_processes_are_killed(tmp_path: Path) -> None:
+    with Server.start(tmp_path / "home", 0, workers=WORKERS) as server:
+        writers = [Writer(server) for _ in range(2)]
+        follower = Follower(server)
+        for number in range(2 * KILLS):
+            for writer in writers:
+                writer.more()
+            kill(server, ("background", "http")[number % 2])
+        for writer in writers:
+            writer.more()
+            writer.stop()
+        check(lambda: follower.events, writers)
+        follower.stop()
+
+
+def test_i13_i14_no_event_is_missing_or_doubled_when_the_whole_server_is_killed(tmp_path: Path, inbox: Inbox) -> None:
+    server = Server.start(tmp_path / "home", 0, workers=WORKERS, environment=to(inbox))
+    writers = [Writer(server) for _ in range(2)]
+    follower = Follower(server)
+    for _ in range(KILLS):
+        for writer in writers:
+            writer.more()
+        pids = server.pids
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not any(map(alive, pids)), "its processes have ended")  # noqa: B023 - waited for here
+        until(lambda: not is_locked(Home.at(server.home).lock), "the lock of the home is free")  # noqa: B023
+        server = Server.start(server.home, workers=WORKERS, environment=to(inbox))
+    for writer in writers:
+        writer.more()
+        writer.stop()
+    check(lambda: follower.events, writers)
+    check(inbox.first_seen, writers)
+    follower.stop()
+    server.stop()
+
+
+def test_i14_a_webhook_that_fails_for_a_time_gets_every_event_in_order_while_processes_are_killed(
+    tmp_path: Path, inbox: Inbox
+) -> None:
+    with Server.start(tmp_path / "home", 0, workers=WORKERS, environment=to(inbox)) as server:
+        writers = [Writer(server) for _ in range(2)]
+        for number in range(KILLS):
+            inbox.status = (500, 204, 307)[number]
+            asked = len(inbox.requests)
+            for writer in writers:
+                writer.more()
+            until(lambda: len(inbox.requests) > asked, "it is tried")  # noqa: B023
+            kill(server, "background")
+        inbox.status = 200
+        for writer in writers:
+            writer.more()
+            writer.stop()
+        check(inbox.first_seen, writers)
+        with server.client() as api:
+            figures = api.get("/metrics").text
+        assert 'turnstile_event_delivery_failures_total{target="inbox"}' in figures
+
+
+def test_a_target_that_cannot_be_used_ends_the_start_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(ServerError, match="TURNSTILE_EVENT_TARGETS: the target 'nonsense' is no webhook"):
+        Server.start(tmp_path / "home", 0, environment={"TURNSTILE_EVENT_TARGETS": "nonsense"})

@@ -1,0 +1,32 @@
+"""docs/transactions.md does what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.repository import snippets
+
+pytestmark = pytest.mark.slow  # a whole page
+
+
+def test_i8_the_blocks_of_the_page_run_in_their_order(lake: Any, sql: Any, spark: Any, tmp_path: Path) -> None:
+    names = {"spark": spark, "lake": lake, "checkpoint": str(tmp_path / "checkpoint")}
+    blocks = [s for s in snippets() if s.page == "docs/transactions.md" and s.language == "python"]
+    for block in blocks:
+        exec(compile(block.code, block.id, "exec"), names)
+    assert len(blocks) == 9
+    assert sql.values("SELECT item, sum(pieces) FROM lake.sales.orders WHERE item > 'a' GROUP BY item") == [
+        ("rice", 1),
+        ("tea", 5),
+    ]
+    assert sql.values("SELECT item, sum(pieces) FROM lake.sales.stock WHERE item <> 'all' GROUP BY item") == [
+        ("rice", 3),
+        ("tea", 5),
+    ]
+    assert sql("SELECT * FROM lake.sales.basket") == []
+    assert sql("SELECT count(*) AS n FROM lake.sales.stock WHERE item = 'all'")[0].n == 3
+    operations = [lake.table(f"sales.{table}").history(1)[0].operation for table in ("orders", "stock")]
+    assert operations == ["WRITE", "CREATE TABLE AS SELECT"]

@@ -1,0 +1,63 @@
+"""What ``make test-quick`` leaves out of the tests that ``make test`` runs: each takes a second or more of a core.
+
+A table, in one place, since it follows measured times (``pytest --durations=80``) and not subjects. What needs a service
+that speaks DynamoDB's or S3's API is left out beside it. An entry that matches no test fails a test.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+LONG: Final = (
+    # Servers and their clients that start, die and start again.
+    "tests/e2e/test_cli.py",
+    "tests/e2e/test_queries_and_references.py",
+    "tests/e2e/test_server_deaths.py",
+    "tests/e2e/test_server_lifecycle.py",
+    "tests/e2e/test_server_requests.py::test_figures_add_up_over_the_processes_that_answer",
+    "tests/functional/benchmarks/test_streaming.py::test_writers_on_one_table_commit_every_batch_once",
+    "tests/functional/deploy/test_localstack.py",
+    "tests/repository/test_docs_snippets.py::test_what_is_marked_runs_against_a_server",
+    # SQLite: processes that are killed, lost power, full disks.
+    "tests/contract/adapters/test_sqlite_faults.py",
+    "tests/contract/adapters/test_sqlite_power.py",
+    "tests/contract/adapters/test_sqlite_processes.py",
+    # Timed-out and broken answers of HTTP.
+    "tests/contract/adapters/test_calls.py::test_i3_a_lost_answer_ends_as_unknown_whatever_came_after_it",
+    "tests/contract/adapters/test_calls.py::test_i6_a_read_without_an_answer_ends_as_a_fault_and_never_as_absence",
+    "tests/contract/adapters/test_storage_s3.py",
+    "tests/contract/adapters/test_torn_answers.py",
+    "tests/contract/adapters/test_transport.py",
+    # Simulation: planted mistakes, scenarios beside that of tables, and SQLite.
+    "tests/simulation/test_on_sqlite.py",
+    "tests/simulation/test_reused.py",
+    "tests/simulation/test_scenarios.py",
+    "tests/simulation/test_simulation.py::test_a_failing_run_is_made_smaller_and_told_with_its_seed_and_trace",
+    "tests/simulation/test_simulation.py::test_i1_to_i11_a_planted_mistake_is_found",
+    # Processes that import everything anew.
+    "tests/functional/unity/conformance/test_page.py",
+    "tests/repository/test_import_circles.py",
+    "tests/repository/test_tests.py::test_every_test_asserts_something",
+    "tests/unit/auth/test_bearer_tokens.py::test_what_signed_tokens_need_is_loaded_when_the_first_one_comes",
+    # The largest of everything.
+    "tests/functional/cli/test_help.py::test_help_shows_every_text_of_the_source_whole",
+    "tests/functional/deploy/test_catalog_limits.py",
+    "tests/functional/deploy/test_template.py",
+    "tests/functional/unity/conformance/test_pages.py",
+    "tests/functional/unity/test_metadata_fits.py",
+    "tests/functional/v1/test_answers_fit.py",
+    "tests/unit/catalog/test_costs.py",
+    "tests/unit/catalog/test_size.py",
+    "tests/unit/delta/test_large_commits.py",
+    "tests/unit/query/test_find.py::test_what_names_and_kinds_rule_out_is_never_read",
+)
+SERVICES: Final = {"ministack", "dynamodb-local-2", "dynamodb-local-3", "s3"}
+"""Parameters of tests that need such a service."""
+
+
+def is_long(item: pytest.Item) -> bool:
+    """Whether ``make test-quick`` leaves the test out."""
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return item.nodeid.startswith(LONG) or any(isinstance(one, str) and one in SERVICES for one in parameters)
