@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from httpx_sse import EventSource
 
 from tests.histories.killing import needs_proc
 from tests.support.clients.deaths import WORKERS, Writer, kill
@@ -49,26 +50,46 @@ class Follower:
         self._thread.start()
 
     def _follow(self) -> None:
-        cursor: dict[str, str] = {}
+        cursor = ""
         try:
             while not self._over.is_set():
                 try:
-                    answer = self._api.get("/v1/events", params={"catalog": "main", "wait_s": "2", **cursor})
+                    answer = self._get(cursor)
                 except httpx.TransportError:
                     self._over.wait(0.05)
                     continue
                 if answer.status_code >= 500:
                     continue
                 assert answer.status_code == 200, answer.text
-                self.events += answer.json()["events"]
-                cursor = {"after": answer.json()["cursor"]}
+                events, cursor = self._page(answer)
+                self.events += events
         except BaseException as fault:  # told by stop()
             self._faults.append(fault)
+
+    def _get(self, cursor: str) -> httpx.Response:
+        after = {"after": cursor} if cursor else {}
+        return self._api.get("/v1/events", params={"catalog": "main", "wait_s": "2", **after})
+
+    def _page(self, answer: httpx.Response) -> tuple[list[dict[str, Any]], str]:
+        """The events of an answer, and the cursor behind them."""
+        return answer.json()["events"], answer.json()["cursor"]
 
     def stop(self) -> None:
         self._over.set()
         self._thread.join(timeout=60)
         assert not self._faults, self._faults
+
+
+class StreamFollower(Follower):
+    """The same by server-sent events."""
+
+    def _get(self, cursor: str) -> httpx.Response:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": cursor} if cursor else {})
+        return self._api.get("/v1/events", params={"catalog": "main", "wait_s": "2"}, headers=headers)
+
+    def _page(self, answer: httpx.Response) -> tuple[list[dict[str, Any]], str]:
+        *messages, end = EventSource(answer).iter_sse()
+        return [message.json() for message in messages], end.id
 
 
 def versions(events: list[dict[str, Any]], table: Table, kind: str = "ratified") -> list[int]:
@@ -106,7 +127,7 @@ def test_i13_no_event_is_missing_or_doubled_when_processes_are_killed(tmp_path: 
 def test_i13_i14_no_event_is_missing_or_doubled_when_the_whole_server_is_killed(tmp_path: Path, inbox: Inbox) -> None:
     server = Server.start(tmp_path / "home", 0, workers=WORKERS, environment=to(inbox))
     writers = [Writer(server) for _ in range(2)]
-    follower = Follower(server)
+    followers = [Follower(server), StreamFollower(server)]
     for _ in range(KILLS):
         for writer in writers:
             writer.more()
@@ -119,9 +140,10 @@ def test_i13_i14_no_event_is_missing_or_doubled_when_the_whole_server_is_killed(
     for writer in writers:
         writer.more()
         writer.stop()
-    check(lambda: follower.events, writers)
+    for follower in followers:
+        check(lambda: follower.events, writers)  # noqa: B023
+        follower.stop()
     check(inbox.first_seen, writers)
-    follower.stop()
     server.stop()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import pytest
+from httpx_sse import EventSource, ServerSentEvent
 
 from tests.support.access.realm import B, Realm
 from tests.support.cli import run, service
@@ -80,6 +82,46 @@ def test_a_cursor_goes_on_where_an_answer_ended(api: CatalogApi) -> None:
     api.create("d")
     append(api.world)
     assert of_tables(api.http.get(EVENTS, catalog="main", after=now["cursor"])) == [("created", "main.default.d")]
+
+
+def streamed(api: CatalogApi, last_id: str | None = None, **query: Any) -> list[ServerSentEvent]:
+    """What a client of server-sent events reads of one answer."""
+    headers = {"Accept": "text/event-stream"} | ({} if last_id is None else {"Last-Event-ID": last_id})
+    answer = api.http.call("GET", EVENTS, query={"catalog": "main", "wait_s": 0, **query}, headers=headers)
+    assert answer.status == 200, answer.text
+    return list(EventSource(httpx.Response(200, headers=answer.headers, text=answer.text)).iter_sse())
+
+
+def test_a_client_of_server_sent_events_gets_the_same_events_and_comes_back_where_it_was(api: CatalogApi) -> None:
+    for name in "ab":
+        api.create(name)
+        append(api.world)
+    events = api.http.get(EVENTS, catalog="main").json["events"]
+    *heard, end = streamed(api)
+    assert [message.json() for message in heard] == events
+    assert [message.event for message in heard] == [event["type"] for event in events]
+    assert (end.data, end.retry) == ("", view.RECONNECT_MS)
+    for position, message in enumerate(heard, start=1):
+        assert [later.json() for later in streamed(api, message.id)[:-1]] == events[position:]
+    assert [message.id for message in streamed(api, end.id)] == [end.id]
+    # what a client heard last counts, not the address that it comes back to
+    assert [message.json() for message in streamed(api, heard[0].id, after=end.id)[:-1]] == events[1:]
+    refused(
+        api.http.call(
+            "GET", EVENTS, query={"catalog": "main"}, headers={"Accept": "text/event-stream", "Last-Event-ID": "x"}
+        ),
+        400,
+        "InvalidRequest",
+        "after",
+    )
+
+
+def test_a_cursor_in_last_event_id_counts_for_server_sent_events_only(api: CatalogApi) -> None:
+    api.create("t")
+    append(api.world)
+    (*_, end) = streamed(api)
+    answer = api.http.call("GET", EVENTS, query={"catalog": "main"}, headers={"Last-Event-ID": end.id})
+    assert len(answer.json["events"]) == 2
 
 
 def test_i13_a_cursor_of_what_is_not_kept_is_refused_with_what_to_do(api: CatalogApi) -> None:

@@ -4,6 +4,9 @@ Each event is shown by the present rights, as a listing would show what it is ab
 those of the catalog to who may edit it. A table that has no name any more is authorized as if it had no owner and no grants of
 its own, by what is around the name that it had and is older than it. The name that a table had is left out for who may not see
 the namespace of that name (I12).
+
+The answer is JSON, or server-sent events (HTML standard, section 9.2) for who accepts ``text/event-stream``. Such an answer ends like
+the other one, since a function behind a gateway cannot keep it open: the client comes back by itself, with ``Last-Event-ID``.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from turnstile.access.core.grants import NO_ACCESS, Principal
 from turnstile.access.core.rules import Chain, edit_catalog, permitted, see_schema, see_table, use_catalog
 from turnstile.api.http.authorization import Params, guard, needs
 from turnstile.api.http.request import Query, current
+from turnstile.api.http.responses import Answer
 from turnstile.api.services import Services, services
 from turnstile.catalog.core.tree import Tree
 from turnstile.delta.core.head import TableHead
@@ -36,6 +40,10 @@ USUAL: Final = 100
 MOST: Final = 1_000
 WAIT_MOST_S: Final = 20
 """The longest wait: less than the function's time limit, which is less than the gateway's."""
+
+EVENT_STREAM: Final = "text/event-stream"
+RECONNECT_MS: Final = 1_000
+"""How long a client of server-sent events pauses before it comes back."""
 
 _LOOKS: Final = 10
 """How often a page is judged anew because the catalog has changed meanwhile."""
@@ -62,13 +70,15 @@ def catalog_of_query(_params: Params) -> Target:
 
 @routes.route("/v1/events", methods=["GET"])
 @needs((use_catalog, catalog_of_query), first=True)
-def read_events() -> Events:
-    query = Query("catalog", "table_id", FIELD, "limit", "wait_s")
+def read_events() -> Events | Answer:
+    query, headers = Query("catalog", "table_id", FIELD, "limit", "wait_s"), current().headers
+    streamed = any(media.partition(";")[0].strip() == EVENT_STREAM for media in headers.get("accept", "").split(","))
     catalog, table_id = _catalog(query.text("catalog") or ""), query.text("table_id")
     only = None if table_id is None else check_uuid(table_id, "table_id")
-    limit, wait_s = query.integer("limit", USUAL, 1, MOST), query.integer("wait_s", 0, 0, WAIT_MOST_S)
+    limit = query.integer("limit", MOST if streamed else USUAL, 1, MOST)
+    wait_s = query.integer("wait_s", WAIT_MOST_S if streamed else 0, 0, WAIT_MOST_S)
     here = services()
-    place = here.event_reader.place(catalog, query.text(FIELD))
+    place = here.event_reader.place(catalog, (streamed and headers.get("last-event-id")) or query.text(FIELD))
     view = _View(here, catalog, only)
     events, place = view.read(place, limit)
     if not events and wait_s and here.event_waits.acquire(blocking=False):
@@ -80,7 +90,18 @@ def read_events() -> Events:
                     break
         finally:
             here.event_waits.release()
-    return Events(events, seal(place))
+    return _event_stream(events, place) if streamed else Events([event for event, _ in events], seal(place))
+
+
+def _event_stream(events: list[tuple[CloudEvent, Place]], place: Place) -> Answer:
+    """Each event with the cursor behind it as its id, and the cursor alone at the end: it is kept although no event comes with it."""
+    messages = [
+        f"id: {seal(behind)}\nevent: {event.type}\ndata: {msgspec.json.encode(event).decode()}\n\n"
+        for event, behind in events
+    ]
+    messages.append(f"id: {seal(place)}\nretry: {RECONNECT_MS}\n\n")
+    headers = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store"}
+    return Answer(msgspec.Raw("".join(messages).encode()), headers=headers)
 
 
 def _catalog(name: str) -> str:
@@ -105,9 +126,9 @@ class _View:
             raise NotFound("catalog", self._catalog, field="catalog")
         return present
 
-    def read(self, place: Place, limit: int) -> tuple[list[CloudEvent], Place]:
-        """Up to ``limit`` events behind ``place``, and the place behind the last that was looked at."""
-        shown = list[CloudEvent]()
+    def read(self, place: Place, limit: int) -> tuple[list[tuple[CloudEvent, Place]], Place]:
+        """Up to ``limit`` events behind ``place``, each with the place behind it, and the place behind the last that was looked at."""
+        shown = list[tuple[CloudEvent, Place]]()
         events = self._here.event_reader.events(place)
         while page := list(islice(events, _PAGE)):
             rights = self._rights([event for event, _ in page])
@@ -115,7 +136,7 @@ class _View:
                 place = behind
                 if (self._only is None or event.subject == self._only) and (rights is None or rights.sees(event)):
                     named = rights is None or rights.sees_name(event)
-                    shown.append(cloud_event(event, self._catalog, named=named))
+                    shown.append((cloud_event(event, self._catalog, named=named), behind))
                     if len(shown) == limit:
                         return shown, place
         return shown, place
