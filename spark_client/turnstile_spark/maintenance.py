@@ -13,10 +13,13 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from delta import exceptions
+from pyspark import inheritable_thread_target
 
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import TurnstileError, turnstile_error
@@ -30,6 +33,8 @@ TARGET_BYTES: Final = 1024**3
 ATTEMPTS: Final = 5
 #: Bins that are committed before the snapshot that they start from is taken anew: every commit is compared with those after it.
 _BINS_A_SNAPSHOT: Final = 16
+#: Delta's setting for how many bins are rewritten at once, and its default.
+_THREADS: Final = ("spark.databricks.delta.optimize.maxThreads", "15")
 #: Tables with other features are refused: nobody has looked whether a rewrite keeps what these mean.
 FEATURES: Final = frozenset(
     {
@@ -176,20 +181,20 @@ class _Run:
         self._report(Progress("planned", len(plan.bins), len(pending), sum(b.size for b in plan.bins)))
         while plan.bins:
             lost = 0
-            for each in plan.bins[:_BINS_A_SNAPSHOT]:
-                if self._rewrite_bin(plan, each, result):
-                    pending -= each.paths
-                else:
-                    lost += 1
+            with closing(self._rewritten(plan, plan.bins[:_BINS_A_SNAPSHOT])) as rewritten:
+                for each, txn, actions in rewritten:
+                    if self._commit(plan, each, txn, actions, result):
+                        pending -= each.paths
+                    else:
+                        lost += 1
             result.lost_bins += lost
             attempts -= lost > 0
+            plan = self._plan(pending)
             if not attempts:
                 break
-            plan = self._plan(pending)
-        last = self._plan(pending)
-        result.latest_version = last.version
-        result.files_after, result.bytes_after = len(last.candidates), _size(last.candidates)
-        result.left_files += sum(len(b.paths) for b in last.bins)
+        result.latest_version = plan.version
+        result.files_after, result.bytes_after = len(plan.candidates), _size(plan.candidates)
+        result.left_files += sum(len(b.paths) for b in plan.bins)
         return result
 
     def _plan(self, pending: set[str] | None) -> _Plan:
@@ -261,13 +266,30 @@ class _Run:
         )
         return plan.call("filterCandidateFileList", self._target_bytes, float(ratio), files)
 
-    def _rewrite_bin(self, plan: _Plan, each: _Bin, result: Rewrite) -> bool:
-        """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
-        jvm = self._jvm
-        txn = plan.log.startTransaction(plan.catalog_table, jvm.some(plan.snapshot))
+    def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Iterator[tuple[_Bin, JavaObject, JavaObject]]:
+        """Rewrites bins side by side; each comes when its files are written, with its transaction and the actions to commit. When it is
+        closed, or a bin fails, those that have not begun are left."""
+        threads = int(self._spark.conf.get(*_THREADS))
+        with ThreadPoolExecutor(threads, thread_name_prefix="turnstile-rewrite") as pool:
+            rewrite_bin = inheritable_thread_target(self._spark)(self._rewrite_bin)
+            tasks = {pool.submit(rewrite_bin, plan, each): each for each in bins}
+            try:
+                for task in as_completed(tasks):
+                    yield tasks[task], *task.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _rewrite_bin(self, plan: _Plan, each: _Bin) -> tuple[JavaObject, JavaObject]:
+        """Writes the files that a bin becomes, in this thread; nobody sees them. Returns the transaction and its actions."""
+        self._jvm.cls("org.apache.spark.sql.SparkSession").setActiveSession(self._spark._jsparkSession)
+        txn = plan.log.startTransaction(plan.catalog_table, self._jvm.some(plan.snapshot))
         txn.trackFilesRead(each.files)
         txn.trackReadPredicates(plan.predicates, False, False)
-        actions = plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
+        return txn, plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
+
+    def _commit(self, plan: _Plan, each: _Bin, txn: JavaObject, actions: JavaObject, result: Rewrite) -> bool:
+        """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
+        jvm = self._jvm
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
         for action in _python(jvm, actions):
             kinds[str(action.getClass().getSimpleName())].append(action)
