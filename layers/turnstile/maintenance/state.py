@@ -61,7 +61,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 class Columns(msgspec.Struct, frozen=True):
     """File actions that were read from Parquet: arrays of structs without nulls; None for none. The structs have the members
-    that the file has: ``stats`` or ``stats_parsed`` or both, or none."""
+    that the file has: ``stats``, ``stats_parsed`` where there is no ``stats``, or none."""
 
     adds: pa.StructArray | None
     removes: pa.StructArray | None
@@ -286,10 +286,13 @@ def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator
 def _wanted(schema: pa.Schema) -> list[str]:
     """The members of ``add`` and ``remove`` that a state needs and the file has."""
     wanted: list[str] = []
-    for name, members in (("add", (*_ADD, "stats", "stats_parsed", "partitionValues_parsed")), ("remove", _REMOVE)):
+    for name, members in (("add", _ADD), ("remove", _REMOVE)):
         if name in schema.names:
             there = {field.name for field in schema.field(name).type}
             wanted += [f"{name}.{member}" for member in members if member in there]
+            stats = next((form for form in ("stats", "stats_parsed") if form in there), None)
+            if name == "add" and stats is not None:
+                wanted.append(f"add.{stats}")
     return wanted
 
 

@@ -20,9 +20,10 @@ def stats_as_json(adds: pa.StructArray) -> pa.StringArray:
     """Returns the statistics of each file of ``adds`` as JSON; null for a file without."""
     import pyarrow as pa
 
-    text = adds.field("stats") if adds.type.get_field_index("stats") >= 0 else pa.nulls(len(adds), pa.string())
-    if text.null_count < len(text) or adds.type.get_field_index("stats_parsed") < 0:
-        return text.cast(pa.string())
+    if adds.type.get_field_index("stats") >= 0:
+        return adds.field("stats").cast(pa.string())
+    if adds.type.get_field_index("stats_parsed") < 0:
+        return pa.nulls(len(adds), pa.string())
     structs = adds.field("stats_parsed").to_pylist()
     return pa.array([None if struct is None else json_of(struct) for struct in structs], pa.string())
 
