@@ -42,8 +42,8 @@ def add_line(number: int) -> bytes:
     """An ``add`` action as an engine writes one."""
     stats = {
         "numRecords": 1000 + number % 7,
-        "minValues": {name: number for name in COLUMNS},
-        "maxValues": {name: number + 1000 for name in COLUMNS},
+        "minValues": dict.fromkeys(COLUMNS, number),
+        "maxValues": dict.fromkeys(COLUMNS, number + 1000),
         "nullCount": dict.fromkeys(COLUMNS, 0),
     }
     day = f"2026-{number % 12 + 1:02d}-{number % 28 + 1:02d}"
@@ -114,7 +114,8 @@ def measure(work: str, folder: str, version: str) -> dict[str, Any]:
         written = CheckpointWriter(storage, state, upkeep_of(state.protocol, state.metadata), Ids()).write(
             int(time.time() * 1000)
         )
-        assert written is not None and write_pointer(storage, written)
+        assert written is not None
+        assert write_pointer(storage, written)
         count = written.adds
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return {"adds": count, "seconds": time.monotonic() - began, "peak_mb": peak / 1024, "start_mb": before / 1024}

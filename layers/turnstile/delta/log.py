@@ -29,6 +29,7 @@ from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat
 
 _NAME: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
+_COMPACTED: Final = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
 _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 CHECKSUMS_TRIED: Final = 3
 LINE_BYTES: Final = 64 * 1024 * 1024
@@ -79,11 +80,12 @@ class Commit(msgspec.Struct):
 
 
 class LogFiles(msgspec.Struct):
-    """The log's files by version."""
+    """The log's files by version; log compaction files by their first and last one."""
 
     commits: dict[int, Stat]
     checksums: dict[int, Stat]
     checkpoints: dict[int, list[Stat]]
+    compactions: dict[tuple[int, int], Stat] = {}
 
     def upto(self, version: int) -> LogFiles:
         """Those of ``version`` and of what came before it."""
@@ -91,6 +93,7 @@ class LogFiles(msgspec.Struct):
             {at: file for at, file in self.commits.items() if at <= version},
             {at: file for at, file in self.checksums.items() if at <= version},
             {at: files for at, files in self.checkpoints.items() if at <= version},
+            {span: file for span, file in self.compactions.items() if span[1] <= version},
         )
 
 
@@ -184,8 +187,11 @@ def listed(storage: LogStorage) -> LogFiles:
     """All files of the log; one listing."""
     files = LogFiles({}, {}, {})
     for stat in storage.list(LOG):
-        match = _NAME.fullmatch(stat.path.removeprefix(LOG))
+        name = stat.path.removeprefix(LOG)
+        match = _NAME.fullmatch(name)
         if match is None:
+            if compaction := _COMPACTED.fullmatch(name):
+                files.compactions[int(compaction[1]), int(compaction[2])] = stat
             continue
         version = int(match[1])
         if match[2] == "json":

@@ -20,9 +20,11 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-from pyarrow import parquet
+from pyarrow import compute, parquet
 
+from turnstile.delta.log import read_commit
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
+from turnstile.maintenance.core.checksums import Totals, checksum_of
 from turnstile.maintenance.core.pointer import WrittenCheckpoint, pointed_version, pointer_of
 from turnstile.maintenance.core.upkeep import Upkeep
 from turnstile.maintenance.state import SIDECARS, TableState
@@ -41,13 +43,6 @@ _NAMESPACE: Final = uuid.UUID("3a1d6f0e-4a57-5f0b-8f53-7f6f0a4cf1d2")
 Guard = Callable[[], None]
 
 
-class Counted:
-    """File actions that passed."""
-
-    def __init__(self) -> None:
-        self.adds = self.actions = 0
-
-
 class CheckpointWriter:
     """Writes the checkpoint of one state."""
 
@@ -56,14 +51,14 @@ class CheckpointWriter:
     ) -> None:
         self._storage, self._state, self._upkeep, self._ids, self._faults = storage, state, upkeep, ids, faults
         self._columns = FileColumns(state.metadata, upkeep)
-        self._counted = Counted()
+        self.totals = Totals()
 
     def write(self, now_ms: int, guard: Guard = lambda: None) -> WrittenCheckpoint | None:
         """Writes the checkpoint.
 
         Args:
             now_ms: by what tombstones and transactions expire.
-            guard: called before the checkpoint's file comes to be; what it raises is raised, and there is none.
+            guard: called before a file comes to be; what it raises is raised, and there is none.
 
         Returns:
             what was written; None if a checkpoint of that name is there already.
@@ -96,8 +91,8 @@ class CheckpointWriter:
         self._faults("checkpoint.written")
         stat = self._storage.stat(path)
         size, at_ms = (stat.size, stat.modified_ms) if stat is not None else (0, now_ms)
-        actions = self._counted.actions + sum(map(len, other.values()))
-        return WrittenCheckpoint(version, actions, self._counted.adds, size, name, size, at_ms, unique=False)
+        actions = self.totals.actions + sum(map(len, other.values()))
+        return WrittenCheckpoint(version, actions, self.totals.adds, size, name, size, at_ms, unique=False)
 
     def _write_v2(self, now_ms: int, guard: Guard) -> WrittenCheckpoint | None:
         version = self._state.version
@@ -106,12 +101,12 @@ class CheckpointWriter:
         path = f"{LOG}{name}"
         if self._storage.stat(path) is not None:
             return None
-        sidecars = self._sidecars(now_ms)
+        sidecars = self._sidecars(now_ms, guard)
         size = sum(sidecar["sizeInBytes"] for sidecar in sidecars)
         tags = {
-            "sidecarNumActions": str(self._counted.actions),
+            "sidecarNumActions": str(self.totals.actions),
             "sidecarSizeInBytes": str(size),
-            "numOfAddFiles": str(self._counted.adds),
+            "numOfAddFiles": str(self.totals.adds),
         }
         other = self._other(now_ms)
         actions = [{"checkpointMetadata": {"version": version, "tags": tags}}]
@@ -124,17 +119,17 @@ class CheckpointWriter:
         self._faults("checkpoint.written")
         stat = self._storage.stat(path)
         at_ms = stat.modified_ms if stat is not None else now_ms
-        count = self._counted.actions + len(actions)
+        count = self.totals.actions + len(actions)
         whole = size + len(content)
-        return WrittenCheckpoint(version, count, self._counted.adds, whole, name, len(content), at_ms, unique=True)
+        return WrittenCheckpoint(version, count, self.totals.adds, whole, name, len(content), at_ms, unique=True)
 
-    def _sidecars(self, now_ms: int) -> list[dict[str, Any]]:
+    def _sidecars(self, now_ms: int, guard: Guard) -> list[dict[str, Any]]:
         """Writes the file actions into sidecars; returns the ``sidecar`` actions that name them."""
         schema = pa.schema([("add", self._columns.add), ("remove", self._columns.remove)])
         batches, written = self._files(schema, now_ms), list[dict[str, Any]]()
         while (first := next(batches, None)) is not None:
             name = f"{self._ids.uuid()}.parquet"
-            pieces = parquet_pieces(schema, _some(first, batches), self._upkeep.codec)
+            pieces = parquet_pieces(schema, _some(first, batches), self._upkeep.codec, guard)
             self._storage.put_if_absent(f"{SIDECARS}{name}", pieces)
             self._faults("checkpoint.sidecar")
             stat = self._storage.stat(f"{SIDECARS}{name}")
@@ -160,13 +155,36 @@ class CheckpointWriter:
         for chunk in self._state.chunks():
             adds = self._columns.adds(chunk)
             if adds is not None:
-                self._counted.adds += len(adds)
-                self._counted.actions += len(adds)
+                self._add_up(adds)
                 yield _batch(schema, "add", adds)
             removes = self._columns.removes(chunk, lambda at: self._upkeep.keeps_tombstone(at, now_ms))
             if removes is not None:
-                self._counted.actions += len(removes)
+                self.totals.actions += len(removes)
                 yield _batch(schema, "remove", removes)
+
+    def _add_up(self, adds: pa.StructArray) -> None:
+        self.totals.adds += len(adds)
+        self.totals.actions += len(adds)
+        self.totals.size_bytes += compute.sum(adds.field("size")).as_py() or 0
+        vectors = adds.field("deletionVector").drop_null()
+        self.totals.vectors += len(vectors)
+        self.totals.deleted += (compute.sum(vectors.field("cardinality")).as_py() or 0) if len(vectors) else 0
+
+
+def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkeep: Upkeep, now_ms: int) -> bool:
+    """Writes the version checksum of a state whose checkpoint was written, with its ``totals``; False if there is one."""
+    path = f"{LOG}{state.version:020d}.crc"
+    if storage.stat(path) is not None:
+        return False
+    content = checksum_of(
+        read_commit(storage, state.version).info,
+        protocol=state.protocol,
+        metadata=state.metadata,
+        transactions=[txn for txn in state.transactions.values() if upkeep.keeps_transaction(txn, now_ms)],
+        domains=list(state.domains.values()),
+        totals=totals,
+    )
+    return storage.put_if_absent(path, content)
 
 
 def write_pointer(storage: LogStorage, written: WrittenCheckpoint) -> bool:

@@ -80,9 +80,9 @@ class FileColumns:
             self._stats, self._partitions = indexed(metadata, upkeep), partition_types(metadata)
             add["stats_parsed"] = _stats_type(self._stats)
             if self._partitions:
-                add["partitionValues_parsed"] = pa.struct([
-                    (name, arrow_type(column)) for name, column in self._partitions.items()
-                ])
+                add["partitionValues_parsed"] = pa.struct(
+                    [(name, arrow_type(column)) for name, column in self._partitions.items()]
+                )
         self.add, self.remove = pa.struct(list(add.items())), pa.struct(list(_REMOVE.items()))
 
     def adds(self, chunk: Rows | Columns) -> pa.StructArray | None:
@@ -127,7 +127,9 @@ class FileColumns:
                 assert text is not None
                 return self._parsed(text.to_pylist())
             case "partitionValues_parsed" if not there or structs.field(field.name).type != field.type:
-                return self._parsed_partitions(dict(pairs or ()) for pairs in structs.field("partitionValues").to_pylist())
+                return self._parsed_partitions(
+                    dict(pairs or ()) for pairs in structs.field("partitionValues").to_pylist()
+                )
         if not there:
             return pa.nulls(len(structs), field.type)
         column = structs.field(field.name)
@@ -165,7 +167,9 @@ class FileColumns:
 
     def _parsed_partitions(self, values: Iterable[dict[str, str | None]]) -> pa.StructArray:
         types = self._partitions
-        structs = [{name: parsed_partition(texts.get(name), column) for name, column in types.items()} for texts in values]
+        structs = [
+            {name: parsed_partition(texts.get(name), column) for name, column in types.items()} for texts in values
+        ]
         return pa.array(structs, self.add.field("partitionValues_parsed").type)
 
 

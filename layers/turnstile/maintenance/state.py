@@ -253,13 +253,17 @@ def _file_actions(storage: LogStorage, path: str, where: str) -> Iterator[tuple[
     if file is None:
         raise broken(f"{where} is missing")
     for line in lines(pieces_of(storage, path, *file), where):
-        if not line.strip():
-            continue
-        try:
-            action = _LINE.decode(line)
-        except (*NOT_JSON, msgspec.ValidationError) as error:
-            raise broken(f"{where} is not readable: {error}") from None
-        yield action.add, action.remove
+        if line.strip():
+            yield actions_of_line(line, where)
+
+
+def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]:
+    """The ``add`` or ``remove`` action of a line of a log; neither if it has another one. Raises UnsupportedTable."""
+    try:
+        action = _LINE.decode(line)
+    except (*NOT_JSON, msgspec.ValidationError) as error:
+        raise broken(f"{where} is not readable: {error}") from None
+    return action.add, action.remove
 
 
 def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator[Columns]:

@@ -160,7 +160,9 @@ def parsed_partition(text: str | None, column: str) -> Any:
     value = parsed(int(text) if kind in _INTEGERS and re.fullmatch(r"[+-]?\d{1,20}", text) else text, column)
     if value is None:
         problem = f"the partition value {text[:200]!r} is no {column}"
-        raise UnsupportedTable(problem, field="partitionValues", remedy="set delta.checkpoint.writeStatsAsStruct to false")
+        raise UnsupportedTable(
+            problem, field="partitionValues", remedy="set delta.checkpoint.writeStatsAsStruct to false"
+        )
     return value
 
 
@@ -168,6 +170,14 @@ def _integer(value: Any, bits: int) -> int | None:
     if isinstance(value, Decimal) and value == value.to_integral_value():
         value = int(value)
     return value if type(value) is int and -(2 ** (bits - 1)) <= value < 2 ** (bits - 1) else None
+
+
+def _whole(value: Any, column: str) -> int | None:
+    return _integer(value, _INTEGERS[column])
+
+
+def _float(value: Any, _: str) -> float:
+    return float(value)
 
 
 def _decimal(value: Any, column: str) -> Decimal | None:
@@ -197,9 +207,9 @@ def _string(value: Any, _: str) -> str | None:
 
 
 _PARSERS: Final[dict[str, Callable[[Any, str], Any]]] = {
-    **{name: lambda value, _, bits=bits: _integer(value, bits) for name, bits in _INTEGERS.items()},
-    "float": lambda value, _: float(value),
-    "double": lambda value, _: float(value),
+    **dict.fromkeys(_INTEGERS, _whole),
+    "float": _float,
+    "double": _float,
     "decimal": _decimal,
     "date": _date,
     "timestamp": _timestamp,
