@@ -167,6 +167,12 @@ class Tasks:
         """The task failed, and any process may begin it again; False when one already has."""
         return self._update(attempt, attempt.task.fail(reason, self._clock.now_ms())) is not None
 
+    def forget(self, name: str) -> None:
+        """Removes what is known of the task, unless it runs: its subject is gone."""
+        before = self._objects.read(TASK.name, name)
+        if before is not None and not Task.unpack(before.payload).running(self._clock.now_ms()):
+            self._objects.delete(before)
+
     def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
         """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` must end within the term.
         Returns the task as this attempt left it, or, when it took too long and was taken over, as it was begun."""

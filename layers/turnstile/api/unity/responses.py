@@ -20,6 +20,7 @@ from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.intervals import interval_ms
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
@@ -44,12 +45,6 @@ _KEPT: Final = (
 )
 """Operations with the property that says how much history they leave, and Delta's default."""
 
-_INTERVAL: Final = re.compile(r"\s*(?:interval\s)?((?:\s*\d{1,9}\s+[a-z]+)+)\s*", re.ASCII | re.IGNORECASE)
-_PART: Final = re.compile(r"(\d+)\s+([a-z]+)", re.ASCII | re.IGNORECASE)
-_UNITS_MS: Final = {
-    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1,
-}  # fmt: skip
-
 
 def allowed_maintenance(
     properties: Mapping[str, str], *, active: bool, files_needed: bool, history_ms: int
@@ -64,20 +59,11 @@ def allowed_maintenance(
     withheld = set[str]() if active else {*OPERATIONS}
     if files_needed:
         withheld |= {DATA_CLEANUP, METADATA_CLEANUP}
-    withheld |= {name for name, key, usual in _KEPT if interval_ms(properties.get(key, usual)) < history_ms}
+    withheld |= {name for name, key, usual in _KEPT if (interval_ms(properties.get(key, usual)) or 0) < history_ms}
     policy = properties.get(POLICY)
     if policy is not None:
         withheld |= {*OPERATIONS} - {name.strip().upper() for name in policy.split(",")}
     return [operation for operation in OPERATIONS if operation not in withheld]
-
-
-def interval_ms(text: str) -> int:
-    """Returns the length of an interval as Delta writes it, ``interval 7 days``; 0 for what cannot be read."""
-    match = _INTERVAL.fullmatch(text)
-    parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
-    if match is None or not all(unit for _, unit in parts):
-        return 0
-    return sum(count * unit for count, unit in parts)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------------
