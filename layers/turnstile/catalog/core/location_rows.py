@@ -12,10 +12,11 @@ or a zone. So of two overlapping claims only one can be written, whatever their 
 and are disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other
 claims out.
 
-Two more facts are kept in the row of an owner:
+More facts are kept in the row of an owner:
 
     importing    the run of an import that has not created its table yet ("import claims" below)
     clones       uuids of the clones that need the files there; ``purging``: gc has begun to remove them ("clones" below)
+    readers      versions that readers registered; ``readable_from``, ``kept``: which ones may still be ("marks" below)
 """
 
 from __future__ import annotations
@@ -67,8 +68,29 @@ class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
     owner: str
 
 
+class Reader(msgspec.Struct, frozen=True, array_like=True):
+    """Versions ``first`` to ``last`` (-1: and all that follow) that ``principal`` needs until ``until`` (ms), under a name of
+    its own choice, ``holder``."""
+
+    holder: str
+    principal: str
+    first: int
+    last: int
+    until: int
+
+    def pack(self) -> bytes:
+        """The bytes stored in the row."""
+        return msgspec.msgpack.encode(self)
+
+
 class Location(StoredRow, frozen=True):
-    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way."""
+    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way.
+
+    Attributes:
+        readers: versions that readers registered; those whose time is over are removed with the next change.
+        readable_from: the lowest version that no vacuum may have touched; below it only the versions in ``kept`` are whole.
+        revision: rises with every change of ``readers`` and of the marks.
+    """
 
     kind: ClassVar[str] = "location"
 
@@ -79,6 +101,10 @@ class Location(StoredRow, frozen=True):
     clones: frozenset[str] = frozenset()
     purging: bool = False
     importing: str = ""
+    readers: tuple[Reader, ...] = ()
+    readable_from: int = 0
+    kept: frozenset[str] = frozenset()
+    revision: int = 0
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
@@ -88,6 +114,10 @@ class Location(StoredRow, frozen=True):
     def keeps(self, held: HeldLocation) -> bool:
         """Whether the files of ``held`` are still there and their removal has not begun: a clone may need them."""
         return self.table_id == held.owner and not self.purging
+
+    def readable(self, version: int) -> bool:
+        """Whether no vacuum may have removed files that ``version`` of the owner's log needs."""
+        return version >= self.readable_from or str(version) in self.kept
 
     @property
     def marker(self) -> bool:
