@@ -20,7 +20,7 @@ from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.history.log import History, named_snapshots_of
 from turnstile.catalog.reader import CatalogReader
 from turnstile.catalog.store import CatalogStore
-from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.delta.core.head import DROPPED, PINNED, TableHead
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.past import version_at
@@ -75,18 +75,16 @@ class Pins:
         if head.state == PINNED:
             problem = f"'{head.name}' is a clone: its files and its log are those of table {head.source}"
             raise StateConflict("TableNotActive", problem, field="table", remedy="ask for that table", state=head.state)
-        now, properties = self._world.clock.now_ms(), self._properties(head)
-        kept_ms = retention_ms(properties, FILES) if files_ms is None else files_ms
+        now = self._world.clock.now_ms()
+        kept_ms = self.files_ms(head) if files_ms is None else files_ms
         open_entries = list(self._transactions(head))
         tree = self._reader.current(head.catalog)
         snapshots = list(_snapshots_with(head, tree, self._reader.store))
-        owner = self._owner(
-            head
-        )  # after tree and journal: a clone of a snapshot is in it before the snapshot loses its name
+        owner = self.owner(head)  # the last: a clone of a snapshot is in it before the snapshot loses its name
         pins = (
             Pin(head.latest, None, "latest"),
             Pin(self._since(head, kept_ms, now), None, "retention"),
-            Pin(self._since(head, retention_ms(properties, LOG), now), None, "log"),
+            Pin(self._since(head, retention_ms(self._properties(head), LOG), now), None, "log"),
             *self._moments(head, tree, now),
             *(self._snapshot(head, snapshot) for snapshot in snapshots),
             *(_based(head, entry) for entry in open_entries),
@@ -136,7 +134,12 @@ class Pins:
             if entry.state == OPEN and (head.table_id in entry.written or head.table_id in entry.read):
                 yield entry
 
-    def _owner(self, head: TableHead) -> Location:
+    def files_ms(self, head: TableHead) -> int | None:
+        """For how long the table keeps files that were removed, by its properties; None where they cannot be read."""
+        return retention_ms(self._properties(head), FILES)
+
+    def owner(self, head: TableHead) -> Location:
+        """The row of the table's location. Raises StateConflict (``TableNotActive``) if that is another's, as a clone's is."""
         row = self._world.refs.read(self._world.space.location(normalise(head.location)))
         owner = Location.from_row(row) if row is not None else None
         if owner is None or owner.table_id != head.table_id:
@@ -166,18 +169,21 @@ def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owne
     return any(True for _ in holders_of(head, tree, store, Location.from_row(row), world.clock.now_ms()))
 
 
-def holders_of(head: TableHead, tree: Tree, store: CatalogStore, owner: Location, now: int) -> Iterator[Holder]:
+def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: Location, now: int) -> Iterator[Holder]:
     """Yields who needs a version of a table as it is named now, as far as that takes no read of logs or of the journal: clones,
-    readers, named snapshots of its catalog. ``owner``: of its location."""
+    readers, named snapshots of its catalog (``tree`` None: there is no catalog any more). ``owner``: of its location."""
     yield from (Holder("clone", clone) for clone in sorted(owner.clones))
     yield from (Holder("reader", reader.holder, reader.until) for reader in live(owner, now))
-    yield from (Holder("snapshot", snapshot.name) for snapshot in _snapshots_with(head, tree, store))
+    if tree is not None:
+        yield from (Holder("snapshot", snapshot.name) for snapshot in _snapshots_with(head, tree, store))
 
 
 def _snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
-    """The named snapshots that show the table: it is among the versions that were recorded, or none were and it was there by then."""
+    """The named snapshots that show the table: it is among the versions that were recorded, or none were and it was there then."""
+    dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
     for snapshot in named_snapshots_of(tree, store):
-        if head.table_id in snapshot.versions or (not snapshot.versions and snapshot.at >= head.created * 1000):
+        there = head.created * 1000 <= snapshot.at and (dropped_us is None or snapshot.at <= dropped_us)
+        if head.table_id in snapshot.versions or (there and not snapshot.versions):
             yield snapshot
 
 
@@ -185,8 +191,9 @@ def _based(head: TableHead, entry: JournalRow) -> Pin:
     """What a transaction was read from, or writes after: its versions may be read again until it is settled."""
     versions = [entry.read.get(head.table_id), entry.written.get(head.table_id, 0) - 1]
     first = min(version for version in versions if version is not None and version >= 0)
-    return Pin(first, None, "transaction", entry.id, entry.until)
+    return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)
 
 
 def _registered(reader: Reader) -> Pin:
-    return Pin(reader.first, None if reader.last < 0 else reader.last, "reader", reader.holder, reader.until)
+    last = None if reader.last < 0 else reader.last
+    return Pin(reader.first, last, "reader", reader.holder, reader.until, reader.principal)
