@@ -50,11 +50,12 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         namespaces,
         operators,
         permissions,
+        pins,
         references,
         tables,
     )
 
-    own = (namespaces, tables, catalog_transactions, history, events, references, operators, permissions)
+    own = (namespaces, tables, catalog_transactions, history, pins, events, references, operators, permissions)
     unity = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
 
     return App(

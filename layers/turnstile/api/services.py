@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.maintenance.holds import Holds
+    from turnstile.maintenance.pins import Pins
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -294,6 +296,22 @@ class Services:
 
         auth = self.settings.auth
         return SignedTokens(None, None) if auth is None else from_settings(auth)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def pins(self) -> Pins:
+        """What has to stay of tables, whoever asks."""
+        from turnstile.maintenance.pins import Pins
+
+        return Pins(self.world, self.open_reader, self.metadata, history_ms=self.limits.history_ms)
+
+    @cached_property
+    def holds(self) -> Holds:
+        """Readers that register, and vacuums."""
+        from turnstile.maintenance.holds import Holds
+
+        return Holds(self.world, self.pins)
 
     # -- files and garbage --------------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Light work on Delta tables without Spark: checkpoints, version checksums, log compaction files; what a table's files are."""
+"""Upkeep of Delta tables: what has to stay (``pins``), for vacuum, clean-up of logs, purge, and engines that do it themselves."""

@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.conformance.actions import config, sets
 from tests.support.unity import T1, Unity, metadata
-from turnstile.api.unity.responses import allowed_maintenance
-from turnstile.delta.core.intervals import interval_ms
+from turnstile.maintenance.core.retention import allowed_maintenance, interval_ms
 
 ALL = ["DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
 WEEK_MS = 604_800_000
@@ -77,5 +76,5 @@ def test_a_table_that_takes_no_commits_permits_nothing_and_a_policy_only_narrows
         ("interval 1 month", None), ("interval -7 days", None), ("interval 7 days and more", None),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_as_an_interval_has_no_length(text: str, ms: int | None) -> None:
+def test_an_interval_is_read_as_delta_writes_it_or_not_at_all(text: str, ms: int | None) -> None:
     assert interval_ms(text) == ms

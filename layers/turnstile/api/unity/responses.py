@@ -8,7 +8,7 @@ stored, so that they cannot contradict the log; values that a client sends are i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,51 +20,11 @@ from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import ACTIVE, TableHead
-from turnstile.delta.core.intervals import interval_ms
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
+from turnstile.maintenance.core.retention import allowed_maintenance
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
-
-# -- maintenance ------------------------------------------------------------------------------------------------------------
-# What maintenance clients may run on a table now. OPTIMIZE is a commit like others, which an active table takes. VACUUM and the
-# clean-up of the log remove files for good, so they are withheld where somebody needs what they may remove: a clone or a named
-# snapshot, which show a version for as long as they exist; and the catalog's past, if the table keeps its own history for a
-# shorter time.
-
-REORGANIZATION: Final = "DATA_REORGANIZATION"
-DATA_CLEANUP: Final = "DATA_CLEANUP"
-METADATA_CLEANUP: Final = "METADATA_CLEANUP"
-OPERATIONS: Final = (REORGANIZATION, DATA_CLEANUP, METADATA_CLEANUP)
-
-POLICY: Final = "turnstile.allowed-maintenance"
-
-_KEPT: Final = (
-    (DATA_CLEANUP, "delta.deletedFileRetentionDuration", "interval 1 week"),
-    (METADATA_CLEANUP, "delta.logRetentionDuration", "interval 30 days"),
-)
-"""Operations with the property that says how much history they leave, and Delta's default."""
-
-
-def allowed_maintenance(
-    properties: Mapping[str, str], *, active: bool, files_needed: bool, history_ms: int
-) -> list[str]:
-    """Returns the operations that clients may run on a table with these properties; its property ``POLICY`` names fewer.
-
-    Args:
-        active: whether it takes commits.
-        files_needed: whether clones or named snapshots show a version of it.
-        history_ms: for how long every version can be read through the catalog's past.
-    """
-    withheld = set[str]() if active else {*OPERATIONS}
-    if files_needed:
-        withheld |= {DATA_CLEANUP, METADATA_CLEANUP}
-    withheld |= {name for name, key, usual in _KEPT if (interval_ms(properties.get(key, usual)) or 0) < history_ms}
-    policy = properties.get(POLICY)
-    if policy is not None:
-        withheld |= {*OPERATIONS} - {name.strip().upper() for name in policy.split(",")}
-    return [operation for operation in OPERATIONS if operation not in withheld]
-
 
 # -- tables -----------------------------------------------------------------------------------------------------------------
 

@@ -1,1 +1,1 @@
-"""Which files of a log make a state, what of it is kept, what is due. Pure."""
+"""The rules of upkeep, pure."""
