@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from turnstile.iceberg.files import MetadataFiles
     from turnstile.maintenance.holds import Holds
     from turnstile.maintenance.pins import Pins
+    from turnstile.maintenance.runs import MaintenanceRuns
+    from turnstile.maintenance.work import Maintainer
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -305,6 +307,20 @@ class Services:
         from turnstile.maintenance.pins import Pins
 
         return Pins(self.world, self.open_reader, self.metadata, history_ms=self.limits.history_ms)
+
+    @cached_property
+    def maintainer(self) -> Maintainer:
+        """Light work."""
+        from turnstile.maintenance.work import Maintainer
+
+        return Maintainer(self.world, faults=self.settings.faults)
+
+    @cached_property
+    def maintenance_runs(self) -> MaintenanceRuns:
+        """Policies, and heavy work by workers."""
+        from turnstile.maintenance.runs import MaintenanceRuns
+
+        return MaintenanceRuns(self.world, self.open_reader, self.metadata)
 
     @cached_property
     def holds(self) -> Holds:

@@ -155,6 +155,15 @@ class Tasks:
         other = _task_of(written.current) or Task()
         return Busy(other.until, other.attempt)
 
+    def held(self, name: str, attempt: int) -> Attempt | None:
+        """The running attempt of that number, for a process that knows no more of it: one read. None when it has ended, or another
+        attempt was begun. One whose lease is over is still there, as long as nobody took it over."""
+        row = self._objects.read(TASK.name, name)
+        task = _task_of(row)
+        if row is None or task is None or task.attempt != attempt or not task.until:
+            return None
+        return Attempt(name, task, row)
+
     def renew(self, attempt: Attempt, term_ms: int) -> Attempt | None:
         """A later end of the lease; None when another process took the task over: stop at once."""
         return self._update(attempt, attempt.task.renew(self._clock.now_ms() + term_ms))
