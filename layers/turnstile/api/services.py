@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.maintenance.work import Maintainer
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -162,6 +163,13 @@ class Services:
 
         alone, faults = self.settings.delivers_alone, self.settings.faults
         return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
+
+    @cached_property
+    def maintainer(self) -> Maintainer:
+        """What does light work on tables."""
+        from turnstile.maintenance.work import Maintainer
+
+        return Maintainer(self.world, faults=self.settings.faults)
 
     @cached_property
     def event_waits(self) -> threading.BoundedSemaphore:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.conformance.actions import config, sets
 from tests.support.unity import T1, Unity, metadata
 from turnstile.api.unity.responses import allowed_maintenance
-from turnstile.delta.core.intervals import interval_ms
+from turnstile.delta.core.metadata import interval_ms
 
 ALL = ["DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
 WEEK_MS = 604_800_000

@@ -20,8 +20,7 @@ from turnstile.catalog.core.entities import External, Table
 from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import ACTIVE, TableHead
-from turnstile.delta.core.intervals import interval_ms
-from turnstile.delta.core.metadata import DeltaMetadata, etag_of
+from turnstile.delta.core.metadata import DeltaMetadata, etag_of, interval_ms
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
