@@ -168,6 +168,13 @@ class Services:
         return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
 
     @cached_property
+    def maintainer(self) -> Maintainer:
+        """What does light work on tables."""
+        from turnstile.maintenance.work import Maintainer
+
+        return Maintainer(self.world, faults=self.settings.faults)
+
+    @cached_property
     def event_waits(self) -> threading.BoundedSemaphore:
         """Held by requests that wait for events; the others are answered at once."""
         return threading.BoundedSemaphore(self.settings.event_waits)
@@ -307,13 +314,6 @@ class Services:
         from turnstile.maintenance.pins import Pins
 
         return Pins(self.world, self.open_reader, self.metadata, history_ms=self.limits.history_ms)
-
-    @cached_property
-    def maintainer(self) -> Maintainer:
-        """Light work."""
-        from turnstile.maintenance.work import Maintainer
-
-        return Maintainer(self.world, faults=self.settings.faults)
 
     @cached_property
     def maintenance_runs(self) -> MaintenanceRuns:

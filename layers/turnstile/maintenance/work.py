@@ -25,6 +25,7 @@ from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
+from turnstile.events.deliver import NotDelivered
 from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
@@ -243,11 +244,18 @@ class MaintenanceTarget:
     name: Final = TARGET
     most: Final = 100
 
-    def __init__(self, maintainer: Maintainer, record: Callable[[Maintained], None] = lambda _: None) -> None:
-        self._maintainer, self._record = maintainer, record
+    def __init__(
+        self,
+        maintainer: Maintainer,
+        record: Callable[[Maintained], None] = lambda _: None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``record`` is told what became of each table; ``go_on`` is asked before each one."""
+        self._maintainer, self._record, self.go_on = maintainer, record, go_on
 
     def send(self, events: Sequence[Happened]) -> None:
-        """Maintains the tables that the events say something was published of. Raises what the store raises."""
+        """Maintains the tables that the events say something was published of. Raises NotDelivered if not all had a turn, and what
+        the store raises."""
         floors: dict[str, int] = {}
         for event in events:
             version = event.data.get("version")
@@ -257,4 +265,6 @@ class MaintenanceTarget:
                 floors.pop(event.subject, None)
                 self._maintainer.forget(event.subject)
         for table_id, floor in floors.items():
+            if not self.go_on():
+                raise NotDelivered("the time is up")
             self._record(self._maintainer.maintain(table_id, floor))

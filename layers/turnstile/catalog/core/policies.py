@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from turnstile.catalog.core.windows import Windows, windows_of
-from turnstile.delta.core.intervals import interval_ms
+from turnstile.delta.core.metadata import interval_ms
 from turnstile.store.core.errors import InvalidRequest
 
 PREFIX: Final = "turnstile.maintenance."

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from turnstile.delta.core.intervals import interval_ms
+from turnstile.delta.core.metadata import interval_ms
 from turnstile.delta.core.protocols import as_features
 from turnstile.store.core.errors import UnsupportedTable
 
