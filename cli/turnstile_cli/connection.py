@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Protocol, get_type_hints
 
 import typer
+from typer.core import TyperGroup
 
 from turnstile_cli.api import Api
 from turnstile_cli.errors import EPILOG, CliError, Exit, usage
@@ -39,9 +40,9 @@ DEFAULT_HOME: Final = Path(".turnstile")
 _HEADER_TEXT: Final = re.compile(r"[\x20-\x7e]*")
 
 
-def command_group(help: str) -> typer.Typer:
+def command_group(help: str, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """Returns an empty group of commands, such as ``turnstile refs``."""
-    return typer.Typer(help=help, no_args_is_help=True, epilog=EPILOG, rich_markup_mode="markdown")
+    return typer.Typer(help=help, cls=cls, no_args_is_help=True, epilog=EPILOG, rich_markup_mode="markdown")
 
 
 def with_api(command: Callable[..., None]) -> Callable[..., None]:

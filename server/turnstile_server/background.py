@@ -26,9 +26,10 @@ from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
 from turnstile.events.append import behind
-from turnstile.events.deliver import catalogs
+from turnstile.events.deliver import Deliverer, catalogs
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
+from turnstile.maintenance.work import Maintained, MaintenanceTarget
 from turnstile.store.core.errors import NotFound
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
@@ -63,6 +64,9 @@ GATHER_S: Final = 0.05
 """How long events are gathered before they are appended together."""
 GATHER_PAID_S: Final = 0.5
 """The same where every write is paid for."""
+MAINTAIN_S: Final = 6 * 3600.0
+"""How often all tables are looked at for light work: that no event named, or that failed."""
+MAINTAIN_FIRST_S: Final = 300.0
 LOST_EVENTS_S: Final = 3600.0
 """How often HEADs are looked at that no hint named."""
 
@@ -87,6 +91,9 @@ class Background:
         gather_s = GATHER_S if self._store.database is not None else GATHER_PAID_S
         delivered = metrics.DeliveryMetrics()
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in self._services.deliverers]
+        self._light_work = metrics.LightWorkMetrics()
+        maintenance = MaintenanceTarget(self._services.maintainer, self._maintained, lambda: not self.stop.is_set())
+        self._deliveries.append(DeliveryWorker(Deliverer(self._store.world, maintenance, alone=alone), delivered))
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
 
     def run(self) -> None:
@@ -94,6 +101,7 @@ class Background:
         self._start(0, SWEEP_S, self._sweep)
         self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
         self._start(0, LOST_EVENTS_S, self._find_lost_events)
+        self._start(MAINTAIN_FIRST_S, MAINTAIN_S, self._maintain_all)
         if self._store.database is not None:
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
             self._follow_feed(self._store.database, listener)
@@ -179,10 +187,18 @@ class Background:
             return
         log.info("collected: %s", totals(report))
 
+    def _maintain_all(self) -> None:
+        for done in self._services.maintainer.maintain_all(lambda: not self.stop.is_set()):
+            self._maintained(done)
+
+    def _maintained(self, done: Maintained) -> None:
+        self._light_work.record(done)
+        if done.outcome == "failed":
+            log.warning("table %s is not maintained: %s", done.table_id, done.reason)
+
     def _find_lost_events(self) -> None:
         self._events.add(behind(self._store.world, self._services.appender))
-        if self._deliveries:
-            self._deliver(list(catalogs(self._store.world)))
+        self._deliver(list(catalogs(self._store.world)))
 
     def _deliver(self, names: Iterable[str]) -> None:
         for delivery in self._deliveries:

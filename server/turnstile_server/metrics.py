@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from turnstile_server.settings import ServerSettings
+
+if TYPE_CHECKING:
+    from turnstile.maintenance.work import Maintained
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
@@ -81,6 +84,26 @@ class BackgroundMetrics:
             "Unpublished versions after the last sweep",
             multiprocess_mode="mostrecent",
         )
+
+
+class LightWorkMetrics:
+    """What light work on tables did."""
+
+    def __init__(self) -> None:
+        from prometheus_client import Counter
+
+        self._written = Counter("turnstile_light_work_files", "Files written beside the commits of tables", ["kind"])
+        self._failures = Counter("turnstile_light_work_failures", "Attempts on a table that failed")
+
+    def record(self, done: Maintained) -> None:
+        """Counts what became of one table."""
+        for kind, written in (
+            ("checkpoint", done.checkpoints),
+            ("checksum", done.checksums),
+            ("compaction", done.compactions),
+        ):
+            self._written.labels(kind).inc(len(written))
+        self._failures.inc(done.outcome == "failed")
 
 
 class DeliveryMetrics:

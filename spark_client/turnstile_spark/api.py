@@ -156,6 +156,15 @@ class Api:
         """Publishes now; returns ``published``, ``floor``, ``latest``. Idempotent."""
         return self.http.call("publish", "POST", path("v1", "tables", table_id, "publish"))  # type: ignore[no-any-return]
 
+    def vacuum(self, table_id: str, retention_ms: int | None, *, dry_run: bool) -> dict[str, Any]:
+        """Announces a vacuum: which versions it has to leave. Idempotent."""
+        body = {"dry_run": dry_run} | ({} if retention_ms is None else {"retention_ms": retention_ms})
+        return self.http.call("vacuum", "POST", path("v1", "tables", table_id, "vacuums"), body)  # type: ignore[no-any-return]
+
+    def pins(self, table_id: str) -> dict[str, Any]:
+        """What has to stay of a table."""
+        return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]
+
     # -- several tables -------------------------------------------------------------------------------------------------
 
     def transact(self, group: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from turnstile_spark.transactions.judging import Isolation
 from turnstile_spark.transactions.retries import ATTEMPTS, Runner
 from turnstile_spark.transactions.snapshot import Snapshot
 from turnstile_spark.transactions.transaction import Transaction
+from turnstile_spark.vacuum import Vacuum, VacuumStep, vacuum
 
 T = TypeVar("T")
 
@@ -281,6 +282,42 @@ class Table:
         return rewrite(
             self._context, self._spark, self.sql_name, "reorg", attempts=attempts, progress=progress, **options
         )
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        dry_run: bool = False,
+        lite: bool = False,
+        inventory: Any = None,
+        *,
+        allow_short: bool = False,
+        progress: Callable[[VacuumStep], None] | None = None,
+    ) -> Vacuum:
+        """Removes files that no version needs which a reader, a clone, a snapshot, a transaction or time travel needs.
+
+        ``retention_hours``: how long files stay after they were removed from the table, or written by a commit that came to nothing;
+        default: the table's ``delta.deletedFileRetentionDuration``. Less than 168 needs ``allow_short``. ``dry_run``: removes
+        nothing, and says what would go. ``lite``: only files that commits removed, taken from the log instead of a listing.
+        ``inventory``: a DataFrame of files instead of a listing (``path``, ``length``, ``isDir``, ``modificationTime``). ``progress`` is called at
+        every step; what it raises ends the run. Raises ``TURNSTILE_REFUSED`` inside of a transaction, for short retentions, and for
+        tables with features that nobody has looked at. See docs/maintenance.md.
+        """
+        try:
+            table_id = self._context.load(self.namespace, self.name).table_id
+            return vacuum(
+                self._context,
+                self._spark,
+                self.sql_name,
+                table_id,
+                retention_hours=retention_hours,
+                dry_run=dry_run,
+                lite=lite,
+                inventory=inventory,
+                allow_short=allow_short,
+                progress=progress,
+            )
+        except ApiError as e:
+            raise self._error(e) from None
 
     def drop(self) -> bool:
         """Drops the table (its files are kept for the server's grace period). False when there was none."""

@@ -22,11 +22,11 @@ from delta import exceptions
 from pyspark import inheritable_thread_target
 
 from turnstile_spark.context import LakeContext
+from turnstile_spark.delta_table import DELTA, DeltaTable, check_features, python_list, scala_seq
 from turnstile_spark.errors import TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
 
 log = logging.getLogger("turnstile_spark")
-_DELTA = "org.apache.spark.sql.delta."
 #: Size of the files that are written, as Delta has it.
 TARGET_BYTES: Final = 1024**3
 #: How often bins are planned anew because of other commits.
@@ -35,28 +35,6 @@ ATTEMPTS: Final = 5
 _BINS_A_SNAPSHOT: Final = 16
 #: Delta's setting for how many bins are rewritten at once, and its default.
 _THREADS: Final = ("spark.databricks.delta.optimize.maxThreads", "15")
-#: Tables with other features are refused: nobody has looked whether a rewrite keeps what these mean.
-FEATURES: Final = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "catalogManaged",
-        "changeDataFeed",
-        "checkConstraints",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "rowTracking",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
-)
 Operation = Literal["optimize", "reorg"]
 #: How Delta says that another commit is in the way.
 _CONFLICTS: Final = (
@@ -130,7 +108,7 @@ def rewrite(
     """Rewrites files of the table ``name`` (quoted, with its catalog). See :meth:`turnstile_spark.lake.Table.optimize`.
 
     Raises ``ValueError`` for arguments, ``TURNSTILE_REFUSED`` inside of a transaction and for tables with features
-    that are not in :data:`FEATURES`, and what Delta raises. What was committed before an exception stays.
+    that are not in :data:`turnstile_spark.delta_table.FEATURES`, and what Delta raises. What was committed before an exception stays.
     """
     if isinstance(z_order_by, str):
         raise TypeError(f"z_order_by={z_order_by!r}: a sequence of column names, as in [{z_order_by!r}]")
@@ -210,12 +188,12 @@ class _Run:
 
         def executor(predicates: JavaObject) -> JavaObject:
             return jvm.new(
-                _DELTA + "commands.OptimizeExecutor",
+                DELTA + "commands.OptimizeExecutor",
                 session,
                 snapshot,
                 catalog_table,
                 predicates,
-                _scala_seq(jvm, self._z_order_by),
+                scala_seq(jvm, self._z_order_by),
                 False,
                 self._context(),
             )
@@ -229,21 +207,17 @@ class _Run:
 
     def _context(self) -> JavaObject:
         """``DeltaOptimizeContext(reorg, minFileSize, maxFileSize, maxDeletedRowsRatio, isFull)``."""
-        jvm, name = self._jvm, _DELTA + "commands.DeltaOptimizeContext"
+        jvm, name = self._jvm, DELTA + "commands.DeltaOptimizeContext"
         target = _long(jvm, self._target_bytes)
         if self._operation == "optimize":
             return jvm.new(name, self._none, target, target, self._none, False)
         ratio = jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalDouble").of(0.0))
-        purge = jvm.some(jvm.new(_DELTA + "commands.DeltaPurgeOperation"))
+        purge = jvm.some(jvm.new(DELTA + "commands.DeltaPurgeOperation"))
         return jvm.new(name, purge, _long(jvm, 0), target, ratio, False)
 
     def _check(self, snapshot: JavaObject) -> None:
-        protocol, metadata = snapshot.protocol(), snapshot.metadata()
-        features = {str(f) for f in _python(self._jvm, protocol.readerAndWriterFeatureNames())}
-        if unsure := sorted(f.removesuffix("-preview") for f in features - FEATURES):
-            text = f"{self._operation} of {self._name}: the table has the feature {', '.join(unsure)}, which it is not known to keep"
-            raise turnstile_error("TURNSTILE_REFUSED", text)
-        partitions = {str(c).lower() for c in _python(self._jvm, metadata.partitionColumns())}
+        metadata, features = snapshot.metadata(), check_features(self._jvm, snapshot, self._name, self._operation)
+        partitions = {str(c).lower() for c in python_list(self._jvm, metadata.partitionColumns())}
         columns = {str(c).lower() for c in metadata.schema().fieldNames()} - partitions
         if wrong := [c for c in self._z_order_by if c.lower() not in columns]:
             raise ValueError(
@@ -257,7 +231,7 @@ class _Run:
     def _chosen(self, plan: _Plan, files: JavaObject) -> JavaObject:
         """The files to rewrite, by Delta's rules."""
         if self._operation == "reorg":
-            purge = self._jvm.new(_DELTA + "commands.DeltaPurgeOperation")
+            purge = self._jvm.new(DELTA + "commands.DeltaPurgeOperation")
             return purge.filterFilesToReorg(self._spark._jsparkSession, plan.snapshot, files)
         ratio = (
             self._spark._jsparkSession.sessionState()
@@ -291,7 +265,7 @@ class _Run:
         """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
         jvm = self._jvm
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
-        for action in _python(jvm, actions):
+        for action in python_list(jvm, actions):
             kinds[str(action.getClass().getSimpleName())].append(action)
         adds, removes = kinds["AddFile"], kinds["RemoveFile"]
         written = sum(int(add.size()) for add in adds)
@@ -300,14 +274,14 @@ class _Run:
             log.info("turnstile_spark: %s: no row is left in %d files; they stay", self._name, len(removes))
             result.left_files += len(each.paths)
             return True
-        vectors = [f.deletionVector() for f in _python(jvm, each.files) if f.deletionVector() is not None]
+        vectors = [f.deletionVector() for f in python_list(jvm, each.files) if f.deletionVector() is not None]
         metrics = plan.call(
             "createMetrics",
             self._spark._jsparkSession.sparkContext(),
-            *(_scala_seq(jvm, values) for values in (adds, removes, vectors)),
+            *(scala_seq(jvm, values) for values in (adds, removes, vectors)),
         )
         txn.registerSQLMetrics(self._spark._jsparkSession, metrics)
-        tracking = jvm.module(_DELTA + "RowTracking")
+        tracking = jvm.module(DELTA + "RowTracking")
         tags = tracking.addPreservedRowTrackingTagIfNotSet(
             plan.snapshot, getattr(tracking, "addPreservedRowTrackingTagIfNotSet$default$2")()
         )
@@ -340,17 +314,13 @@ class _Plan:
         pending: set[str] | None,
     ) -> None:
         self._jvm = jvm
-        table = jvm.cls("io.delta.tables.DeltaTable").forName(spark._jsparkSession, name)
-        member = table.getClass().getDeclaredField("table")
-        member.setAccessible(True)
-        v2 = member.get(table)
-        self.log, self.catalog_table = v2.deltaLog(), v2.catalogTable()
-        self.snapshot = v2.initialSnapshot()
-        self.version = int(self.snapshot.version())
+        table = DeltaTable(jvm, spark, name)
+        self.log, self.catalog_table, self.snapshot = table.log, table.catalog_table, table.snapshot
+        self.version = table.version
         self._executor, self.predicates = executor_of(self.snapshot, self.catalog_table)
-        self.candidates = list(_python(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
+        self.candidates = list(python_list(jvm, self.snapshot.filesForScan(self.predicates, True).files()))
         files = [f for f in self.candidates if pending is None or str(f.path()) in pending]
-        self.bins = list(self._bins(chosen(self, _scala_seq(jvm, files)))) if files else []
+        self.bins = list(self._bins(chosen(self, scala_seq(jvm, files)))) if files else []
 
     def call(self, method: str, *args: Any) -> JavaObject:
         """A private method of the executor."""
@@ -363,17 +333,17 @@ class _Plan:
     def _bins(self, files: JavaObject) -> Iterator[_Bin]:
         jvm = self._jvm
         partitions = jvm.new("java.util.LinkedHashMap")
-        for file in _python(jvm, files):
+        for file in python_list(jvm, files):
             key = file.partitionValues()
             if not partitions.containsKey(key):
                 partitions.put(key, jvm.new("java.util.ArrayList"))
             partitions.get(key).add(file)
         groups = [
-            jvm.new("scala.Tuple2", g[0].partitionValues(), _scala_seq(jvm, list(g)))
+            jvm.new("scala.Tuple2", g[0].partitionValues(), scala_seq(jvm, list(g)))
             for g in jvm.new("java.util.ArrayList", partitions.values())
         ]
-        for each in _python(jvm, self.call("groupFilesIntoBins", _scala_seq(jvm, groups))):
-            members = list(_python(jvm, each.files()))
+        for each in python_list(jvm, self.call("groupFilesIntoBins", scala_seq(jvm, groups))):
+            members = list(python_list(jvm, each.files()))
             if members:
                 paths = frozenset(str(f.path()) for f in members)
                 yield _Bin(each.partitionValues(), each.files(), paths, _size(members))
@@ -383,32 +353,20 @@ def _size(files: Sequence[JavaObject]) -> int:
     return sum(int(f.size()) for f in files)
 
 
-def _python(jvm: Jvm, values: JavaObject) -> JavaObject:
-    """A Scala collection, to be iterated over."""
-    return jvm.new("java.util.ArrayList", jvm.cls("scala.jdk.javaapi.CollectionConverters").asJavaCollection(values))
-
-
-def _scala_seq(jvm: Jvm, values: Sequence[Any]) -> JavaObject:
-    """An immutable Scala ``Seq``."""
-    items = jvm.new("java.util.ArrayList")
-    for value in values:
-        items.add(value)
-    return jvm.cls("scala.jdk.javaapi.CollectionConverters").asScala(items).toSeq()
-
-
 def _long(jvm: Jvm, value: int) -> JavaObject:
     """``Some`` of a Java ``Long``: py4j would make an ``Integer`` of a small number."""
     return jvm.cls("scala.jdk.javaapi.OptionConverters").toScala(jvm.cls("java.util.OptionalLong").of(value))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m turnstile_spark.maintenance optimize|reorg NAMESPACE.TABLE``, also for spark-submit. Exit code 1: files were left."""
+    """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE``, also for spark-submit. Exit code 1: files were left."""
     from turnstile_spark import attach, session
 
     parser = argparse.ArgumentParser(
-        prog="turnstile_spark.maintenance", description="Rewrites the data files of a table."
+        prog="turnstile_spark.maintenance", description="Rewrites the data files of a table, or removes old ones."
     )
-    parser.add_argument("operation", choices=("optimize", "reorg"), help="compaction, or purging deletion vectors")
+    what = "compaction, purging deletion vectors, or removing files that no version needs which somebody needs"
+    parser.add_argument("operation", choices=("optimize", "reorg", "vacuum"), help=what)
     parser.add_argument("table", help="namespace.table")
     parser.add_argument(
         "--uri", default=os.environ.get("TURNSTILE_URL"), help="default: $TURNSTILE_URL; the token is $TURNSTILE_TOKEN"
@@ -417,6 +375,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--where", help="a predicate on partition columns")
     parser.add_argument("--z-order-by", nargs="+", default=[], metavar="COLUMN")
     parser.add_argument("--target-bytes", type=int, default=TARGET_BYTES)
+    parser.add_argument(
+        "--retention-hours", type=float, help="vacuum: how old a file is that goes; default: the table's"
+    )
+    parser.add_argument("--allow-short", action="store_true", help="vacuum: a retention of less than a week")
+    parser.add_argument("--dry-run", action="store_true", help="vacuum: only say what would go")
+    parser.add_argument("--lite", action="store_true", help="vacuum: only what commits removed, without a listing")
     parser.add_argument("--s3", action="store_true", help="tables are on S3")
     parser.add_argument("--small", action="store_true", help="options for a laptop")
     args = parser.parse_args(argv)
@@ -430,6 +394,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         table = lake.table(args.table)
         options = {"where": args.where, "target_bytes": args.target_bytes, "progress": _print}
         try:
+            if args.operation == "vacuum":
+                removed = table.vacuum(
+                    args.retention_hours,
+                    args.dry_run,
+                    args.lite,
+                    allow_short=args.allow_short,
+                    progress=lambda step: sys.stderr.write(f"{step.step}: {step.files} files, {step.bytes} bytes\n"),
+                )
+                sys.stdout.write("".join(f"{path}\n" for path in removed.paths if args.dry_run) + f"{removed}\n")
+                return 0
             if args.operation == "optimize":
                 result = table.optimize(z_order_by=args.z_order_by, **options)
             else:

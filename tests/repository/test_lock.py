@@ -47,10 +47,11 @@ def test_a_list_has_what_its_input_asks_for_in_the_versions_of_the_whole(path):
     assert {name: version for name, version in found.items() if DEV.get(name) != version} == {}
 
 
-def test_the_layer_has_the_versions_of_the_lock_without_hashes():
-    text = (ROOT / "layers" / "requirements.txt").read_text()
+@pytest.mark.parametrize(("folder", "list"), [("layers", "layer"), ("arrow_layer", "maintain")])
+def test_a_layer_has_the_versions_of_the_lock_without_hashes(folder, list):
+    text = (ROOT / folder / "requirements.txt").read_text()
     layer = pins(text)
     assert "--hash" not in text
     assert "://" not in text
-    assert wanted(ROOT / "requirements" / "layer.in") <= set(layer)
+    assert wanted(ROOT / "requirements" / f"{list}.in") <= set(layer)
     assert layer.items() <= DEV.items()

@@ -32,12 +32,14 @@ from turnstile.store.ports import World
 LAKE = "file:///lake"
 
 
-def fresh(world: World | None = None, *, spill: SpillLimits | None = None) -> CatalogServices:
+def fresh(
+    world: World | None = None, *, spill: SpillLimits | None = None, history_ms: int = Limits().history_ms
+) -> CatalogServices:
     """Services with cold caches on a world that has ``main.default``; ``spill`` when indexes spill."""
     if world is None:
         world = fake_world()
         bootstrap.ensure(world, lake_root=LAKE)
-    return build(world, lake_root=LAKE, limits=Limits(spill=spill) if spill else None)
+    return build(world, lake_root=LAKE, limits=Limits(spill=spill or SpillLimits(), history_ms=history_ms))
 
 
 def write_zero(services: CatalogServices, location: str, *features: str, txn: str = "create", **more: str) -> None:

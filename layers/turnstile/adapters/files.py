@@ -39,7 +39,7 @@ def check_prefix(prefix: str) -> str:
 
 
 # Paths are text here, as in the port; Path objects would be made and dropped at every call.
-# ruff: noqa: PTH103, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH110, PTH114, PTH116, PTH118, PTH119, PTH120, PTH123
 
 _TEMPORARY: Final = ".turnstile-"
 _TRIES: Final = 20
@@ -89,6 +89,17 @@ class FileStorage:
             with suppress(FileNotFoundError):  # published, collected and gone already
                 _sync(folder)
         return True
+
+    def replace(self, path: str, content: bytes) -> None:
+        target = self._full(path)
+        folder = os.path.dirname(target)
+        temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
+        with _faults("write", path):
+            _write_durably(folder, temporary, (content,))
+            os.replace(temporary, target)
+            with suppress(FileNotFoundError):  # collected and gone already
+                os.unlink(os.path.join(folder, f".{os.path.basename(target)}.crc"))  # Hadoop's, of what was there
+            _sync(folder)
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         """As the port says. All contents are made durable at once, and the names of each folder by one sync, so that many

@@ -156,6 +156,10 @@ class S3Storage:
 
         return patiently(f"write {path}", attempt, LONG_PATIENCE)
 
+    def replace(self, path: str, content: bytes) -> None:
+        key = self._key(path)
+        patiently(f"write {path}", lambda: self._client.put_object(Bucket=self._bucket, Key=key, Body=content))
+
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         return put_one_by_one(self, files)
 

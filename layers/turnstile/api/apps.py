@@ -50,11 +50,24 @@ def catalog(services: Services | None = None, telemetry: Telemetry | None = None
         namespaces,
         operators,
         permissions,
+        pins,
+        policies,
         references,
         tables,
     )
 
-    own = (namespaces, tables, catalog_transactions, history, events, references, operators, permissions)
+    own = (
+        namespaces,
+        tables,
+        catalog_transactions,
+        history,
+        pins,
+        policies,
+        events,
+        references,
+        operators,
+        permissions,
+    )
     unity = (delta_tables, older_catalogs, older_tables, credentials, unity_permissions)
 
     return App(
@@ -75,7 +88,7 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps whose paths are among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, journal, load, snapshots, transactions
+    from turnstile.api.v1 import commits, journal, load, maintenance, snapshots, transactions
 
     return [
         routes_of(module.routes)
@@ -85,12 +98,26 @@ def _elsewhere() -> Iterable[Routes]:
             journal,
             snapshots,
             load,
+            maintenance,
             delta_commits,
             preview_commits,
             endpoint,
             clients,
         )
     ]
+
+
+def maintenance(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
+    """Returns what looks at all files of a table. Parquet checkpoints need pyarrow, which only this app's function carries."""
+    from turnstile.api.v1 import maintenance
+
+    return App(
+        "maintenance",
+        maintenance.routes,
+        services=_opener(services, settings.catalog, "authorizers", "maintenance_runs", "maintainer"),
+        authentication=authentication(),
+        telemetry=telemetry,
+    )
 
 
 def iceberg(services: Services | None = None, telemetry: Telemetry | None = None) -> App:

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from turnstile.events.read import EventReader
     from turnstile.gc.collector import Collector, CollectTask
     from turnstile.iceberg.files import MetadataFiles
+    from turnstile.maintenance.holds import Holds
+    from turnstile.maintenance.pins import Pins
+    from turnstile.maintenance.runs import MaintenanceRuns
+    from turnstile.maintenance.work import Maintainer
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -162,6 +166,13 @@ class Services:
 
         alone, faults = self.settings.delivers_alone, self.settings.faults
         return [Deliverer(self.world, target, alone=alone, faults=faults) for target in self.settings.event_targets]
+
+    @cached_property
+    def maintainer(self) -> Maintainer:
+        """What does light work on tables."""
+        from turnstile.maintenance.work import Maintainer
+
+        return Maintainer(self.world, faults=self.settings.faults)
 
     @cached_property
     def event_waits(self) -> threading.BoundedSemaphore:
@@ -294,6 +305,29 @@ class Services:
 
         auth = self.settings.auth
         return SignedTokens(None, None) if auth is None else from_settings(auth)
+
+    # -- upkeep -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def pins(self) -> Pins:
+        """What has to stay of tables, whoever asks."""
+        from turnstile.maintenance.pins import Pins
+
+        return Pins(self.world, self.open_reader, self.metadata, history_ms=self.limits.history_ms)
+
+    @cached_property
+    def maintenance_runs(self) -> MaintenanceRuns:
+        """Policies, and heavy work by workers."""
+        from turnstile.maintenance.runs import MaintenanceRuns
+
+        return MaintenanceRuns(self.world, self.open_reader, self.metadata)
+
+    @cached_property
+    def holds(self) -> Holds:
+        """Readers that register, and vacuums."""
+        from turnstile.maintenance.holds import Holds
+
+        return Holds(self.world, self.pins)
 
     # -- files and garbage --------------------------------------------------------------------------------------------
 

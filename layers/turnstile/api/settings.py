@@ -112,6 +112,11 @@ def events() -> Settings:
     return Settings(stores=stores(), faults=faults_from(os.environ), event_targets=event_targets())
 
 
+def maintain() -> Settings:
+    """Returns the settings of the function that does light work."""
+    return Settings(stores=stores(), faults=faults_from(os.environ))
+
+
 def gc() -> Settings:
     """Returns the settings of the scheduled functions."""
     table_ms = 1000 * env.integer("TURNSTILE_SWEEP_TABLE_SECONDS", 60, 1, 600)

@@ -4,7 +4,7 @@ little as listing namespaces, where a scan would read every table's HEAD."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from turnstile.catalog.core.paths import path_of
 from turnstile.catalog.core.rows import drop_catalog, new_catalog
 from turnstile.catalog.core.tree import CatalogCommit, Tree
 from turnstile.catalog.drop import NamespaceDropper
-from turnstile.catalog.namespaces import check_size
+from turnstile.catalog.namespaces import check_properties
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import AlreadyExists, NotFound, StateConflict
 from turnstile.store.core.names import check_identifier
@@ -46,7 +46,9 @@ class Catalogs:
         """Creates an empty catalog of ``owner``. Raises InvalidRequest; AlreadyExists, perhaps in another case."""
         check_identifier(name, "name")
         world = self._world
-        catalog = check_size(Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {})))
+        catalog = check_properties(
+            Catalog(name, world.clock.now_ms(), world.ids.uuid(), comment, dict(properties or {}))
+        )
         row = self.realm_row()
         if self._reader.at(REALM_TREE, row).find((name,)) is not None:
             raise _taken(name)  # before an obj is written in vain
@@ -80,16 +82,19 @@ class Catalogs:
         *,
         comment: str | msgspec.UnsetType | None = msgspec.UNSET,
         properties: Mapping[str, str] | None = None,
+        set: Mapping[str, str] | None = None,
+        unset: Collection[str] = (),
     ) -> Catalog:
-        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced). Raises NotFound,
-        TooLarge."""
+        """Changes the comment (UNSET: kept) and the properties (None: kept; otherwise replaced), then sets and unsets some.
+        Raises NotFound, TooLarge, InvalidRequest."""
         self._realm(name)
 
         def change(view: View) -> Edit | None:
             old = _entity(view, name)
             text = old.comment if comment is msgspec.UNSET else comment
-            props = old.properties if properties is None else dict(properties)
-            new = check_size(msgspec.structs.replace(old, comment=text, properties=props))
+            props = dict(old.properties if properties is None else properties) | dict(set or {})
+            kept = {property: value for property, value in props.items() if property not in unset}
+            new = check_properties(msgspec.structs.replace(old, comment=text, properties=kept), old)
             if new == old:
                 return None
             new = msgspec.structs.replace(new, updated=self._world.clock.now_ms())

@@ -20,8 +20,6 @@ from turnstile.access.authorizer import Guard
 from turnstile.access.core.rules import read_table
 from turnstile.catalog.core.entities import Table, external_table
 from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.history.core import ALL as SNAPSHOTS
-from turnstile.catalog.history.core import NamedSnapshot
 from turnstile.catalog.reader import CatalogReader, ResolvedTable
 from turnstile.delta.commits import Commits, Listing
 from turnstile.delta.core.head import TableHead
@@ -136,21 +134,6 @@ class Loader:
         head = seen_one(self._world, head) if head.undecided else head
         self._locations.put(head.table_id, head.location)
         return Found(head, beside.tree, beside.owner)
-
-    def files_needed(self, found: Found, head: TableHead) -> bool:
-        """Returns whether others than the table's readers need files of ``head``, whose name was ``found``: clones, or named
-        snapshots of the catalog. One read where the location's owner was not read with it."""
-        space = self._world.space
-        owner = found.owner or self._world.refs.read(space.location(head.location)) or {}
-        if owner.get("clones"):
-            return True
-        for _, entry in found.tree.index.iterate(*SNAPSHOTS):
-            snapshot = self.reader.store.entity(found.tree.catalog, entry.obj)
-            if isinstance(snapshot, NamedSnapshot) and (
-                head.table_id in snapshot.versions or (not snapshot.versions and snapshot.at >= head.created * 1000)
-            ):
-                return True
-        return False
 
     def _resolve(
         self, catalog: str, namespace: tuple[str, ...], table: str

@@ -12,6 +12,7 @@ from turnstile.catalog.commit import CatalogChange, Committer, Edit, View
 from turnstile.catalog.core.entities import Catalog, Entity, Namespace, require_size
 from turnstile.catalog.core.merges import Merge, apply_merges
 from turnstile.catalog.core.paths import Path, check_path, dotted
+from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.reader import CatalogReader
 from turnstile.store.core.errors import AlreadyExists, InvalidRequest
@@ -68,7 +69,9 @@ class Namespaces:
                 here = path[:depth]
                 if depth == len(path):
                     require_free(view, here, "name")
-                    put[here] = check_size(Namespace(name, id, now, comment, dict(properties or {}), access=access))
+                    put[here] = check_properties(
+                        Namespace(name, id, now, comment, dict(properties or {}), access=access)
+                    )
                 elif view.tree.find(here) is None:
                     put[here] = Namespace(name, id, now, access=access)
                 else:
@@ -137,7 +140,7 @@ def properties_altered(
         kept = {name: value for name, value in old.properties.items() if name not in unset}
         properties = apply_merges({**kept, **(set or {})}, merge or {})
         text = old.comment if comment is msgspec.UNSET else comment
-        return check_size(msgspec.structs.replace(old, properties=properties, comment=text))
+        return check_properties(msgspec.structs.replace(old, properties=properties, comment=text), old)
 
     return alter
 
@@ -148,8 +151,10 @@ def named_namespace(view: View, path: Path) -> NamedNamespace:
     return NamedNamespace(view.written(path), namespace)
 
 
-def check_size(entity: E) -> E:
-    """Returns ``entity``. Raises TooLarge if it has more than ``MAX_BYTES``."""
+def check_properties(entity: E, before: E | None = None) -> E:
+    """Returns ``entity``. Raises TooLarge if it has more than ``MAX_BYTES``; InvalidRequest for a policy of maintenance that cannot be
+    read, unless it is as ``before``."""
+    check_policies(entity.properties, None if before is None else before.properties)
     require_size(entity, MAX_BYTES, field="properties", remedy="shorten its comment or properties")
     return entity
 

@@ -155,6 +155,15 @@ class Tasks:
         other = _task_of(written.current) or Task()
         return Busy(other.until, other.attempt)
 
+    def held(self, name: str, attempt: int) -> Attempt | None:
+        """The running attempt of that number, for a process that knows no more of it: one read. None when it has ended, or another
+        attempt was begun. One whose lease is over is still there, as long as nobody took it over."""
+        row = self._objects.read(TASK.name, name)
+        task = _task_of(row)
+        if row is None or task is None or task.attempt != attempt or not task.until:
+            return None
+        return Attempt(name, task, row)
+
     def renew(self, attempt: Attempt, term_ms: int) -> Attempt | None:
         """A later end of the lease; None when another process took the task over: stop at once."""
         return self._update(attempt, attempt.task.renew(self._clock.now_ms() + term_ms))
@@ -166,6 +175,12 @@ class Tasks:
     def fail(self, attempt: Attempt, reason: str) -> bool:
         """The task failed, and any process may begin it again; False when one already has."""
         return self._update(attempt, attempt.task.fail(reason, self._clock.now_ms())) is not None
+
+    def forget(self, name: str) -> None:
+        """Removes what is known of the task, unless it runs: its subject is gone."""
+        before = self._objects.read(TASK.name, name)
+        if before is not None and not Task.unpack(before.payload).running(self._clock.now_ms()):
+            self._objects.delete(before)
 
     def run(self, name: str, term_ms: int, work: Callable[[Attempt], bytes]) -> Task | Busy:
         """Begin, do ``work``, and finish with what it returns, or fail as it does. ``work`` must end within the term.

@@ -22,20 +22,22 @@ from typing import Any, Final
 import msgspec
 
 from turnstile.delta.commits import pieces_of
-from turnstile.delta.core.actions import DomainMetadata, Metadata, Protocol
+from turnstile.delta.core.actions import DomainMetadata, Metadata, Protocol, Txn
 from turnstile.delta.core.protocols import as_features
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, Stat
 
 _NAME: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\..+)")
+_COMPACTED: Final = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
 _SKIPPED: Final = (b'{"add"', b'{"remove"', b'{"cdc"')
 CHECKSUMS_TRIED: Final = 3
 LINE_BYTES: Final = 64 * 1024 * 1024
 """Bytes of the longest line of a log, and of a checksum, that is held."""
 _PART: Final = re.compile(r".*\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_MAPS: Final = ("configuration", "options")
+_MAPS: Final = ("configuration", "options", "tags")
 _WANTED: Final[dict[str, Any]] = {"protocol": Protocol, "metaData": Metadata, "domainMetadata": DomainMetadata}
+_TYPES: Final[dict[str, Any]] = {**_WANTED, "txn": Txn}
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -78,11 +80,12 @@ class Commit(msgspec.Struct):
 
 
 class LogFiles(msgspec.Struct):
-    """The log's files by version."""
+    """The log's files by version; log compaction files by their first and last one."""
 
     commits: dict[int, Stat]
     checksums: dict[int, Stat]
     checkpoints: dict[int, list[Stat]]
+    compactions: dict[tuple[int, int], Stat] = {}
 
     def upto(self, version: int) -> LogFiles:
         """Those of ``version`` and of what came before it."""
@@ -90,6 +93,7 @@ class LogFiles(msgspec.Struct):
             {at: file for at, file in self.commits.items() if at <= version},
             {at: file for at, file in self.checksums.items() if at <= version},
             {at: files for at, files in self.checkpoints.items() if at <= version},
+            {span: file for span, file in self.compactions.items() if span[1] <= version},
         )
 
 
@@ -141,13 +145,13 @@ def _checksum(storage: LogStorage, version: int, commit: Commit) -> Start | None
         return None
     source, domains = f"checksum of version {version}", checksum.get("domainMetadata")
     try:
-        protocol = _checked("protocol", checksum.get("protocol"), source)
-        metadata = _checked("metaData", checksum.get("metadata"), source)
+        protocol = checked("protocol", checksum.get("protocol"), source)
+        metadata = checked("metaData", checksum.get("metadata"), source)
         if not isinstance(domains, list):
             if "domainMetadata" in as_features(protocol)[1]:
                 return None
             domains = []
-        domains = [_checked("domainMetadata", domain, source) for domain in domains]
+        domains = [checked("domainMetadata", domain, source) for domain in domains]
     except UnsupportedTable:
         return None
     return Start(version, protocol, metadata, apply_domains({}, domains), source)
@@ -183,8 +187,11 @@ def listed(storage: LogStorage) -> LogFiles:
     """All files of the log; one listing."""
     files = LogFiles({}, {}, {})
     for stat in storage.list(LOG):
-        match = _NAME.fullmatch(stat.path.removeprefix(LOG))
+        name = stat.path.removeprefix(LOG)
+        match = _NAME.fullmatch(name)
         if match is None:
+            if compaction := _COMPACTED.fullmatch(name):
+                files.compactions[int(compaction[1]), int(compaction[2])] = stat
             continue
         version = int(match[1])
         if match[2] == "json":
@@ -208,19 +215,19 @@ def read_commit(storage: LogStorage, version: int) -> Commit:
             case "commitInfo":
                 commit.info = body
             case "protocol":
-                commit.protocol = _checked(name, body, where)
+                commit.protocol = checked(name, body, where)
             case "metaData":
-                commit.metadata = _checked(name, body, where)
+                commit.metadata = checked(name, body, where)
             case "domainMetadata":
-                commit.domains.append(_checked(name, body, where))
+                commit.domains.append(checked(name, body, where))
     return commit
 
 
-def _checked(name: str, body: Any, where: str) -> dict[str, Any]:
+def checked(name: str, body: Any, where: str) -> dict[str, Any]:
     """``body``, which has the members of its action in their types. Raises UnsupportedTable if not."""
     try:
         given = {member: value for member, value in msgspec.convert(body, dict[str, Any]).items() if value is not None}
-        msgspec.convert(given, _WANTED[name])
+        msgspec.convert(given, _TYPES[name])
     except msgspec.ValidationError as error:
         raise broken(f"{name} of {where}: {error}") from None
     return dict(body)
@@ -286,10 +293,10 @@ def read_checkpoint(storage: LogStorage, version: int, files: list[Stat]) -> Sta
 def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
     actions: list[tuple[str, dict[str, Any]]] = []
     for path in paths:
-        rows = _rows(storage, path)
+        rows = table_actions(storage, path)
         if rows is None:
             return None
-        actions += [(name, _checked(name, body, f"the checkpoint of version {version}")) for name, body in rows]
+        actions += [(name, checked(name, body, f"the checkpoint of version {version}")) for name, body in rows]
     protocol = next((body for name, body in actions if name == "protocol"), None)
     metadata = next((body for name, body in actions if name == "metaData"), None)
     if protocol is None or metadata is None:
@@ -298,13 +305,16 @@ def _state(storage: LogStorage, version: int, paths: list[str]) -> Start | None:
     return Start(version, protocol, metadata, domains, f"checkpoint of version {version}")
 
 
-def _rows(storage: LogStorage, path: str) -> list[tuple[str, dict[str, Any]]] | None:
-    """The actions of a checkpoint's file that are not about files; None if it is gone, or cannot be read here."""
+def table_actions(
+    storage: LogStorage, path: str, names: Iterable[str] = tuple(_WANTED)
+) -> list[tuple[str, dict[str, Any]]] | None:
+    """The actions of these ``names`` in a checkpoint's file, none of them about files; None if it is gone, or cannot be read
+    here."""
     if path.endswith(".json"):
         file = storage.read(path, PIECE_BYTES)
         if file is None:
             return None
-        return [(name, body) for name, body in actions(pieces_of(storage, path, *file), path) if name in _WANTED]
+        return [(name, body) for name, body in actions(pieces_of(storage, path, *file), path) if name in names]
     try:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
@@ -312,17 +322,17 @@ def _rows(storage: LogStorage, path: str) -> list[tuple[str, dict[str, Any]]] | 
     stat = storage.stat(path)
     if stat is None:
         return None
-    with parquet.ParquetFile(io.BufferedReader(_Ranges(storage, stat))) as rows:
-        columns = [name for name in _WANTED if name in rows.schema_arrow.names]
+    with parquet.ParquetFile(io.BufferedReader(Ranges(storage, stat))) as rows:
+        columns = [name for name in names if name in rows.schema_arrow.names]
         return [
-            (name, _plain(body))
+            (name, plain(body))
             for batch in rows.iter_batches(columns=columns, use_threads=False)
             for name in columns
             for body in batch.column(name).drop_null().to_pylist()
         ]
 
 
-class _Ranges(io.RawIOBase):
+class Ranges(io.RawIOBase):
     """A file of a storage that is read where it is asked to be: Parquet's readers skip the columns that they do not need."""
 
     def __init__(self, storage: LogStorage, stat: Stat) -> None:
@@ -352,11 +362,11 @@ class _Ranges(io.RawIOBase):
         return len(content)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """pyarrow's maps are lists of pairs, also empty ones; members that are null were not there."""
     if isinstance(value, dict):
-        members = {name: _plain(member) for name, member in value.items() if member is not None}
+        members = {name: plain(member) for name, member in value.items() if member is not None}
         return {name: {} if name in _MAPS and not member else member for name, member in members.items()}
     if isinstance(value, list) and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value) and value:
-        return {name: _plain(member) for name, member in value}
-    return [_plain(member) for member in value] if isinstance(value, list) else value
+        return {name: plain(member) for name, member in value}
+    return [plain(member) for member in value] if isinstance(value, list) else value

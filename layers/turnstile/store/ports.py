@@ -164,6 +164,10 @@ class LogStorage(Protocol):
         StorageFault it is unknown whether the file was created; call again to find out. Content in pieces is never held as a
         whole; what is raised while they are taken is raised on, and there is no file then."""
 
+    def replace(self, path: str, content: bytes) -> None:
+        """Creates the file, or puts ``content`` in the place of what it holds; readers see the one or the other, whole. For hints
+        only: nothing says which of two writers is the last."""
+
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         """Creates the files one after the other, each as ``put_if_absent`` does, up to the first whose name is taken; returns
         how many it created. Nobody sees a file before those that precede it. After a StorageFault it is unknown how many

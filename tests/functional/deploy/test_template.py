@@ -24,6 +24,7 @@ FUNCTIONS = {
     "AuthorizerFunction": ("authorizer", "app.authorize"),
     "PublishFunction": ("publish", "app.on_refs"),
     "EventsFunction": ("events", "app.on_refs"),
+    "MaintainFunction": ("maintain", "app.maintain"),
     "SweepFunction": ("gc", "app.sweep"),
     "CollectFunction": ("gc", "app.collect"),
 }
@@ -66,7 +67,7 @@ def test_sam_translates_it(template: dict[str, Any]) -> None:
     kinds = [found["Type"] for found in translated["Resources"].values()]
     assert kinds.count("AWS::Lambda::Function") == len(FUNCTIONS)
     assert kinds.count("AWS::Lambda::EventSourceMapping") == 2
-    assert kinds.count("AWS::Events::Rule") == 4
+    assert kinds.count("AWS::Events::Rule") == 6
     assert kinds.count("AWS::IAM::Role") == len(FUNCTIONS), "a role of its own making would not be least privilege"
 
 

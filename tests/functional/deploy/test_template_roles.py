@@ -63,6 +63,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": READ | {"PutItem", "UpdateItem", "Scan"},
         "ObjsTable": READ | {"PutItem", "Query"},
     },
+    "MaintainRole": {
+        "MaintainLog": LOG,
+        "RefsTable": {"GetItem", "Scan", "PutItem", "UpdateItem", "DeleteItem"},
+        "ObjsTable": READ | {"Query"},
+    },
     "SweepRole": {
         "SweepLog": LOG,
         "RefsTable": {"GetItem", "UpdateItem", "Scan"},
@@ -82,6 +87,7 @@ MANAGED = {
     "AuthorizerRole": set(),
     "PublishRole": {"LakeReader", "LogWriter", "NoClients"},
     "EventsRole": {"NoClients"},
+    "MaintainRole": {"LakeReader", "LogWriter", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "NoClients"},
     "CollectRole": {"LakeCleaner", "NoClients"},
 }
@@ -98,6 +104,7 @@ ROWS = {
     "ref": SPACE.ref("client/1"),
     "lease": SPACE.lease("client/1"),
     "updateable": SPACE.updateable("client/1"),
+    "task of a table": SPACE.updateable("task/maintain.1"),
     "transaction": SPACE.transaction("client/1"),
     "event-log": SPACE.event_log("client"),
     "event-delivery": SPACE.event_delivery("main", "bus"),
@@ -112,6 +119,7 @@ CHANGED = {
     "AuthorizerRole": set(),
     "PublishRole": {"table"},
     "EventsRole": {"event-log", "event-mark", "event-delivery"},
+    "MaintainRole": {"event-delivery", "task of a table"},
     "SweepRole": {"table"},
     "CollectRole": ROWS.keys() - {"client"},
 }

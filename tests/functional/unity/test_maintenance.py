@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.conformance.actions import config, sets
 from tests.support.unity import T1, Unity, metadata
-from turnstile.api.unity.responses import allowed_maintenance, interval_ms
+from turnstile.maintenance.core.retention import allowed_maintenance, interval_ms
 
 ALL = ["DATA_REORGANIZATION", "DATA_CLEANUP", "METADATA_CLEANUP"]
 WEEK_MS = 604_800_000
@@ -72,9 +72,9 @@ def test_a_table_that_takes_no_commits_permits_nothing_and_a_policy_only_narrows
     ("text", "ms"),
     [
         ("interval 7 days", WEEK_MS), ("interval 1 week", WEEK_MS), ("INTERVAL 168 HOURS", WEEK_MS), ("7 days", WEEK_MS),
-        ("interval 6 days 24 hours", WEEK_MS), ("interval 0 hours", 0), ("", 0), ("interval", 0), ("a week", 0),
-        ("interval 1 month", 0), ("interval -7 days", 0), ("interval 7 days and more", 0),
+        ("interval 6 days 24 hours", WEEK_MS), ("interval 0 hours", 0), ("", None), ("interval", None), ("a week", None),
+        ("interval 1 month", None), ("interval -7 days", None), ("interval 7 days and more", None),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_as_an_interval_keeps_nothing(text: str, ms: int) -> None:
+def test_an_interval_is_read_as_delta_writes_it_or_not_at_all(text: str, ms: int | None) -> None:
     assert interval_ms(text) == ms

@@ -251,6 +251,10 @@ class SimStorage:
         effect = lambda: self._state.put_file(self._location, path, content)  # noqa: E731
         return self._call(f"put {path}", effect, WRITE)
 
+    def replace(self, path: str, content: bytes) -> None:
+        effect = lambda: self._state.replace_file(self._location, path, content)  # noqa: E731
+        self._call(f"replace {path}", effect, WRITE)
+
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         return put_one_by_one(self, files)
 

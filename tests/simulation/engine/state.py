@@ -105,6 +105,9 @@ class State:
             self.auditor.file_created(location, path, content)
         return created
 
+    def replace_file(self, location: str, path: str, content: bytes) -> None:
+        self.storages.open(location).replace(path, content)
+
     def delete_file(self, location: str, path: str) -> None:
         if location + "/" + path in self.storages.files:
             self.auditor.file_deleted(location, path)

@@ -56,6 +56,12 @@ class FakeStorage:
             self._owner.files[key] = (content, self._owner.clock.now_ms())
             return True
 
+    def replace(self, path: str, content: bytes) -> None:
+        key = self._key(path)
+        with self._owner.lock:
+            self._owner.requests.append("put")
+            self._owner.files[key] = (content, self._owner.clock.now_ms())
+
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:
         return put_one_by_one(self, files)
 

@@ -73,6 +73,8 @@ MARKED = {
     SPACE.location("s3://b/x"): location("s3://b/x", below=1),
 }
 HELD = clone_holds.HeldLocation(PLACE, "t")
+HELD_BY_A = clone_holds.Location.from_row(location(PLACE, table_id="t", clones={"a"}, revision=3))
+HELD_BY_NONE = clone_holds.Location.from_row(location(PLACE, table_id="t"))
 PIN = clones.Pin("t", PLACE, 4, 1, None, "m")
 CLAIM = location_rows.claim(SPACE, PLACE, MARKED, table_id="t", catalog="main", now=1)
 RELEASE = location_rows.release(SPACE, PLACE, "t", MARKED)
@@ -188,9 +190,13 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         {"own": location(PLACE, table_id="other"), "uncloned": location(PLACE, table_id="t", clones={"c"})},
     ),
     "hold": (
-        clone_holds.hold(SPACE, HELD, ["c"]),
+        clone_holds.hold(SPACE, HELD, ["c"], 0),
         location(PLACE, table_id="t", clones={"b"}),
-        {"own": location(PLACE, table_id="other"), "unpurged": location(PLACE, table_id="t", purging=True)},
+        {
+            "own": location(PLACE, table_id="other"),
+            "unpurged": location(PLACE, table_id="t", purging=True),
+            "same marks": location(PLACE, table_id="t", revision=1),
+        },
     ),
     "let go": (
         clone_holds.let_go(SPACE, HELD, ["c"]),
@@ -198,27 +204,33 @@ CASES: dict[str, tuple[Write, Row | None, dict[str, Row | None]]] = {
         {"owned": location(PLACE, below=1)},
     ),
     "exchange": (
-        clone_holds.exchange(SPACE, HELD, frozenset({"a"}), come=["c"], go=["a"]),
-        location(PLACE, table_id="t", clones={"a"}),
+        clone_holds.exchange(SPACE, HELD, HELD_BY_A, come=["c"], go=["a"]),
+        location(PLACE, table_id="t", clones={"a"}, revision=3),
         {
-            "own": location(PLACE, table_id="other", clones={"a"}),
-            "unpurged": location(PLACE, table_id="t", clones={"a"}, purging=True),
-            "same clones": location(PLACE, table_id="t", clones={"a", "b"}),
+            "own": location(PLACE, table_id="other", clones={"a"}, revision=3),
+            "unpurged": location(PLACE, table_id="t", clones={"a"}, purging=True, revision=3),
+            "same clones": location(PLACE, table_id="t", clones={"a", "b"}, revision=3),
+            "same marks": location(PLACE, table_id="t", clones={"a"}, revision=4),
         },
     ),
     "first back": (
-        clone_holds.exchange(SPACE, HELD, frozenset(), come=["c"], go=[]),
+        clone_holds.exchange(SPACE, HELD, HELD_BY_NONE, come=["c"], go=[]),
         location(PLACE, table_id="t"),
         {
             "own": location(PLACE, table_id="other"),
             "unpurged": location(PLACE, table_id="t", purging=True),
             "same clones": location(PLACE, table_id="t", clones={"b"}),
+            "same marks": location(PLACE, table_id="t", revision=1),
         },
     ),
     "begin purge": (
-        clone_holds.begin_purge(SPACE, HELD),
+        clone_holds.begin_purge(SPACE, HELD, 0),
         location(PLACE, table_id="t"),
-        {"own": location(PLACE, table_id="other"), "uncloned": location(PLACE, table_id="t", clones={"c"})},
+        {
+            "own": location(PLACE, table_id="other"),
+            "uncloned": location(PLACE, table_id="t", clones={"c"}),
+            "same marks": location(PLACE, table_id="t", revision=1),
+        },
     ),
     "new clone": (
         clones.new_pinned(SPACE, PIN, table_id="c", catalog="main", name="main.n.c", now=1),

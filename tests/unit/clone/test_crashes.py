@@ -10,7 +10,7 @@ from tests.support.catalog import complete, create, fakes, fresh, head_of
 from tests.support.clones import check_shown, clone, commit, drop_iceberg, held, iceberg_table
 from tests.support.fakes.world import FakeWorld
 from tests.support.faults import CRASHES, LOSSES, Crash, Faulty, How
-from tests.support.gc import collect, days
+from tests.support.gc import DAY, collect, days
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
@@ -106,8 +106,8 @@ def test_i10_what_a_crashed_clone_gave_out_is_collected_and_nothing_else() -> No
 def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
     """The purge comes between the clone's look at the location and its transaction."""
     world, id, table = lake()
-    services = fresh(world)
-    services.named_snapshots.create("main", "then")
+    services = fresh(world, history_ms=30 * DAY)
+    then = services.reader.current("main").commit.seq
     services.publisher.publish(id)
     services.dropper.drop("main", ("sales",), "d")
     drop_iceberg(services, "sales.i")
@@ -122,7 +122,7 @@ def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
 
     world.refs.transact = purge_first  # type: ignore[method-assign,assignment]
     with pytest.raises(StateConflict) as error:
-        clone(services, "sales", "dev", snapshot="then")
+        clone(services, "sales", "dev", seq=then)
     assert error.value.type == "CannotClone"
     check(world, id, table)
     assert not [file for file in world.storages.files if id in file or table.location in file]
@@ -131,8 +131,8 @@ def test_i10_a_purge_that_has_begun_is_not_overtaken_by_a_clone() -> None:
 @pytest.mark.parametrize("point", ["collect.marked", "collect.deleted", "collect.emptied"])
 def test_i10_a_purge_that_died_half_way_leaves_nothing_to_clone(point: str) -> None:
     world, id, table = lake()
-    services = fresh(world)
-    services.named_snapshots.create("main", "then")
+    services = fresh(world, history_ms=30 * DAY)
+    then = services.reader.current("main").commit.seq
     services.publisher.publish(id)
     services.dropper.drop("main", ("sales",), "d")
     drop_iceberg(services, "sales.i")
@@ -145,7 +145,7 @@ def test_i10_a_purge_that_died_half_way_leaves_nothing_to_clone(point: str) -> N
     with pytest.raises(Crash):
         collect(world, "dropped", faults=die)
     with pytest.raises(StateConflict) as error:
-        clone(services, "sales", "dev", snapshot="then")
+        clone(services, "sales", "dev", seq=then)
     assert error.value.type == "CannotClone"
     check(world, id, table)
     collect(world, "dropped")
@@ -194,13 +194,12 @@ def test_i10_of_a_drop_and_a_clone_at_once_both_count() -> None:
 
 
 def test_i10_a_reset_lets_go_of_clones_and_takes_them_back() -> None:
-    services = fresh()
+    services = fresh(history_ms=30 * DAY)
     services.namespaces.create("main", ("sales",))
     id, world = create(services, "d", "sales"), fakes(services)
     before = services.reader.current("main").head
     (one,) = clone(services, "sales.d", "sales.one").tables
     with_one = services.reader.current("main").head
-    services.named_snapshots.create("main", "one")
     reset(services, before)
     assert held(world, f"file:///lake/main/sales/{id}") == frozenset()
     assert head_of(world, one.table_id).state == "dropped"
@@ -215,7 +214,7 @@ def test_i10_a_reset_lets_go_of_clones_and_takes_them_back() -> None:
     days(world, 7.05)
     collect(world, "dropped")
     with pytest.raises(StateConflict) as error:
-        services.resetter.reset("main", AsOf(snapshot="one"))
+        services.resetter.reset("main", AsOf(head=with_one))
     assert error.value.type in ("CannotReset", "TableNotActive")
     complete(world)
 

@@ -71,6 +71,8 @@ STATUS: Final[dict[str, int]] = {
     ErrorType.TRANSACTION_ABORTED: 409,
     ErrorType.TRANSACTION_COMMITTED: 409,
     ErrorType.TRANSACTION_SUPERSEDED: 409,
+    ErrorType.TOO_MANY_READERS: 409,
+    ErrorType.VERSIONS_GONE: 409,
     ErrorType.CANNOT_RESET: 409,
     ErrorType.CANNOT_CLONE: 409,
     ErrorType.TABLE_HAS_CLONES: 409,

@@ -17,6 +17,7 @@ from turnstile.api.unity.updater import after_update
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
+from turnstile.maintenance.pins import is_held
 
 routes = Blueprint(__name__)
 
@@ -75,5 +76,6 @@ def update_table(catalog: str, schema: str, table: str) -> responses.LoadTable:
 
 def shown(loader: Loader, target: Found, head: TableHead) -> responses.LoadTable:
     """Returns the response with the coordinated table ``target``, as of ``head``."""
-    needed, history_ms = loader.files_needed(target, head), services().catalog.limits.history_ms
-    return responses.table(loader.loaded(head), files_needed=needed, history_ms=history_ms)
+    world, history_ms = services().world, services().limits.history_ms
+    held = is_held(world, loader.reader.store, head, target.tree, target.owner)
+    return responses.table(loader.loaded(head), files_needed=held, history_ms=history_ms)

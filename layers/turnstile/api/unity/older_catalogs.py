@@ -28,7 +28,7 @@ from turnstile.api.unity.errors import PREFIX, NotImplementedHere
 from turnstile.api.unity.requests import query
 from turnstile.catalog.core.entities import Catalog, Namespace
 from turnstile.catalog.core.paths import key_of
-from turnstile.catalog.namespaces import NamedNamespace, check_size
+from turnstile.catalog.namespaces import NamedNamespace, check_properties
 from turnstile.store.core.limits import PageBudget, response_size
 from turnstile.store.core.names import check_identifier, check_namespace
 
@@ -183,7 +183,7 @@ def _changed(request: older_api.Changed, old: Namespace) -> Namespace:
     """A schema as a request wants it, its name apart."""
     properties = old.properties if request.properties is None else request.properties
     comment = old.comment if request.comment is msgspec.UNSET else request.comment
-    return check_size(msgspec.structs.replace(old, properties=properties, comment=comment))
+    return check_properties(msgspec.structs.replace(old, properties=properties, comment=comment), old)
 
 
 def _schema(catalog: str, namespace: NamedNamespace) -> older_api.SchemaInfo:

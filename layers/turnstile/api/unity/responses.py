@@ -8,7 +8,7 @@ stored, so that they cannot contradict the log; values that a client sends are i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -21,64 +21,10 @@ from turnstile.catalog.load import TableState
 from turnstile.delta.commits import Listing
 from turnstile.delta.core.head import ACTIVE, TableHead
 from turnstile.delta.core.metadata import DeltaMetadata, etag_of
+from turnstile.maintenance.core.retention import allowed_maintenance
 from turnstile.store.core.errors import InvalidRequest
 from turnstile.store.core.names import MAX_ROW_ID
 from turnstile.store.ports import VendedCredentials
-
-# -- maintenance ------------------------------------------------------------------------------------------------------------
-# What maintenance clients may run on a table now. OPTIMIZE is a commit like others, which an active table takes. VACUUM and the
-# clean-up of the log remove files for good, so they are withheld where somebody needs what they may remove: a clone or a named
-# snapshot, which show a version for as long as they exist; and the catalog's past, if the table keeps its own history for a
-# shorter time.
-
-REORGANIZATION: Final = "DATA_REORGANIZATION"
-DATA_CLEANUP: Final = "DATA_CLEANUP"
-METADATA_CLEANUP: Final = "METADATA_CLEANUP"
-OPERATIONS: Final = (REORGANIZATION, DATA_CLEANUP, METADATA_CLEANUP)
-
-POLICY: Final = "turnstile.allowed-maintenance"
-
-_KEPT: Final = (
-    (DATA_CLEANUP, "delta.deletedFileRetentionDuration", "interval 1 week"),
-    (METADATA_CLEANUP, "delta.logRetentionDuration", "interval 30 days"),
-)
-"""Operations with the property that says how much history they leave, and Delta's default."""
-
-_INTERVAL: Final = re.compile(r"\s*(?:interval\s)?((?:\s*\d{1,9}\s+[a-z]+)+)\s*", re.ASCII | re.IGNORECASE)
-_PART: Final = re.compile(r"(\d+)\s+([a-z]+)", re.ASCII | re.IGNORECASE)
-_UNITS_MS: Final = {
-    "week": 604_800_000, "day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1_000, "millisecond": 1,
-}  # fmt: skip
-
-
-def allowed_maintenance(
-    properties: Mapping[str, str], *, active: bool, files_needed: bool, history_ms: int
-) -> list[str]:
-    """Returns the operations that clients may run on a table with these properties; its property ``POLICY`` names fewer.
-
-    Args:
-        active: whether it takes commits.
-        files_needed: whether clones or named snapshots show a version of it.
-        history_ms: for how long every version can be read through the catalog's past.
-    """
-    withheld = set[str]() if active else {*OPERATIONS}
-    if files_needed:
-        withheld |= {DATA_CLEANUP, METADATA_CLEANUP}
-    withheld |= {name for name, key, usual in _KEPT if interval_ms(properties.get(key, usual)) < history_ms}
-    policy = properties.get(POLICY)
-    if policy is not None:
-        withheld |= {*OPERATIONS} - {name.strip().upper() for name in policy.split(",")}
-    return [operation for operation in OPERATIONS if operation not in withheld]
-
-
-def interval_ms(text: str) -> int:
-    """Returns the length of an interval as Delta writes it, ``interval 7 days``; 0 for what cannot be read."""
-    match = _INTERVAL.fullmatch(text)
-    parts = [(int(count), _UNITS_MS.get(unit.lower().removesuffix("s"), 0)) for count, unit in _PART.findall(text)]
-    if match is None or not all(unit for _, unit in parts):
-        return 0
-    return sum(count * unit for count, unit in parts)
-
 
 # -- tables -----------------------------------------------------------------------------------------------------------------
 

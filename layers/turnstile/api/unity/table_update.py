@@ -12,6 +12,7 @@ from turnstile.api.unity import requests
 from turnstile.api.unity.columns import check_numbers, check_partitions, same_columns, to_delta
 from turnstile.api.unity.requests import Iceberg
 from turnstile.api.unity.responses import clustering_properties, is_derived
+from turnstile.catalog.core.policies import check_policies
 from turnstile.catalog.create import UUID_PROPERTY
 from turnstile.delta.core.content import ROW_TRACKING_DOMAIN, Content
 from turnstile.delta.core.metadata import Beside, DeltaMetadata, apply, etag_of
@@ -232,6 +233,7 @@ def metadata_after_commit(
 def metadata_after_update(update: TableUpdate, id: str, before: DeltaMetadata, now_ms: int) -> DeltaMetadata:
     """Returns the table metadata after an update without a commit: only what is beside the log can change. Raises
     InvalidRequest if the request contradicts the log."""
+    check_policies(update.set, before.beside.properties)
     check_agreement(update, before)
     beside = _beside_after(update, before)
     if _visible(beside) == _visible(before.beside):

@@ -16,10 +16,19 @@ from typing import Final, Protocol
 import msgspec
 
 from turnstile.access.core.grants import Access
-from turnstile.catalog.clone.copies import Copier, CopyRequest, Part, PastVersions, check_held, check_rows, parts_of
+from turnstile.catalog.clone.copies import (
+    Copier,
+    CopyRequest,
+    Part,
+    PastVersions,
+    check_held,
+    check_readable,
+    check_rows,
+    parts_of,
+)
 from turnstile.catalog.commit import Edit, View
 from turnstile.catalog.core.entities import Entity, Namespace, Table
-from turnstile.catalog.core.location_rows import HeldLocation, hold
+from turnstile.catalog.core.location_rows import HeldLocation, Location, hold
 from turnstile.catalog.core.paths import Path, check_path, dotted, key_of, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
@@ -164,15 +173,16 @@ class _Attempts:
         self._authorize(view.tree, source, _kind(tree, source), to, past=past is not None)
         parts = parts_of(view, tree, source, to)
         check_rows(parts, {kind: copier.rows for kind, copier in self._copiers.items()})
-        check_held(self._world, parts)
+        owners = check_held(self._world, parts)
         for kind, copier in self._copiers.items():
             copier.prefetch([part.source for part in parts if part.kind == kind])
-        return self._edit(view.tree.catalog, tree, parts)
+        return self._edit(view.tree.catalog, tree, parts, owners)
 
-    def _edit(self, catalog: str, tree: Tree, parts: list[Part]) -> Edit:
+    def _edit(self, catalog: str, tree: Tree, parts: list[Part], owners: Mapping[HeldLocation, Location]) -> Edit:
         put: dict[Path, Entity] = {}
         writes: list[Write] = []
         holding: dict[HeldLocation, list[str]] = {}
+        by_version: set[HeldLocation] = set()
         tables: list[ClonedTable] = []
         for part in parts:
             if isinstance(part.source, Namespace):
@@ -185,7 +195,12 @@ class _Attempts:
             tables.append(ClonedTable(dotted(*part.to), part.kind, copy.table_id, copy.version))
             for held in part.needs:
                 holding.setdefault(held, []).append(copy.table_id)
-        writes += [hold(self._world.space, held, clones) for held, clones in holding.items()]
+                if copy.version is not None:
+                    check_readable(owners[held], part, copy.version)
+                    by_version.add(held)
+        for held, clones in holding.items():
+            revision = owners[held].revision if held in by_version else None
+            writes.append(hold(self._world.space, held, clones, revision))
         to, what = dotted(*parts[0].to), dotted(*self._request.source) or "everything"
         self.result = CloneResult(to, tree.head, "", 0, len(parts) - len(tables), tuple(tables))
         return Edit(f"{_MESSAGE}{tree.head}: {what} to {to}"[:200], put=put, writes=tuple(writes))

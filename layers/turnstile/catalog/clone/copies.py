@@ -133,18 +133,28 @@ def parts_of(view: View, tree: Tree, source: Path, to: Path) -> list[Part]:
     return parts
 
 
-def check_held(world: World, parts: Sequence[Part]) -> None:
-    """Check that all locations that ``parts`` need still hold their files. One request per hundred locations. Raises
-    StateConflict (``CannotClone``), or TooLarge when one has too many clones."""
+def check_held(world: World, parts: Sequence[Part]) -> dict[HeldLocation, Location]:
+    """Check that all locations that ``parts`` need still hold their files. Returns the rows of their owners. One request per hundred
+    locations. Raises StateConflict (``CannotClone``), or TooLarge when one has too many clones."""
     names = {held: part.name for part in parts for held in part.needs}
     keys = [world.space.location(held.location) for held in names]
-    owners = world.refs.read_many(keys)
+    rows = world.refs.read_many(keys)
+    owners: dict[HeldLocation, Location] = {}
     for (held, name), key in zip(names.items(), keys, strict=True):
-        owner = Location.from_row(owners[key]) if key in owners else None
+        owner = Location.from_row(rows[key]) if key in rows else None
         if owner is None or not owner.keeps(held):
             problem = f"the files of '{name}' are gone or being removed"
             raise cannot_clone(problem, "clone what is beside it, or another moment", "from")
         check_size(f"clones of '{name}'", len(owner.clones) + 1, MAX_CLONES)
+        owners[held] = owner
+    return owners
+
+
+def check_readable(owner: Location, part: Part, version: int) -> None:
+    """Raises StateConflict (``CannotClone``) if a vacuum may have removed files of a version. ``owner`` is that of its location."""
+    if not owner.readable(version):
+        problem = f"version {version} of '{part.name}' is not whole any more: a vacuum kept those from {owner.readable_from} on"
+        raise cannot_clone(problem, "clone a later moment, or a named snapshot", version=version)
 
 
 def check_rows(parts: Sequence[Part], rows: Mapping[str, int]) -> None:

@@ -12,10 +12,11 @@ or a zone. So of two overlapping claims only one can be written, whatever their 
 and are disjoint by construction (``managed_location``): only their owner row is written, and the zone keeps other
 claims out.
 
-Two more facts are kept in the row of an owner:
+More facts are kept in the row of an owner:
 
     importing    the run of an import that has not created its table yet ("import claims" below)
     clones       uuids of the clones that need the files there; ``purging``: gc has begun to remove them ("clones" below)
+    readers      versions that readers registered; ``readable_from``, ``kept``: which ones may still be ("marks" below)
 """
 
 from __future__ import annotations
@@ -67,8 +68,29 @@ class HeldLocation(msgspec.Struct, frozen=True, array_like=True):
     owner: str
 
 
+class Reader(msgspec.Struct, frozen=True, array_like=True):
+    """Versions ``first`` to ``last`` (-1: and all that follow) that ``principal`` needs until ``until`` (ms), under a name of
+    its own choice, ``holder``."""
+
+    holder: str
+    principal: str
+    first: int
+    last: int
+    until: int
+
+    def pack(self) -> bytes:
+        """The bytes stored in the row."""
+        return msgspec.msgpack.encode(self)
+
+
 class Location(StoredRow, frozen=True):
-    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way."""
+    """A location row; ``table_id`` is empty for zones and markers, ``importing`` where no import is under way.
+
+    Attributes:
+        readers: versions that readers registered; those whose time is over are removed with the next change.
+        readable_from: the lowest version that no vacuum may have touched; below it only the versions in ``kept`` are whole.
+        revision: rises with every change of ``readers`` and of the marks.
+    """
 
     kind: ClassVar[str] = "location"
 
@@ -79,6 +101,10 @@ class Location(StoredRow, frozen=True):
     clones: frozenset[str] = frozenset()
     purging: bool = False
     importing: str = ""
+    readers: tuple[Reader, ...] = ()
+    readable_from: int = 0
+    kept: frozenset[str] = frozenset()
+    revision: int = 0
 
     @classmethod
     def from_row(cls, row: Row) -> Location:
@@ -88,6 +114,10 @@ class Location(StoredRow, frozen=True):
     def keeps(self, held: HeldLocation) -> bool:
         """Whether the files of ``held`` are still there and their removal has not begun: a clone may need them."""
         return self.table_id == held.owner and not self.purging
+
+    def readable(self, version: int) -> bool:
+        """Whether no vacuum may have removed files that ``version`` of the owner's log needs."""
+        return version >= self.readable_from or str(version) in self.kept
 
     @property
     def marker(self) -> bool:
@@ -232,9 +262,11 @@ def uncloned() -> Clause:
     return Clause("uncloned", "I10", "no clone needs what lies there", Absent(_CLONES))
 
 
-def hold(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
-    """Keeps the location for ``clones``, if its purge has not begun. May be repeated."""
-    return Change(space.location(held.location), _holdable(held), (Include(_CLONES, frozenset(clones)),))
+def hold(space: Space, held: HeldLocation, clones: Iterable[str], revision: int | None = None) -> Change:
+    """Keeps the location for ``clones``, if its purge has not begun. ``revision``: of the row that says that the versions which they
+    show are whole (``Location.readable``); None where there are no versions. May be repeated."""
+    same = () if revision is None else (same_marks(revision),)
+    return Change(space.location(held.location), (*holdable(held), *same), (Include(_CLONES, frozenset(clones)),))
 
 
 def let_go(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
@@ -243,25 +275,43 @@ def let_go(space: Space, held: HeldLocation, clones: Iterable[str]) -> Change:
     return Change(space.location(held.location), (owned,), (Exclude(_CLONES, frozenset(clones)),))
 
 
-def exchange(
-    space: Space, held: HeldLocation, stored: frozenset[str], *, come: Iterable[str], go: Iterable[str]
-) -> Change:
-    """Some clones need the location again, others no longer; ``stored`` are those that were read there. One write,
-    because a write changes a set only once."""
-    clones = stored.difference(go).union(come)
-    unchanged = Equals(_CLONES, stored) if stored else Absent(_CLONES)
-    same = Clause("same clones", "I10", "they are those that were read", unchanged)
+def exchange(space: Space, held: HeldLocation, stored: Location, *, come: Iterable[str], go: Iterable[str]) -> Change:
+    """Some clones need the location again, others no longer; ``stored`` is the row that was read. One write, because a write
+    changes a set only once."""
+    clones = stored.clones.difference(go).union(come)
     action = Set(_CLONES, clones) if clones else Drop(_CLONES)
-    return Change(space.location(held.location), (*_holdable(held), same), (action,))
+    clauses = (*holdable(held), same_clones(stored.clones), same_marks(stored.revision))
+    return Change(space.location(held.location), clauses, (action,))
 
 
-def begin_purge(space: Space, held: HeldLocation) -> Change:
-    """From now on no clone can be made of the location. May be repeated."""
+def begin_purge(space: Space, held: HeldLocation, revision: int) -> Change:
+    """From now on no clone can be made of the location, and no reader can register. ``revision``: of the row in which no reader was
+    left. May be repeated."""
     own = Clause("own", "I10", "the location is still this table's", Equals(("table_id",), held.owner))
-    return Change(space.location(held.location), (own, uncloned()), (Set(("purging",), True),))
+    return Change(space.location(held.location), (own, uncloned(), same_marks(revision)), (Set(("purging",), True),))
 
 
-def _holdable(held: HeldLocation) -> tuple[Clause, ...]:
+# -- marks --------------------------------------------------------------------------------------------------------------
+# Before a vacuum removes anything it writes here from which version on it leaves everything, and which older ones it leaves
+# (``maintenance.core.pin_rows``), under the clauses that clones and readers are those that it knew. A clone or a reader that comes
+# needs a version that is whole by the row, under the clause that the marks have not changed. So of the two, one comes first, and
+# the other sees it (I10).
+
+
+def same_clones(clones: frozenset[str]) -> Clause:
+    """Has to hold where something was decided by the clones of a location."""
+    unchanged = Equals(_CLONES, clones) if clones else Absent(_CLONES)
+    return Clause("same clones", "I10", "they are those that were read", unchanged)
+
+
+def same_marks(revision: int) -> Clause:
+    """Has to hold where something was decided by the readers or the marks of a location."""
+    unchanged = Equals(("revision",), revision) if revision else Absent(("revision",))
+    return Clause("same marks", "I10", "no reader and no vacuum has come since it was read", unchanged)
+
+
+def holdable(held: HeldLocation) -> tuple[Clause, ...]:
+    """Have to hold of a location before somebody may need what lies there."""
     return (
         Clause("own", "I10", "the source still owns the location", Equals(("table_id",), held.owner)),
         Clause("unpurged", "I10", "nothing that lies there is being removed", Absent(("purging",))),

@@ -8,7 +8,7 @@ other tables; the locations that they need are held again, or released, in the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -226,7 +226,7 @@ def _cannot_come_or_go(tree: Tree, key: str) -> StateConflict:
     return _refusal(problem, "register or drop it first, so that it is there now as it was then")
 
 
-def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *, room: int) -> list[Write]:
+def held_again(world: World, coming: Sequence[Table], going: Sequence[Table], *, room: int) -> list[Write]:
     """Returns the writes that hold, or release, the locations that clones among these tables need. One read where there
     are any.
 
@@ -235,6 +235,7 @@ def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *,
         TooLarge: more than ``room``, the rows that the transaction has left.
     """
     come, go = ({table.table_id: needs_of(table)[0] for table in some if table.clone} for some in (coming, going))
+    versions = {table.table_id: table.clone.version for table in coming if table.clone}
     keys = {held: world.space.location(held.location) for held in (*come.values(), *go.values())}
     if not keys:
         return []
@@ -249,7 +250,11 @@ def held_again(world: World, coming: Iterable[Table], going: Iterable[Table], *,
             problem = f"a clone would come back whose files in {held.location} are gone or being removed"
             raise _refusal(problem, "go back to another time")
         comes, goes = ([id for id, needed in some.items() if needed == held] for some in (come, go))
-        writes.append(exchange(world.space, held, owner.clones, come=comes, go=goes))
+        for version in (versions[id] for id in comes):
+            if not owner.readable(version):
+                problem = f"a clone would come back that shows version {version} in {held.location}: a vacuum has removed files of it"
+                raise _refusal(problem, "go back to another time")
+        writes.append(exchange(world.space, held, owner, come=comes, go=goes))
     return writes
 
 

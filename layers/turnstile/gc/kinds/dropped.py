@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
 from turnstile.catalog.core.location_rows import HeldLocation, Location, begin_purge, keys_above, release
 from turnstile.catalog.core.rows import forget_catalog
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
 from turnstile.coordination.core.named_ref import DELETED, NamedRef, forget
 from turnstile.delta.core.head import PURGED, PURGING, TableHead
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
-from turnstile.gc.scanner import Batch, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts
+from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts
+from turnstile.maintenance.pins import holders_of
+from turnstile.store.core.errors import NotFound
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.rows import prefixes
 from turnstile.store.core.writes import Row
@@ -29,11 +34,15 @@ class DroppedTableScanner(Scanner):
       tables are left out unless their ids were given: their files were there before the catalog.
     - Unreachable since: the drop.
     - Announced by: the HEAD, in one transaction with the location's owner row, which must name this table and no clone
-      that needs the files.
+      or reader that needs the files. Named snapshots that show it are looked for before: none can come that does.
     - A crash leaves: the announced HEAD, which the next run takes up without waiting.
     """
 
     row_kind = "table"
+
+    def __init__(self, context: GcContext) -> None:
+        super().__init__(context)
+        self._reader, self._trees = CatalogReader(context.world), dict[str, Tree]()
 
     def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
         head, context = TableHead.from_row(row), self._context
@@ -44,20 +53,35 @@ class DroppedTableScanner(Scanner):
         if now - head.changed_at < context.grace.dropped_ms and head.reason != PURGING:
             return
         owner = self._owner(head)
-        if owner is None or owner.clones:
-            reason = f"{len(owner.clones)} clones need its files" if owner else f"{head.location} is not this table's"
+        reason = f"{head.location} is not this table's" if owner is None else self._needed(head, owner, now)
+        if owner is None or reason:
             yield Problem("dropped", head.table_id, f"{reason}, nothing is purged")
             return
         size = bytes_of(self._world.storages.open(head.location))
         item = due("dropped", head.table_id, size, since=head.changed_at, now=now, grace=0)
         if item is not None:
-            yield Batch((item,), partial(self._remove, head))
+            yield Batch((item,), partial(self._remove, head, owner))
 
-    def _remove(self, head: TableHead) -> None:
+    def _needed(self, head: TableHead, owner: Location, now: int) -> str:
+        """Who needs files of a dropped table; empty for nobody, and once the purge has begun: nobody can come since then."""
+        if head.reason == PURGING:
+            return ""
+        tree = self._trees.get(head.catalog.lower())
+        if tree is None:
+            try:
+                tree = self._trees[head.catalog.lower()] = self._reader.current(head.catalog)
+            except NotFound:
+                tree = None  # nor are there snapshots of it
+        holders = list(holders_of(head, tree, self._reader.store, owner, now))
+        kinds = Counter(holder.kind for holder in holders)
+        return f"{', '.join(f'{count} {kind}s' for kind, count in kinds.items())} need its files" if kinds else ""
+
+    def _remove(self, head: TableHead, owner: Location) -> None:
         context, world, location = self._context, self._world, normalise(head.location)
-        begin = [mark_purging(head), begin_purge(world.space, HeldLocation(location, head.table_id))]
+        held = HeldLocation(location, head.table_id)
+        begin = [mark_purging(head), begin_purge(world.space, held, owner.revision)]
         if isinstance(world.refs.transact(begin, world.ids.uuid()), SomeRejected):
-            raise NotNow("it is not dropped any more, or a clone needs its files")
+            raise NotNow("it is not dropped any more, or a clone or a reader needs its files")
         context.faults("collect.marked")
         context.delete_all_files(world.storages.open(head.location), partial(self._require_owned, head))
         context.faults("collect.emptied")

@@ -69,7 +69,9 @@ class ErrorType(StrEnum):
     TRANSACTION_ABORTED = "TransactionAborted"
     TRANSACTION_COMMITTED = "TransactionCommitted"
     TRANSACTION_CONFLICT = "TransactionConflict"
+    TOO_MANY_READERS = "TooManyReaders"
     TRANSACTION_SUPERSEDED = "TransactionSuperseded"
+    VERSIONS_GONE = "VersionsGone"
 
     BACKLOG_FULL = "BacklogFull"
     THROTTLED = "Throttled"

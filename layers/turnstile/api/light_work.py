@@ -1,0 +1,83 @@
+"""Schedules -> light work on Delta tables: of those that events name, every few minutes; of all that need it, every few hours.
+
+A run that is cut off is not missed: the next one goes on from the place in the event log, and finds files that are there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final
+
+from aws_lambda_powertools import Logger
+
+from turnstile.api import settings
+from turnstile.api.services import Services
+from turnstile.api.stream import count, remaining_ms
+from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.maintenance.work import Maintained, MaintenanceTarget
+
+MARGIN_MS: Final = 120_000
+"""Kept of the function's time for the table under way when the time is up."""
+
+ALL: Final = {"turnstile": "maintain all"}
+"""Input of the schedule that looks at all tables."""
+
+
+class LightWorkHandler:
+    """Handles schedules. Services are opened from the environment unless they are set before."""
+
+    def __init__(self) -> None:
+        self._logger = Logger(service="maintain")
+
+    @cached_property
+    def services(self) -> Services:
+        services = Services.open(settings.maintain())
+        services.prepare("maintainer")
+        return services
+
+    def maintain(self, event: Mapping[str, Any], context: Any) -> dict[str, int]:
+        """Maintains the tables that something was published of since the last run; on the event ``ALL`` every table that has
+        something due, also those that failed before."""
+        here, figures = self.services, Counter[str]()
+        until_ms = here.world.clock.now_ms() + remaining_ms(context) - MARGIN_MS
+
+        def goes_on() -> bool:
+            return here.world.clock.now_ms() < until_ms
+
+        def record(done: Maintained) -> None:
+            self._record(done, figures)
+
+        if event == ALL:
+            for done in here.maintainer.maintain_all(goes_on):
+                record(done)
+        else:
+            target = MaintenanceTarget(here.maintainer, record, goes_on)
+            for catalog in catalogs(here.world):
+                self._deliver(catalog, target, figures)
+        answer = {name: figures[name] for name in ("tables", "checkpoints", "checksums", "compactions", "failures")}
+        self._logger.info("maintained", extra=answer)
+        count("maintenance", answer, function_name=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "local"))
+        return answer
+
+    def _deliver(self, catalog: str, target: MaintenanceTarget, figures: Counter[str]) -> None:
+        try:
+            done = Deliverer(self.services.world, target).deliver(catalog, go_on=target.go_on)
+        except Exception:  # whatever the store's client raises: the other catalogs have their turn
+            self._logger.exception("a catalog is not maintained", extra={"catalog": catalog})
+            figures["failures"] += 1
+            return
+        if done.error:
+            self._logger.warning("a catalog is not maintained", extra={"catalog": catalog, "cause": done.error})
+            figures["failures"] += target.go_on()
+
+    def _record(self, done: Maintained, figures: Counter[str]) -> None:
+        figures["tables"] += done.outcome == "done"
+        figures["checkpoints"] += len(done.checkpoints)
+        figures["checksums"] += len(done.checksums)
+        figures["compactions"] += len(done.compactions)
+        if done.outcome == "failed":
+            figures["failures"] += 1
+            self._logger.warning("a table is not maintained", extra={"table": done.table_id, "cause": done.reason})

@@ -1,0 +1,91 @@
+"""Pins: which versions of a Delta table must stay readable, for whom, until when (I10, ADR 30). Pure.
+
+A version is readable while its commits (or a checkpoint and the commits after it) and the files that it names are there. What is
+pinned, and by what:
+
+    latest        the latest version and all that follow
+    retention     every version that was the latest within ``delta.deletedFileRetentionDuration``: time travel
+    log           commits of ``delta.logRetentionDuration``: only the log, not the files that it names
+    moment        what the catalog's kept history shows: a clone can be made as of any of its moments
+    snapshot      the version that a named snapshot of the catalog recorded, or that the table had at its moment
+    clone         the version that a pinned clone shows
+    transaction   what an announced transaction that is not settled has read, or is based on, and all that followed
+    reader        what a reader registered
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+import msgspec
+
+PinKind = Literal["latest", "retention", "log", "moment", "snapshot", "clone", "transaction", "reader"]
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """Versions that stay.
+
+    Attributes:
+        first, last: the versions, both included; ``last`` None: and all that follow.
+        holder: for whom: a uuid, the name of a snapshot, the id of a transaction, the name that a reader gave; empty for none.
+        until_ms: when it ends by itself; None: when it is taken away.
+        owner: the principal that holds it, where one does.
+    """
+
+    first: int
+    last: int | None
+    kind: PinKind
+    holder: str = ""
+    until_ms: int | None = None
+    owner: str = ""
+
+    def covers(self, version: int) -> bool:
+        """Whether ``version`` is among its versions."""
+        return self.first <= version and (self.last is None or version <= self.last)
+
+
+def of_files(pins: Iterable[Pin]) -> tuple[Pin, ...]:
+    """The pins that need the files which versions name, too: all but those of the log."""
+    return tuple(pin for pin in pins if pin.kind != "log")
+
+
+def lowest(pins: Iterable[Pin]) -> int:
+    """The lowest version that is pinned; a log that is kept from there on, with what its first version needs, has them all."""
+    return min(pin.first for pin in pins)
+
+
+KEPT_MAX: Final = 200
+"""Versions below the mark that a location's row lists, about twenty bytes each. Where more are pinned the mark is lower."""
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """The versions that a vacuum leaves whole: from ``readable_from`` on all, below it those in ``kept``."""
+
+    readable_from: int = 0
+    kept: frozenset[int] = frozenset()
+
+    def readable(self, version: int) -> bool:
+        """Whether a vacuum with these marks leaves the version whole."""
+        return version >= self.readable_from or version in self.kept
+
+
+def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
+    """Returns the marks of a vacuum that leaves all versions that are pinned, as far as they were whole ``before``: what an earlier
+    vacuum may have touched never counts as whole again.
+
+    Requires a pin without an end: the latest version's.
+    """
+    needed = of_files(pins)
+    first = min(pin.first for pin in needed if pin.last is None)
+    older = sorted(
+        {(pin.first, min(pin.last, first - 1)) for pin in needed if pin.last is not None and pin.first < first}
+    )
+    while sum(last - start + 1 for start, last in older) > KEPT_MAX:
+        first = older.pop()[0]
+        older = [(start, min(last, first - 1)) for start, last in older if start < first]
+    kept = {version for start, last in older for version in range(start, last + 1)}
+    if first < before.readable_from:
+        kept.update(version for version in before.kept if version >= first)
+    readable_from = max(first, before.readable_from)
+    return Marks(readable_from, frozenset(v for v in kept if v < readable_from and before.readable(v)))

@@ -1,0 +1,83 @@
+"""``_last_checkpoint``: the file that says where a log's newest checkpoint is.
+
+Source: Delta protocol, "Last Checkpoint File Schema" and "JSON checksum".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from hashlib import md5
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+CHECKSUM: Final = "checksum"
+
+
+class WrittenCheckpoint(msgspec.Struct, frozen=True):
+    """What a checkpoint holds: ``actions`` in it and its sidecars, ``adds`` of them ``add``; ``size_bytes`` of all its files.
+    ``main``, ``main_bytes`` and ``main_ms``: name, size and time of its own file; ``unique`` if the name is a unique one."""
+
+    version: int
+    actions: int
+    adds: int
+    size_bytes: int
+    main: str
+    main_bytes: int
+    main_ms: int
+    unique: bool
+
+
+def pointer_of(written: WrittenCheckpoint) -> bytes:
+    """Returns the content of ``_last_checkpoint`` that leads to a checkpoint."""
+    members: dict[str, Any] = {
+        "version": written.version,
+        "size": written.actions,
+        "sizeInBytes": written.size_bytes,
+        "numOfAddFiles": written.adds,
+    }
+    if written.unique:
+        main = {"path": written.main, "sizeInBytes": written.main_bytes, "modificationTime": written.main_ms}
+        members["v2Checkpoint"] = main
+    return msgspec.json.encode({**members, CHECKSUM: checksum_of(members)})
+
+
+def pointed_version(content: bytes) -> int | None:
+    """Returns the version that a ``_last_checkpoint`` names; None if it cannot be read."""
+    try:
+        version = msgspec.json.decode(content, type=dict[str, Any]).get("version")
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return version if type(version) is int else None
+
+
+def checksum_of(members: dict[str, Any]) -> str:
+    """Returns the checksum of a ``_last_checkpoint``; its member ``checksum`` does not count."""
+    given = {name: value for name, value in members.items() if name != CHECKSUM}
+    return md5(canonical(given).encode(), usedforsecurity=False).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Returns the canonical form of JSON: paths and scalars, ``"a"+0="v"``, in the order of the paths' bytes."""
+    return ",".join(f"{path}={scalar}" for path, scalar in sorted(_paths(value, ""), key=lambda pair: pair[0].encode()))
+
+
+def _paths(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _paths(member, f"{path}+{_text(name)}" if path else _text(name))
+    elif isinstance(value, list):
+        for index, member in enumerate(value):
+            yield from _paths(member, f"{path}+{index}" if path else str(index))
+    elif isinstance(value, str):
+        yield path, _text(value)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is no JSON")
+    else:
+        yield path, msgspec.json.encode(value).decode()
+
+
+def _text(text: str) -> str:
+    return f'"{quote(text, safe="-._~")}"'

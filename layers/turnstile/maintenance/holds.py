@@ -1,0 +1,153 @@
+"""Readers register for versions of a table, and vacuums announce what they leave: both in the row of the location's owner (ADR 30).
+
+    a reader      holds versions until a time; it renews, or the time ends. Refused for versions that are not whole any more
+    a vacuum      reads all pins (``pins``), writes its marks, and only then removes what is older and not marked. The marks are
+                  written under the clauses that no reader and no clone has come since the pins were read
+
+Every step may be repeated. A vacuum that dies after its marks has removed nothing, or a part; the next one goes on. Marks only
+narrow: nothing that one vacuum may have touched is called whole by a later one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from turnstile.catalog.core.location_rows import HeldLocation, Location, Reader
+from turnstile.catalog.describe import not_active
+from turnstile.delta.core.head import ACTIVE, STUCK, TableHead
+from turnstile.delta.undecided import seen_one
+from turnstile.maintenance.core.pin_rows import (
+    LEAST_TTL_MS,
+    MOST_TTL_MS,
+    check_holder,
+    in_use,
+    joined,
+    left,
+    mark,
+    marks_in,
+    set_readers,
+)
+from turnstile.maintenance.core.pins import Marks, Pin, marks_of
+from turnstile.maintenance.pins import SKEW_MS, Pins
+from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
+from turnstile.store.core.writes import Change, Write
+from turnstile.store.ports import Rejected, SomeRejected, World
+
+_ATTEMPTS: Final = 6
+
+
+class VacuumPlan(msgspec.Struct, frozen=True):
+    """What a vacuum of a table leaves.
+
+    Attributes:
+        latest: the table's latest version.
+        marks: the versions that stay whole.
+        before: the marks of earlier vacuums.
+        files_before_ms: files that are not older stay, whatever names them: they may belong to a commit that is under way.
+        pins: what the marks follow from.
+    """
+
+    table_id: str
+    latest: int
+    marks: Marks
+    before: Marks
+    files_before_ms: int
+    pins: tuple[Pin, ...]
+
+
+class Holds:
+    """Registers readers and announces vacuums. Cheap: one per request, or shared."""
+
+    def __init__(self, world: World, pins: Pins) -> None:
+        self._world, self._pins = world, pins
+
+    def table(self, table_id: str) -> TableHead:
+        """The HEAD of a table. Raises NotFound."""
+        row = self._world.refs.read(self._world.space.table(table_id))
+        if row is None:
+            raise NotFound("table", table_id, field="table_id", remedy="load the table by name again")
+        return seen_one(self._world, TableHead.from_row(row))
+
+    def hold(self, table_id: str, holder: str, principal: str, *, first: int, last: int | None, ttl_ms: int) -> Pin:
+        """Registers a reader, or renews it: ``holder`` of the same ``principal`` then has these versions and this time. Two reads, one
+        write. Returns the pin.
+
+        Raises:
+            InvalidRequest: a name that is none, a version that there is not, a time out of range.
+            NotFound: no such table.
+            StateConflict: ``VersionsGone``, ``TooManyReaders``; ``TableNotActive``: its files may be about to go, or are another
+                table's; ``ConcurrentChange``.
+        """
+        check_holder(holder)
+        if not LEAST_TTL_MS <= ttl_ms <= MOST_TTL_MS:
+            problem = f"ttl_ms must be between {LEAST_TTL_MS} and {MOST_TTL_MS}, not {ttl_ms}"
+            raise InvalidRequest(problem, field="ttl_ms", remedy="a minute at least, a week at most; renew it")
+        for _ in range(_ATTEMPTS):
+            head = self.table(table_id)
+            if head.state not in (ACTIVE, STUCK):
+                raise not_active(head.name, self._world.refs.read(head.key))
+            if not 0 <= first <= head.latest:
+                problem = f"'{head.name}' has no version {first}: its latest is {head.latest}"
+                raise InvalidRequest(problem, field="version", remedy="name a version that was read")
+            owner, now = self._pins.owner(head), self._world.clock.now_ms()
+            reader = Reader(holder, principal, first, -1 if last is None else last, now + ttl_ms)
+            readers = joined(owner, reader, now, SKEW_MS)
+            if self._written(set_readers(_held(owner, head), owner, readers)):
+                return Pin(first, last, "reader", holder, reader.until)
+        raise _moving(head)
+
+    def release(self, table_id: str, holder: str, principal: str) -> None:
+        """Ends a reader's hold; again, it changes nothing. Raises NotFound: no such table; StateConflict."""
+        check_holder(holder)
+        for _ in range(_ATTEMPTS):
+            head = self.table(table_id)
+            owner = self._pins.owner(head)
+            readers = left(owner, holder, principal)
+            if readers == owner.readers or self._written(set_readers(_held(owner, head), owner, readers)):
+                return
+        raise _moving(head)
+
+    def plan(self, table_id: str, files_ms: int | None = None) -> VacuumPlan:
+        """What a vacuum would leave now; ``files_ms`` as for ``Pins.of``. Writes nothing. Raises as ``announce``."""
+        return self._plan(table_id, files_ms)[0]
+
+    def announce(self, table_id: str, files_ms: int | None = None) -> VacuumPlan:
+        """Writes the marks of a vacuum that is about to begin, and returns them. From then on nobody can hold what it does not leave.
+
+        Raises:
+            NotFound: no such table.
+            StateConflict: ``TableNotActive``; ``ConcurrentChange``: clones and readers kept coming.
+        """
+        for _ in range(_ATTEMPTS):
+            plan, head, owner = self._plan(table_id, files_ms)
+            writes: list[Write] = [mark(_held(owner, head), owner, plan.marks), in_use(head)]
+            if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), SomeRejected):
+                return plan
+        raise _moving(head)
+
+    def _plan(self, table_id: str, files_ms: int | None) -> tuple[VacuumPlan, TableHead, Location]:
+        head = self.table(table_id)
+        if head.state != ACTIVE:
+            raise not_active(head.name, self._world.refs.read(head.key))
+        now = self._world.clock.now_ms()
+        found = self._pins.of(head, files_ms=files_ms)
+        before = marks_in(found.owner)
+        kept_ms = self._pins.files_ms(head) if files_ms is None else files_ms
+        since = now if found.writing_since is None else min(now, found.writing_since)
+        files_before = 0 if kept_ms is None else max(0, since - kept_ms)
+        marks = marks_of(found.pins, before)
+        return VacuumPlan(head.table_id, head.latest, marks, before, files_before, found.pins), head, found.owner
+
+    def _written(self, change: Change) -> bool:
+        return not isinstance(self._world.refs.write(change), Rejected)
+
+
+def _held(owner: Location, head: TableHead) -> HeldLocation:
+    return HeldLocation(head.location, owner.table_id)
+
+
+def _moving(head: TableHead) -> StateConflict:
+    problem = f"readers, clones or the state of '{head.name}' changed during every attempt"
+    return StateConflict(ErrorType.CONCURRENT_CHANGE, problem, remedy="send the same request again", retry_after_ms=100)

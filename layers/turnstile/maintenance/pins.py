@@ -1,0 +1,199 @@
+"""Which versions of a Delta table must stay: the one place that is asked (I10, ADR 30).
+
+Asked by vacuum and clean-up of the log (``Pins.of``, exact), by the purge of dropped tables, and by what engines are told that do
+it themselves (``holders_of``: who needs older versions at all, without a read of the log).
+
+Whatever cannot be read is an error, never "no pins": then nothing is removed. Where it is not known which version somebody needs,
+it is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from turnstile.catalog.core.location_rows import Location, Reader
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.history.core import AsOf, NamedSnapshot
+from turnstile.catalog.history.log import History, named_snapshots_of
+from turnstile.catalog.reader import CatalogReader
+from turnstile.catalog.store import CatalogStore
+from turnstile.delta.core.head import DROPPED, PINNED, TableHead
+from turnstile.delta.core.journal_rows import OPEN, JournalRow
+from turnstile.delta.metadata import MetadataStore
+from turnstile.delta.past import version_at
+from turnstile.maintenance.core.pins import Pin, PinKind
+from turnstile.maintenance.core.retention import FILES, LOG, retention_ms
+from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable
+from turnstile.store.core.locations import normalise
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import World
+
+SKEW_MS: Final = 60_000
+"""How far apart the clocks of servers may be."""
+
+MARGIN_MS: Final = 3_600_000
+"""Longer than a change of a catalog may be under way plus the difference between clocks, as gc's (``gc.core.SETTLED_MS``)."""
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who needs a version that is not the latest: ``until_ms`` as of ``Pin``."""
+
+    kind: PinKind
+    name: str
+    until_ms: int | None = None
+
+
+class TablePins(msgspec.Struct, frozen=True):
+    """All pins of a table as of one read of its location's ``owner``, which was read after everything that brings new pins into that
+    row. ``writing_since`` (ms): when the oldest of the open transactions was announced that write the table; None: there is none."""
+
+    pins: tuple[Pin, ...]
+    owner: Location
+    writing_since: int | None = None
+
+
+class Pins:
+    """Reads pins. Cheap: one per request, or shared. ``reader`` is not a request's: rights are no reason to remove what somebody
+    needs. ``history_ms``: for how long the catalog's past is kept (``Grace.history_ms``)."""
+
+    def __init__(self, world: World, reader: CatalogReader, metadata: MetadataStore, *, history_ms: int) -> None:
+        self._world, self._reader, self._metadata, self._history_ms = world, reader, metadata, history_ms
+
+    def of(self, head: TableHead, *, files_ms: int | None = None) -> TablePins:
+        """Returns the pins of a table whose HEAD was just read. Costs a scan of the journal, and a few reads of its log for each
+        moment of the past.
+
+        Args:
+            files_ms: the time travel that is asked for, instead of the table's ``delta.deletedFileRetentionDuration``.
+
+        Raises:
+            StateConflict: ``TableNotActive``: it is a clone, whose log is another's; or its location is not its own.
+        """
+        if head.state == PINNED:
+            problem = f"'{head.name}' is a clone: its files and its log are those of table {head.source}"
+            raise StateConflict("TableNotActive", problem, field="table", remedy="ask for that table", state=head.state)
+        now = self._world.clock.now_ms()
+        kept_ms = self.files_ms(head) if files_ms is None else files_ms
+        open_entries = list(self._transactions(head))
+        tree = self._reader.current(head.catalog)
+        snapshots = list(_snapshots_with(head, tree, self._reader.store))
+        owner = self.owner(head)  # the last: a clone of a snapshot is in it before the snapshot loses its name
+        pins = (
+            Pin(head.latest, None, "latest"),
+            Pin(self._since(head, kept_ms, now), None, "retention"),
+            Pin(self._since(head, retention_ms(self._properties(head), LOG), now), None, "log"),
+            *self._moments(head, tree, now),
+            *(self._snapshot(head, snapshot) for snapshot in snapshots),
+            *(_based(head, entry) for entry in open_entries),
+            *self._clones(owner),
+            *(_registered(reader) for reader in live(owner, now)),
+        )
+        since = [entry.created for entry in open_entries if head.table_id in entry.written]
+        return TablePins(pins, owner, min(since, default=None))
+
+    def _properties(self, head: TableHead) -> dict[str, str]:
+        return dict(self._metadata.get(head.catalog, head.metadata).metadata.get("configuration") or {})
+
+    def _since(self, head: TableHead, kept_ms: int | None, now: int) -> int:
+        """The version that was the latest that long ago."""
+        return 0 if kept_ms is None else self._version(head, now - kept_ms)
+
+    def _version(self, head: TableHead, at_ms: int) -> int:
+        """The version at a moment; 0 where the log does not say, as of a table that is younger."""
+        try:
+            return version_at(self._world, head, at_ms).version
+        except (NotFound, UnsupportedTable):
+            return 0
+
+    def _moments(self, head: TableHead, tree: Tree, now: int) -> Iterator[Pin]:
+        """Every version since the kept history began; and the one of the HEAD that the catalog had then, which is as old as the
+        change that made it, and can be named by its number as long as it is kept."""
+        began = now - self._history_ms - MARGIN_MS
+        yield Pin(self._version(head, max(began, head.created)), None, "moment")
+        try:
+            edge = History(self._reader).tree(head.catalog, AsOf(time=began)).commit
+        except NotFound:  # the catalog is younger than that
+            return
+        if head.created * 1000 <= edge.at < began * 1000:
+            version = self._version(head, edge.at // 1000)
+            yield Pin(version, version, "moment", f"{head.catalog}@seq:{edge.seq}")
+
+    def _snapshot(self, head: TableHead, snapshot: NamedSnapshot) -> Pin:
+        version = snapshot.versions.get(head.table_id)
+        if version is None:
+            version = self._version(head, snapshot.at // 1000)
+        return Pin(version, version, "snapshot", snapshot.name)
+
+    def _transactions(self, head: TableHead) -> Iterator[JournalRow]:
+        """Announced transactions that may still be committed, also those that are past their end and not aborted yet."""
+        for row in self._world.refs.scan(JournalRow.kind):
+            entry = JournalRow.from_row(row)
+            if entry.state == OPEN and (head.table_id in entry.written or head.table_id in entry.read):
+                yield entry
+
+    def files_ms(self, head: TableHead) -> int | None:
+        """For how long the table keeps files that were removed, by its properties; None where they cannot be read."""
+        return retention_ms(self._properties(head), FILES)
+
+    def owner(self, head: TableHead) -> Location:
+        """The row of the table's location. Raises StateConflict (``TableNotActive``) if that is another's, as a clone's is."""
+        row = self._world.refs.read(self._world.space.location(normalise(head.location)))
+        owner = Location.from_row(row) if row is not None else None
+        if owner is None or owner.table_id != head.table_id:
+            problem = f"the location of '{head.name}' is not its own: who needs its files is not known"
+            raise StateConflict("TableNotActive", problem, field="table", remedy="leave its files as they are")
+        return owner
+
+    def _clones(self, owner: Location) -> Iterator[Pin]:
+        rows = self._world.refs.read_many([self._world.space.table(clone) for clone in sorted(owner.clones)])
+        for clone in sorted(owner.clones):
+            row = rows.get(self._world.space.table(clone))
+            pinned = TableHead.from_row(row).latest if row is not None else None
+            yield Pin(0, None, "clone", clone) if pinned is None else Pin(pinned, pinned, "clone", clone)
+
+
+def live(owner: Location, now: int) -> Iterator[Reader]:
+    """The readers in the row of a location's owner whose time is not over, by any server's clock."""
+    return (reader for reader in owner.readers if now <= reader.until + SKEW_MS)
+
+
+def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owner: Row | None = None) -> bool:
+    """Whether anybody holds a version of a table as it is named in ``tree`` (``holders_of``). One read where the row of its
+    location's owner is not given."""
+    row = owner or world.refs.read(world.space.location(normalise(head.location)))
+    if row is None:
+        return True
+    return any(True for _ in holders_of(head, tree, store, Location.from_row(row), world.clock.now_ms()))
+
+
+def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: Location, now: int) -> Iterator[Holder]:
+    """Yields who needs a version of a table as it is named now, as far as that takes no read of logs or of the journal: clones,
+    readers, named snapshots of its catalog (``tree`` None: there is no catalog any more). ``owner``: of its location."""
+    yield from (Holder("clone", clone) for clone in sorted(owner.clones))
+    yield from (Holder("reader", reader.holder, reader.until) for reader in live(owner, now))
+    if tree is not None:
+        yield from (Holder("snapshot", snapshot.name) for snapshot in _snapshots_with(head, tree, store))
+
+
+def _snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
+    """The named snapshots that show the table: it is among the versions that were recorded, or none were and it was there then."""
+    dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
+    for snapshot in named_snapshots_of(tree, store):
+        there = head.created * 1000 <= snapshot.at and (dropped_us is None or snapshot.at <= dropped_us)
+        if head.table_id in snapshot.versions or (there and not snapshot.versions):
+            yield snapshot
+
+
+def _based(head: TableHead, entry: JournalRow) -> Pin:
+    """What a transaction was read from, or writes after: its versions may be read again until it is settled."""
+    versions = [entry.read.get(head.table_id), entry.written.get(head.table_id, 0) - 1]
+    first = min(version for version in versions if version is not None and version >= 0)
+    return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)
+
+
+def _registered(reader: Reader) -> Pin:
+    last = None if reader.last < 0 else reader.last
+    return Pin(reader.first, last, "reader", reader.holder, reader.until, reader.principal)

@@ -1,0 +1,296 @@
+"""Heavy work on tables, done by workers that have Spark: what is due by policy, and one run on a table at a time (ADR 31).
+
+    1  begin    what cannot be due ends here: off, set aside, outside the windows, over budget, too few commits
+    2  survey   the table's files are summed up, and the policy judges the sums
+    3  lease    the table's coordinated task is begun: at most one run at a time. What another run did meanwhile is seen here
+    4  renew    while the worker works; one that is told that it lost the lease stops
+    5  finish   done, stopped or failed; what was done and used is in the task's row, whose attempt fences it (I10)
+
+A worker that dies leaves its lease, and what it committed; another takes over when the lease is over, and plans anew. A table that
+fails, or on which workers die, is left alone for a while, twice as long each time; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from turnstile.catalog.catalogs import REALM_TREE
+from turnstile.catalog.core.entities import Catalog, Namespace
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.catalog.core.policies import EffectivePolicy, Level, policy_of
+from turnstile.catalog.reader import CatalogReader
+from turnstile.coordination.core.rows import Task
+from turnstile.coordination.tasks import Busy, Tasks
+from turnstile.delta.commits import read_head
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.core.metadata import DeltaMetadata
+from turnstile.delta.metadata import MetadataStore
+from turnstile.maintenance.core.candidates import (
+    REWRITES,
+    LastRun,
+    NotDue,
+    Operation,
+    Plan,
+    RunHistory,
+    Sums,
+    held_up,
+    partition_columns,
+    plan,
+    too_soon,
+)
+from turnstile.maintenance.core.due import pause_ms
+from turnstile.maintenance.state import open_state
+from turnstile.maintenance.survey import survey_of
+from turnstile.store.core.errors import InvalidRequest, StateConflict
+from turnstile.store.ports import World
+
+Outcome = Literal["done", "stopped", "failed"]
+OPERATIONS: Final[tuple[Operation, ...]] = (*REWRITES, "vacuum")
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(RunHistory)
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """A table's policy and plan. ``version``: the published one that was looked at; ``complete``: whether all of its files were, in
+    the time there was; ``left_out`` partitions, or files, that are not in the sums. ``running_until_ms``: of a run's lease."""
+
+    head: TableHead
+    effective: EffectivePolicy
+    history: RunHistory
+    plan: Plan
+    version: int
+    files: Sums
+    complete: bool
+    left_out: int
+    attempt: int
+    running_until_ms: int | None
+
+
+class BegunRun(msgspec.Struct, frozen=True):
+    """A run that may work until ``until_ms``; ``overview`` has its plan. ``dpu_ms_left`` of today's budget; None: no limit."""
+
+    attempt: int
+    until_ms: int
+    overview: Overview
+    dpu_ms_left: int | None
+
+
+class NoRun(msgspec.Struct, frozen=True):
+    """Nothing was begun, and why."""
+
+    outcome: Literal["nothing due", "busy", "set aside"]
+    reason: str
+
+
+class OperationResult(msgspec.Struct, frozen=True):
+    """What a run did by one operation; ``complete``: all that was due."""
+
+    operation: Operation
+    files: int
+    bytes: int
+    complete: bool
+
+
+class RunReport(msgspec.Struct, frozen=True):
+    """How a run ended, by its worker: the table's ``version`` after it; ``dpus`` that it had."""
+
+    outcome: Outcome
+    version: int
+    results: tuple[OperationResult, ...] = ()
+    reason: str = ""
+    dpus: float = 0
+
+
+class MaintenanceRuns:
+    """Plans and leases of heavy work. No state between calls. ``reader`` is not a request's: rights on a catalog do not change what
+    holds for a table in it."""
+
+    def __init__(self, world: World, reader: CatalogReader, metadata: MetadataStore) -> None:
+        self._world, self._clock, self._reader, self._metadata = world, world.clock, reader, metadata
+        self._tasks = Tasks(world)
+
+    def overview(self, table_id: str, until_ms: int) -> Overview:
+        """Returns what is due on a table and why. Raises NotFound; UnsupportedTable for a log that cannot be read."""
+        head = read_head(self._world, table_id)
+        return self._overview(head, self._tasks.last(_task(table_id)) or Task(), until_ms)
+
+    def begin(self, table_id: str, term_ms: int, until_ms: int) -> BegunRun | NoRun:
+        """Begins a run if something is due. The worker has to renew it before its lease ends. Raises as ``overview``."""
+        head, now = read_head(self._world, table_id), self._clock.now_ms()
+        last = self._tasks.last(_task(table_id)) or Task()
+        if last.running(now):
+            return _busy(last.until - now)
+        history = history_of(last, now)
+        effective = self.policy(head)
+        reason = _refusal(head) or held_up(effective.policy, history, now)
+        if reason:
+            return NoRun("set aside" if history.again_ms > now else "nothing due", reason)
+        if not self._may_be_due(head, effective, history):
+            return NoRun("nothing due", "too few commits since the last run")
+        seen = self._overview(head, last, until_ms)
+        if not seen.plan.due:
+            reasons = "; ".join(f"{each.operation}: {each.reason}" for each in seen.plan.not_due)
+            return NoRun("nothing due", reasons)
+        attempt = self._tasks.begin(_task(table_id), term_ms)
+        if isinstance(attempt, Busy):
+            return _busy(attempt.until - now)
+        if attempt.task.result != last.result:  # another run ended meanwhile: the plan is of before it
+            self._tasks.finish(attempt, attempt.task.result)
+            return NoRun("busy", "another worker has just done it")
+        hours = effective.policy.budget_dpu_hours
+        dpu_left = None if hours is None else max(0, int(hours * 3_600_000) - history.spent(now)[1])
+        return BegunRun(attempt.task.attempt, attempt.task.until, seen, dpu_left)
+
+    def renew(self, table_id: str, attempt: int, term_ms: int) -> int:
+        """Returns the later end of a run's lease. Raises StateConflict if it is another worker's: stop at once."""
+        held = self._tasks.held(_task(table_id), attempt)
+        renewed = None if held is None else self._tasks.renew(held, term_ms)
+        if renewed is None:
+            raise _lost(attempt)
+        return renewed.task.until
+
+    def finish(self, table_id: str, attempt: int, report: RunReport) -> RunHistory:
+        """Ends a run, and returns what is remembered of it. Raises StateConflict if it is another worker's by now; InvalidRequest
+        for a version that the table does not have."""
+        head, now = read_head(self._world, table_id), self._clock.now_ms()
+        if report.version > head.latest:
+            raise InvalidRequest(
+                f"version {report.version} is none of the table's: the latest is {head.latest}",
+                field="version",
+                remedy="send the table's latest version after the run",
+            )
+        held = self._tasks.held(_task(table_id), attempt)
+        if held is None:
+            raise _lost(attempt)
+        history = after_run(history_of(held.task, now), report, began_ms=held.task.began, now_ms=now)
+        if not self._tasks.finish(held, _ENCODER.encode(history)):
+            raise _lost(attempt)
+        return history
+
+    def forget(self, table_id: str) -> None:
+        """Removes what is remembered of a table that is gone."""
+        self._tasks.forget(_task(table_id))
+
+    def policy(self, head: TableHead) -> EffectivePolicy:
+        """Returns the policy of a table, from the catalog as it is now."""
+        catalog, *path = (head.name or head.catalog).split(".")
+        metadata = self._metadata.get(head.catalog, head.metadata)
+        table = Level("table", head.name, table_properties(metadata))
+        return policy_of((*self.levels(catalog, tuple(path[:-1])), table))
+
+    def levels(self, catalog: str, namespaces: Path) -> list[Level]:
+        """Returns the properties of a catalog and of namespaces in it, from the outermost in; without those that do not exist."""
+        levels, store = list[Level](), self._reader.store
+        entry = self._reader.current(REALM_TREE).find((catalog,))
+        entity = store.entity(REALM_TREE, entry.obj) if entry is not None else None
+        if isinstance(entity, Catalog):
+            levels.append(Level("catalog", entity.name, entity.properties))
+        tree = self._reader.current(catalog) if namespaces else None
+        for depth in range(1, len(namespaces) + 1):
+            entry = tree.find(namespaces[:depth]) if tree is not None else None
+            entity = store.entity(catalog, entry.obj) if entry is not None else None
+            if isinstance(entity, Namespace):
+                levels.append(Level("namespace", dotted(catalog, *namespaces[:depth]), entity.properties))
+        return levels
+
+    # -- parts --------------------------------------------------------------------------------------------------------
+
+    def _may_be_due(self, head: TableHead, effective: EffectivePolicy, history: RunHistory) -> bool:
+        """Whether it is worth while to read the table's files."""
+        policy = effective.policy
+        rewrites = any(
+            getattr(policy, operation) and not too_soon(policy, history.runs.get(operation), head.floor, None)
+            for operation in REWRITES
+        )
+        return rewrites or policy.vacuum
+
+    def _overview(self, head: TableHead, task: Task, until_ms: int) -> Overview:
+        now, effective = self._clock.now_ms(), self.policy(head)
+        history = history_of(task, now)
+        refusal = _refusal(head)
+        running = task.until if task.running(now) else None
+        if refusal:
+            none = Plan((), tuple(NotDue(operation, refusal) for operation in OPERATIONS))
+            return Overview(
+                head, effective, history, none, head.floor, Sums(), True, 0, task.attempt, running
+            )  # fmt: skip
+        state = open_state(self._world.storages.open(head.location), head.floor)
+        columns = partition_columns(state.metadata)
+        survey = survey_of(
+            state,
+            columns,
+            target_bytes=effective.policy.target_file_bytes,
+            since_ms=max((history.runs[name].ended_ms for name in REWRITES if name in history.runs), default=0),
+            clock=self._clock,
+            until_ms=until_ms,
+        )
+        made = plan(effective.policy, survey, columns, history, version=head.floor, now_ms=now)
+        return Overview(
+            head,
+            effective,
+            history,
+            made,
+            head.floor,
+            survey.table,
+            survey.complete,
+            survey.left_out,
+            task.attempt,
+            running,
+        )
+
+
+def table_properties(metadata: DeltaMetadata) -> dict[str, str]:
+    """Returns the properties of a table, in its log and beside it; those in the log win."""
+    return {**metadata.beside.properties, **(metadata.metadata.get("configuration") or {})}
+
+
+def history_of(task: Task, now_ms: int) -> RunHistory:
+    """Returns what is remembered of runs. Workers that ended without a word count as failures, the first one apart: the next one
+    takes over at once from one that died, and later from those on which several die."""
+    history = _DECODER.decode(task.result) if task.result else RunHistory()
+    died = task.abandoned + bool(task.until and not task.running(now_ms))
+    if died < 2:
+        return history
+    again_ms = max(history.again_ms, task.until + pause_ms(died - 1)) if task.until else history.again_ms
+    reason = f"{died} runs ended without a report: their workers died"
+    return msgspec.structs.replace(history, failures=history.failures + died, reason=reason, again_ms=again_ms)
+
+
+def after_run(history: RunHistory, report: RunReport, *, began_ms: int, now_ms: int) -> RunHistory:
+    """Returns what is remembered after a run."""
+    results: Sequence[OperationResult] = report.results
+    runs = dict(history.runs)
+    for each in results:
+        if each.complete:
+            runs[each.operation] = LastRun(report.version, now_ms, each.files, each.bytes)
+    used = history.spending(now_ms, sum(each.bytes for each in results), int((now_ms - began_ms) * report.dpus))
+    if report.outcome == "failed":
+        failures = history.failures + 1
+        again_ms = now_ms + pause_ms(failures)
+        reason = report.reason[:500] or "the worker gave no reason"
+        return msgspec.structs.replace(used, runs=runs, failures=failures, reason=reason, again_ms=again_ms)
+    return msgspec.structs.replace(used, runs=runs, failures=0, reason="", again_ms=0)
+
+
+def _busy(left_ms: int) -> NoRun:
+    return NoRun("busy", f"another worker has it for {max(0, left_ms) // 1000} s more, unless it renews its lease")
+
+
+def _refusal(head: TableHead) -> str:
+    """Why nothing is done on a table; empty if something may be."""
+    if head.source:
+        return "it is a clone: its files are those of another table"
+    return "" if head.state == ACTIVE else f"it is {head.state}"
+
+
+def _lost(attempt: int) -> StateConflict:
+    problem = f"run {attempt} does not have the table any more: its lease is over, or it has ended"
+    return StateConflict("ConcurrentChange", problem, field="attempt", remedy="stop; begin another run")
+
+
+def _task(table_id: str) -> str:
+    return f"rewrite.{table_id}"

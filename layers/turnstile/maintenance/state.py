@@ -1,0 +1,342 @@
+"""The state of a Delta table at a published version, as a stream: memory is bounded by the commits after the newest checkpoint.
+
+    state = open_state(world.storages.open(head.location), head.floor)
+    for file in state.files():                    # turnstile.delta.core.actions.Add
+        file.path, file.size, file.partitionValues, file.stats, file.deletionVector
+
+1. The newest checkpoint that can be read and after which no commit is missing: classic, of several parts, or of the V2 spec with
+   its sidecars. None is needed if the log goes back to version 0.
+2. Of the commits after it first all but file actions, in a pass of their own: they are few.
+3. Then file actions, the newest commit first: of each logical file the newest action counts. The keys of what was seen are held, 16
+   bytes each, and no actions; a checkpoint's rows are passed on unless their key was seen.
+
+Log compaction files are not read: the commits say the same, and they are there as long as a compaction file may be.
+
+Parquet needs pyarrow, which not every function carries (docs/dependencies.md): it is imported when the first Parquet file is opened.
+Sources: Delta protocol, "Action Reconciliation", "Checkpoints"; delta-kernel-rs, ``action_reconciliation``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from turnstile.delta.commits import pieces_of
+from turnstile.delta.core.actions import NOT_JSON, Add, DeletionVector, Remove
+from turnstile.delta.log import LogFiles, Ranges, actions, broken, checked, lines, listed, table_actions
+from turnstile.maintenance.core.segments import Checkpoint, complete_checkpoints, file_key, starts, vector_id
+from turnstile.store.core.errors import UnsupportedTable
+from turnstile.store.core.names import LOG, published_path
+from turnstile.store.ports import PIECE_BYTES, LogStorage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SIDECARS: Final = f"{LOG}_sidecars/"
+ROWS: Final = 2048
+"""Actions that are held at once."""
+BUFFER_BYTES: Final = 1024 * 1024
+"""Read ahead of each column of a Parquet file."""
+_OTHER: Final = ("protocol", "metaData", "domainMetadata", "txn")
+_ADD: Final = (
+    "path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector", "baseRowId",
+    "defaultRowCommitVersion", "clusteringProvider",
+)  # fmt: skip
+_REMOVE: Final = (
+    "path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector", "baseRowId",
+    "defaultRowCommitVersion",
+)  # fmt: skip
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """File actions that were read from JSON."""
+
+    adds: list[Add]
+    removes: list[Remove]
+
+
+class Columns(msgspec.Struct, frozen=True):
+    """File actions that were read from Parquet: arrays of structs without nulls; None for none. The structs have the members
+    that the file has: ``stats``, ``stats_parsed`` where there is no ``stats``, or none."""
+
+    adds: pa.StructArray | None
+    removes: pa.StructArray | None
+
+
+class _Line(msgspec.Struct, gc=False):
+    add: Add | None = None
+    remove: Remove | None = None
+
+
+_LINE: Final = msgspec.json.Decoder(_Line)
+
+
+class TableState(msgspec.Struct, frozen=True):
+    """The state at ``version``.
+
+    Attributes:
+        protocol, metadata: the actions' members.
+        domains: the ``domainMetadata`` action of each domain, without removed ones.
+        transactions: the newest ``txn`` action of each application.
+        start: version of the checkpoint that it is read from; -1 for none.
+    """
+
+    version: int
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+    domains: dict[str, dict[str, Any]]
+    transactions: dict[str, dict[str, Any]]
+    start: int
+    _storage: LogStorage
+    _checkpoint: tuple[str, ...]
+    _sidecars: tuple[str, ...]
+
+    def files(self) -> Iterator[Add]:
+        """Yields the ``add`` action of each file of the table, in no order; ``stats`` is JSON, also where a checkpoint has it
+        only as a struct. Raises UnsupportedTable for a log that cannot be read or changed meanwhile: then what was yielded
+        is no state."""
+        for chunk in self.chunks():
+            yield from chunk.adds if isinstance(chunk, Rows) else _adds(chunk.adds)
+
+    def chunks(self) -> Iterator[Rows | Columns]:
+        """Yields the file actions of the state, ``add`` and ``remove``, some at a time. Every tombstone is among them, also
+        those that are expired. Raises as ``files``."""
+        seen: dict[bytes, int] = {}
+        for version in range(self.version, self.start, -1):
+            yield from self._of_commit(version, seen)
+        for name in self._checkpoint:
+            yield from self._of_checkpoint(f"{LOG}{name}", seen)
+        for name in self._sidecars:
+            yield from self._of_checkpoint(f"{SIDECARS}{name}", seen)
+
+    def _of_commit(self, version: int, seen: dict[bytes, int]) -> Iterator[Rows]:
+        """The actions of a commit that no later one overrides. ``seen`` gets their keys, each with the version."""
+        where, rows = f"version {version}", Rows([], [])
+        for add, remove in _file_actions(self._storage, published_path(version), where):
+            action = add or remove
+            if action is None:
+                continue
+            key = file_key(action.path, vector_id(action.deletionVector))
+            if key in seen:
+                if seen[key] == version:
+                    raise broken(f"{where} has two actions of {action.path[:200]!r} with the same deletion vector")
+                continue
+            seen[key] = version
+            if add is not None:
+                rows.adds.append(add)
+            else:
+                rows.removes.append(remove)  # type: ignore[arg-type]  # one of the two is there
+            if len(rows.adds) + len(rows.removes) == ROWS:
+                yield rows
+                rows = Rows([], [])
+        yield rows
+
+    def _of_checkpoint(self, path: str, seen: dict[bytes, int]) -> Iterator[Rows | Columns]:
+        """The actions of a checkpoint's file that no commit overrides."""
+        if not path.endswith(".json"):
+            yield from _columns(self._storage, path, seen)
+            return
+        rows = Rows([], [])
+        for add, remove in _file_actions(self._storage, path, path):
+            action = add or remove
+            if action is None or file_key(action.path, vector_id(action.deletionVector)) in seen:
+                continue
+            if add is not None:
+                rows.adds.append(add)
+            else:
+                rows.removes.append(remove)  # type: ignore[arg-type]  # one of the two is there
+            if len(rows.adds) + len(rows.removes) == ROWS:
+                yield rows
+                rows = Rows([], [])
+        yield rows
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """What a checkpoint says beside file actions."""
+
+    checkpoint: Checkpoint
+    rows: list[tuple[str, dict[str, Any]]]
+    sidecars: tuple[str, ...]
+
+
+def open_state(storage: LogStorage, version: int, files: LogFiles | None = None) -> TableState:
+    """Returns the state of the table below ``storage`` at ``version``, which must be published.
+
+    Args:
+        files: the listing of the log, if the caller has one (``turnstile.delta.log.listed``).
+
+    Raises:
+        UnsupportedTable: the log cannot be read: a commit is missing, a file is no Delta file, or it needs pyarrow.
+    """
+    files = (files or listed(storage)).upto(version)
+    if version not in files.commits:
+        raise broken(f"version {version} is missing")
+    for at in starts(files.checkpoints, files.commits, version):
+        start = None if at < 0 else _opened(storage, at, files)
+        if start is not None or at < 0:
+            return _reconciled(storage, version, at, start)
+    raise broken(f"no checkpoint can be read after which every commit up to version {version} is there")
+
+
+def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None:
+    """The first complete checkpoint of ``version`` whose files can be opened and are all there."""
+    sizes = {stat.path.removeprefix(LOG): stat.size for stat in files.checkpoints[version]}
+    for checkpoint in complete_checkpoints(sizes):
+        rows: list[tuple[str, dict[str, Any]]] = []
+        try:
+            for name in checkpoint.names:
+                found = table_actions(storage, f"{LOG}{name}", (*_OTHER, "sidecar"))
+                if found is None:
+                    break
+                rows += found
+            else:
+                names = tuple(_sidecar(body) for action, body in rows if action == "sidecar")
+                if all(storage.stat(f"{SIDECARS}{name}") is not None for name in names):
+                    return _Start(checkpoint, rows, names)
+        except (ValueError, OSError, UnsupportedTable):  # pyarrow's errors are the first two
+            continue
+    return None
+
+
+def _sidecar(body: dict[str, Any]) -> str:
+    """The name of a sidecar in the table's own folder: sidecars are nowhere else."""
+    return unquote(str(body.get("path") or "")).rpartition("/")[2] or "missing"
+
+
+def _reconciled(storage: LogStorage, version: int, at: int, start: _Start | None) -> TableState:
+    """The state from ``start`` at version ``at`` and what the commits after it say beside file actions."""
+    other: dict[str, dict[str, Any]] = {}
+    domains: dict[str, dict[str, Any]] = {}
+    transactions: dict[str, dict[str, Any]] = {}
+
+    def apply(name: str, body: dict[str, Any]) -> None:
+        match name:
+            case "protocol" | "metaData":
+                other[name] = body
+            case "domainMetadata":
+                domains[str(body.get("domain"))] = body
+            case "txn":
+                transactions[str(body.get("appId"))] = body
+
+    for name, body in start.rows if start is not None else ():
+        if name in _OTHER:
+            apply(name, checked(name, body, f"the checkpoint of version {at}"))
+    for commit in range(at + 1, version + 1):
+        path = published_path(commit)
+        file = storage.read(path, PIECE_BYTES)
+        if file is None:
+            raise broken(f"version {commit} is missing")
+        where = f"version {commit}"
+        for name, body in actions(pieces_of(storage, path, *file), where):
+            if name in _OTHER:
+                apply(name, checked(name, body, where))
+    if len(other) < 2:
+        raise broken("it has no protocol or no metadata")
+    live = {domain: body for domain, body in domains.items() if not body.get("removed")}
+    names, sidecars = (start.checkpoint.names, start.sidecars) if start is not None else ((), ())
+    return TableState(version, other["protocol"], other["metaData"], live, transactions, at, storage, names, sidecars)
+
+
+# -- file actions -------------------------------------------------------------------------------------------------------
+
+
+def _file_actions(storage: LogStorage, path: str, where: str) -> Iterator[tuple[Add | None, Remove | None]]:
+    """The ``add`` and ``remove`` actions of newline-delimited JSON; some may be neither."""
+    file = storage.read(path, PIECE_BYTES)
+    if file is None:
+        raise broken(f"{where} is missing")
+    for line in lines(pieces_of(storage, path, *file), where):
+        if line.strip():
+            yield actions_of_line(line, where)
+
+
+def actions_of_line(line: bytes, where: str) -> tuple[Add | None, Remove | None]:
+    """The ``add`` or ``remove`` action of a line of a log; neither if it has another one. Raises UnsupportedTable."""
+    try:
+        action = _LINE.decode(line)
+    except (*NOT_JSON, msgspec.ValidationError) as error:
+        raise broken(f"{where} is not readable: {error}") from None
+    return action.add, action.remove
+
+
+def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator[Columns]:
+    """The file actions of a Parquet file whose keys are not in ``seen``."""
+    from pyarrow import parquet
+
+    stat = storage.stat(path)
+    if stat is None:
+        raise broken(f"{path} is missing")
+    source = io.BufferedReader(Ranges(storage, stat))
+    read = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
+    with parquet.ParquetFile(source, **read) as file:
+        wanted = _wanted(file.schema_arrow)
+        if not wanted:
+            return
+        for batch in file.iter_batches(ROWS, columns=wanted, use_threads=False):
+            adds, removes = (
+                _unseen(batch.column(name), seen) if name in batch.schema.names else None for name in ("add", "remove")
+            )
+            if adds is not None or removes is not None:
+                yield Columns(adds, removes)
+
+
+def _wanted(schema: pa.Schema) -> list[str]:
+    """The members of ``add`` and ``remove`` that a state needs and the file has."""
+    wanted: list[str] = []
+    for name, members in (("add", _ADD), ("remove", _REMOVE)):
+        if name in schema.names:
+            there = {field.name for field in schema.field(name).type}
+            wanted += [f"{name}.{member}" for member in members if member in there]
+            stats = next((form for form in ("stats", "stats_parsed") if form in there), None)
+            if name == "add" and stats is not None:
+                wanted.append(f"add.{stats}")
+    return wanted
+
+
+def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | None:
+    """The structs of ``column`` that are there and whose key is not in ``seen``."""
+    import pyarrow as pa
+
+    structs = column.drop_null()
+    if seen and len(structs):
+        paths = structs.field("path").to_pylist()
+        vectors = [vector_id(vector) for vector in vectors_of(structs)]
+        kept = [file_key(path, vector) not in seen for path, vector in zip(paths, vectors, strict=True)]
+        if not all(kept):
+            structs = structs.filter(pa.array(kept, pa.bool_()))
+    return structs if len(structs) else None
+
+
+def vectors_of(structs: pa.StructArray) -> list[DeletionVector | None]:
+    """The deletion vector of each file action of an array."""
+    if structs.type.get_field_index("deletionVector") < 0:
+        return [None] * len(structs)
+    column = structs.field("deletionVector")
+    if column.null_count == len(column):
+        return [None] * len(structs)
+    return [None if vector is None else msgspec.convert(vector, DeletionVector) for vector in column.to_pylist()]
+
+
+def _adds(structs: pa.StructArray | None) -> Iterator[Add]:
+    """The ``add`` actions of an array."""
+    from turnstile.maintenance.stats import stats_as_json
+
+    if structs is None:
+        return
+    there = {field.name for field in structs.type}
+    columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there and name != "deletionVector"}
+    columns["deletionVector"], columns["stats"] = vectors_of(structs), stats_as_json(structs).to_pylist()
+    for index in range(len(structs)):
+        members = {name: column[index] for name, column in columns.items() if column[index] is not None}
+        members["partitionValues"] = dict(members.get("partitionValues") or ())
+        members["dataChange"] = bool(members.get("dataChange"))
+        if "tags" in members:
+            members["tags"] = dict(members["tags"])
+        yield Add(**members)

@@ -1,0 +1,270 @@
+"""Light work on tables: whoever is told that versions were published does what is due since (I15).
+
+    1  the task's row       says from which floor on something is due; most events end here
+    2  the HEAD             only tables that are active, and show a log of their own
+    3  the task             of a table, one attempt runs at a time
+    4  the log              listed once: what is there, what is due
+    5  checkpoints          oldest first: each is what the next one is made from; then the checksum of the version
+    6  log compaction files
+    7  the task ends        with the floor from which on something is due again
+
+Every file is written put-if-absent for a version that is published, so it is right whoever writes it and whenever. Before a file comes
+to be the HEAD is read once more: a worker that was frozen must not write into the folder of a table that is gone (I10).
+
+A table that fails is left alone for a while, twice as long after each failure, with the reason in its task; the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from turnstile.coordination.tasks import Attempt, Busy, Tasks
+from turnstile.delta.commits import read_head
+from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
+from turnstile.delta.log import listed
+from turnstile.events.deliver import NotDelivered
+from turnstile.maintenance.core.due import due, pause_ms
+from turnstile.maintenance.core.upkeep import upkeep_of
+from turnstile.maintenance.state import TableState, open_state
+from turnstile.store.core.errors import NotFound, StateConflict, TurnstileError
+from turnstile.store.faults import Faults, no_faults
+from turnstile.store.ports import LogStorage, World, rows_between
+
+TERM_MS: Final = 15 * 60_000
+"""How long an attempt may take: as long as a function may run."""
+MARGIN_MS: Final = 60_000
+"""Kept of it: no file comes to be later than that before its end."""
+PUBLISHED: Final = "turnstile.table.published"
+GONE: Final = "turnstile.table.dropped"
+TARGET: Final = "(maintenance)"
+"""Name of the place in the event log; no target of a deployment is named so."""
+
+Outcome = Literal["done", "nothing due", "busy", "paused", "not maintained", "failed"]
+
+
+class Upkept(msgspec.Struct, frozen=True):
+    """What the last attempt left, in the task's row.
+
+    Attributes:
+        next: floor from which on something is due.
+        failures: attempts that failed since one succeeded; ``reason`` why the last one did, ``again_ms`` when the next may begin.
+    """
+
+    next: int = 0
+    failures: int = 0
+    reason: str = ""
+    again_ms: int = 0
+
+
+class Maintained(msgspec.Struct, frozen=True):
+    """What one call did to a table: versions of ``checkpoints`` and ``checksums``, spans of ``compactions`` that it wrote; ``reason``
+    why it failed, or does nothing."""
+
+    table_id: str
+    outcome: Outcome
+    checkpoints: tuple[int, ...] = ()
+    checksums: tuple[int, ...] = ()
+    compactions: tuple[tuple[int, int], ...] = ()
+    reason: str = ""
+
+
+class Happened(Protocol):
+    """An event of a catalog's log (``turnstile.events.core.cloud_events.CloudEvent``)."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def data(self) -> dict[str, object]: ...
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(Upkept)
+
+
+class Maintainer:
+    """Does light work on tables. No state between calls."""
+
+    def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
+        self._world, self._clock, self._faults = world, world.clock, faults
+        self._tasks = Tasks(world)
+
+    def maintain(self, table_id: str, floor: int | None = None) -> Maintained:
+        """Does what is due on a table. A failure of its own is in the result.
+
+        Args:
+            floor: a published version that the caller knows of: if nothing is due at it, one read tells.
+
+        Raises:
+            TurnstileError: the store does not answer.
+        """
+        name, now = _task(table_id), self._clock.now_ms()
+        known = self.known(table_id)
+        if known.again_ms > now:
+            return Maintained(table_id, "paused", reason=known.reason)
+        if floor is not None and floor < known.next:
+            return Maintained(table_id, "nothing due")
+        try:
+            head = read_head(self._world, table_id)
+        except NotFound:
+            self.forget(table_id)
+            return Maintained(table_id, "not maintained", reason="there is no such table")
+        if head.state == DROPPED:
+            self.forget(table_id)
+        refusal = _refusal(head)
+        if refusal:
+            return Maintained(table_id, "not maintained", reason=refusal)
+        if head.floor < known.next:
+            return Maintained(table_id, "nothing due")
+        attempt = self._tasks.begin(name, TERM_MS)
+        if isinstance(attempt, Busy):
+            return Maintained(table_id, "busy")
+        return self._attempt(head, attempt, known)
+
+    def known(self, table_id: str) -> Upkept:
+        """What the last attempt on a table left."""
+        last = self._tasks.last(_task(table_id))
+        return _DECODER.decode(last.result) if last is not None and last.result else Upkept()
+
+    def forget(self, table_id: str) -> None:
+        """Removes the task of a table that is gone."""
+        self._tasks.forget(_task(table_id))
+
+    def maintain_all(self, go_on: Callable[[], bool], after: str = "") -> Iterator[Maintained]:
+        """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, and
+        tables whose pause is over."""
+        for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
+            if not go_on():
+                return
+            if row.get("state") == ACTIVE:
+                yield self.maintain(row["table_id"], row["floor"])
+
+    # -- an attempt -------------------------------------------------------------------------------------------------
+
+    def _attempt(self, head: TableHead, attempt: Attempt, known: Upkept) -> Maintained:
+        self._faults("maintenance.begun")
+        work = _Work(self._world, head, attempt, self._faults)
+        try:
+            following = work.run()
+        except Exception as error:  # whatever a file of the table, or its storage, leads to
+            reason = error.message if isinstance(error, TurnstileError) else repr(error)
+            failures = known.failures + 1
+            again_ms = self._clock.now_ms() + pause_ms(failures)
+            left = Upkept(known.next, failures, reason[:500], again_ms)
+            self._tasks.finish(attempt, _ENCODER.encode(left))
+            return work.maintained("failed", reason)
+        self._faults("maintenance.written")
+        self._tasks.finish(attempt, _ENCODER.encode(Upkept(following)))
+        return work.maintained("done")
+
+
+class _Work:
+    """One attempt on one table."""
+
+    def __init__(self, world: World, head: TableHead, attempt: Attempt, faults: Faults) -> None:
+        self._world, self._head, self._attempt, self._faults = world, head, attempt, faults
+        self._storage: LogStorage = world.storages.open(head.location)
+        self._checkpoints: list[int] = []
+        self._checksums: list[int] = []
+        self._compactions: list[tuple[int, int]] = []
+
+    def maintained(self, outcome: Outcome, reason: str = "") -> Maintained:
+        """What was written."""
+        checkpoints, checksums, spans = tuple(self._checkpoints), tuple(self._checksums), tuple(self._compactions)
+        return Maintained(self._head.table_id, outcome, checkpoints, checksums, spans, reason)
+
+    def run(self) -> int:
+        """Does what is due; returns the floor from which on something is due again."""
+        floor = self._head.floor
+        files = listed(self._storage).upto(floor)
+        state = open_state(self._storage, floor, files)
+        interval = upkeep_of(state.protocol, state.metadata).interval
+        sizes = {version: stat.size for version, stat in files.commits.items()}
+        todo = due(floor, state.start, interval, sizes, files.compactions)
+        for version in todo.checkpoints:
+            self._checkpoint(state if todo.checkpoints == (floor,) else open_state(self._storage, version))
+        for first, last in todo.compactions:
+            self._compact(first, last)
+        return todo.next
+
+    def _checkpoint(self, state: TableState) -> None:
+        from turnstile.maintenance.checkpoint import CheckpointWriter, write_checksum, write_pointer
+
+        now, upkeep = self._world.clock.now_ms(), upkeep_of(state.protocol, state.metadata)
+        writer = CheckpointWriter(self._storage, state, upkeep, self._world.ids, self._faults)
+        written = writer.write(now, self._guard)
+        if written is None:  # whoever wrote it does the rest
+            return
+        self._checkpoints.append(state.version)
+        self._guard()
+        write_pointer(self._storage, written)
+        self._faults("checkpoint.pointed")
+        if write_checksum(self._storage, state, writer.totals, upkeep, now):
+            self._checksums.append(state.version)
+            self._faults("checkpoint.checksum")
+
+    def _compact(self, first: int, last: int) -> None:
+        from turnstile.maintenance.compaction import write_compaction
+
+        if write_compaction(self._storage, first, last, self._guard):
+            self._compactions.append((first, last))
+            self._faults("compaction.written")
+
+    def _guard(self) -> None:
+        """Raises StateConflict unless this attempt may still write into the table's log."""
+        head = read_head(self._world, self._head.table_id)
+        refusal = _refusal(head)
+        if not refusal and (head.location != self._head.location or head.floor < self._head.floor):
+            refusal = "its HEAD was restored or moved meanwhile"
+        if not refusal and self._world.clock.now_ms() > self._attempt.task.until - MARGIN_MS:
+            refusal = "the attempt takes too long"
+        if refusal:
+            raise StateConflict("TableNotActive", refusal, remedy="try again later", state=head.state)
+
+
+def _refusal(head: TableHead) -> str:
+    """Why a table has no light work; empty if it has."""
+    if head.source:
+        return "it shows the log of another table"
+    return "" if head.state == ACTIVE else f"it is {head.state}"
+
+
+def _task(table_id: str) -> str:
+    return f"maintain.{table_id}"
+
+
+class MaintenanceTarget:
+    """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
+    acknowledges every batch: a table that fails is looked at again later, and holds up no other."""
+
+    name: Final = TARGET
+    most: Final = 100
+
+    def __init__(
+        self,
+        maintainer: Maintainer,
+        record: Callable[[Maintained], None] = lambda _: None,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """``record`` is told what became of each table; ``go_on`` is asked before each one."""
+        self._maintainer, self._record, self.go_on = maintainer, record, go_on
+
+    def send(self, events: Sequence[Happened]) -> None:
+        """Maintains the tables that the events say something was published of. Raises NotDelivered if not all had a turn, and what
+        the store raises."""
+        floors: dict[str, int] = {}
+        for event in events:
+            version = event.data.get("version")
+            if event.type == PUBLISHED and isinstance(version, int):
+                floors[event.subject] = version
+            elif event.type == GONE:
+                floors.pop(event.subject, None)
+                self._maintainer.forget(event.subject)
+        for table_id, floor in floors.items():
+            if not self.go_on():
+                raise NotDelivered("the time is up")
+            self._record(self._maintainer.maintain(table_id, floor))
