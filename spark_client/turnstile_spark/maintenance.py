@@ -12,7 +12,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -240,7 +240,7 @@ class _Run:
         )
         return plan.call("filterCandidateFileList", self._target_bytes, float(ratio), files)
 
-    def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Iterator[tuple[_Bin, JavaObject, JavaObject]]:
+    def _rewritten(self, plan: _Plan, bins: Sequence[_Bin]) -> Generator[tuple[_Bin, JavaObject, JavaObject]]:
         """Rewrites bins side by side; each comes when its files are written, with its transaction and the actions to commit. When it is
         closed, or a bin fails, those that have not begun are left."""
         threads = int(self._spark.conf.get(*_THREADS))
