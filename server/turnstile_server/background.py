@@ -64,6 +64,8 @@ GATHER_S: Final = 0.05
 """How long events are gathered before they are appended together."""
 GATHER_PAID_S: Final = 0.5
 """The same where every write is paid for."""
+LIGHT_WORK_REST_S: Final = 10.0
+"""Least time between two turns of light work for a catalog, in which commits gather: nobody waits for it."""
 MAINTAIN_S: Final = 6 * 3600.0
 """How often all tables are looked at for light work: that no event named, or that failed."""
 MAINTAIN_FIRST_S: Final = 300.0
@@ -93,7 +95,8 @@ class Background:
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in self._services.deliverers]
         self._light_work = metrics.LightWorkMetrics()
         maintenance = MaintenanceTarget(self._services.maintainer, self._maintained, lambda: not self.stop.is_set())
-        self._deliveries.append(DeliveryWorker(Deliverer(self._store.world, maintenance, alone=alone), delivered))
+        maintains = Deliverer(self._store.world, maintenance, alone=alone)
+        self._deliveries.append(DeliveryWorker(maintains, delivered, rest_s=LIGHT_WORK_REST_S))
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
 
     def run(self) -> None:

@@ -96,19 +96,25 @@ class EventWorker:
 
 
 class DeliveryWorker:
-    """One thread that sends the events of the catalogs that were added to one target, and comes back to those it could not."""
+    """One thread that sends the events of the catalogs that were added to one target, and comes back to those it could not.
 
-    def __init__(self, deliverer: Deliverer, metrics: DeliveryMetrics) -> None:
+    Args:
+        rest_s: how long a catalog rests after its turn, and ten times as long as the turn took; 0: not at all. For a target that works
+            long on what it gets, in this very process.
+    """
+
+    def __init__(self, deliverer: Deliverer, metrics: DeliveryMetrics, rest_s: float = 0.0) -> None:
         self._deliverer, self._metrics, self._name = deliverer, metrics, deliverer.target.name
         self._changed, self._stop = threading.Condition(), threading.Event()
         self._due_s: dict[str, float] = {}
+        self._rest_s, self._rested_s = rest_s, dict[str, float]()
         self._thread = threading.Thread(target=self._run, name=f"deliver {self._name}", daemon=True)
         self._thread.start()
 
     def add(self, catalogs: Iterable[str]) -> None:
         """Notes that the logs of these catalogs have grown."""
         with self._changed:
-            self._due_s.update(dict.fromkeys(catalogs, 0.0))
+            self._due_s.update({catalog: self._rested_s.get(catalog, 0.0) for catalog in catalogs})
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -120,12 +126,15 @@ class DeliveryWorker:
 
     def _run(self) -> None:
         while (catalog := self._next()) is not None:
+            began_s = time.monotonic()
             try:
                 done = self._deliverer.deliver(catalog, go_on=lambda: not self._stop.is_set())
             except Exception:  # the store does not answer: the next attempt may succeed
                 log.exception("events of %s are not sent to %s", catalog, self._name)
                 self._come_back(catalog, RETRY_S)
                 continue
+            if self._rest_s:
+                self._rest(catalog, max(self._rest_s, 10 * (time.monotonic() - began_s)))
             self._metrics.record(self._name, done.sent, failed=bool(done.error))
             if done.error:
                 log.warning("events of %s are not sent to %s: %s", catalog, self._name, done.error)
@@ -143,6 +152,12 @@ class DeliveryWorker:
                     return catalog
                 self._changed.wait(wait_s)
         return None
+
+    def _rest(self, catalog: str, rest_s: float) -> None:
+        with self._changed:
+            self._rested_s[catalog] = time.monotonic() + rest_s
+            if catalog in self._due_s:  # it was added during its turn
+                self._due_s[catalog] = self._rested_s[catalog]
 
     def _come_back(self, catalog: str, after_s: float) -> None:
         with self._changed:

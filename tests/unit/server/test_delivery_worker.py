@@ -106,6 +106,29 @@ def test_a_catalog_that_has_to_wait_keeps_no_other_back(
     assert delivers.calls == ["a", "b"]
 
 
+def test_a_catalog_rests_after_its_turn_and_keeps_no_other_back(delivers: Any, figures: Any) -> None:
+    resting = DeliveryWorker(delivers, figures, rest_s=3_600)
+    delivers.go.clear()
+    resting.add(["a"])
+    until(lambda: delivers.calls == ["a"])
+    resting.add(["a"])  # during its turn
+    delivers.go.set()
+    until(lambda: figures.sent == 1)
+    resting.add(["a", "b"])  # after it
+    until(lambda: figures.sent == 2)
+    resting.close()
+    assert delivers.calls == ["a", "b"]
+
+
+def test_a_catalog_that_has_rested_has_its_turn_again(delivers: Any, figures: Any) -> None:
+    resting = DeliveryWorker(delivers, figures, rest_s=0.01)
+    resting.add(["a"])
+    until(lambda: figures.sent == 1)
+    resting.add(["a"])
+    until(lambda: figures.sent == 2)
+    resting.close()
+
+
 def test_a_worker_that_is_closed_tells_the_deliverer_to_stop(worker: DeliveryWorker, delivers: Delivers) -> None:
     delivers.go.clear()
     worker.add(["a", "b"])
