@@ -7,6 +7,7 @@ for themselves is believed afterwards.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.auditors.record import Fact, History, Violation, audits
@@ -36,6 +37,7 @@ class Auditor:
         self.tables: dict[str, History] = {}
         self.at: dict[str, History] = {}
         self.seen: Counter[str] = Counter()
+        self.light_work: list[Callable[[History, str, bytes], None]] = []
 
     # -- HEADs ----------------------------------------------------------------------------------------------------
 
@@ -163,6 +165,10 @@ class Auditor:
     def file_created(self, location: str, path: str, content: bytes) -> None:
         history = self.at.get(location)
         if history is None or not path.startswith(LOG) or path.startswith(STAGED):
+            return
+        if not path.endswith(".json") or path.count(".") > 1 or "/" in path[len(LOG) :]:
+            for watcher in self.light_work:
+                watcher(history, path, content)
             return
         version = int(path[len(LOG) :].split(".", maxsplit=1)[0])
         fact = history.facts.get(version)

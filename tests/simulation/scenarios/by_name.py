@@ -14,6 +14,7 @@ from tests.simulation.scenarios.events import DELIVERY_MISTAKES, EVENT_MISTAKES,
 from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
+from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Scenario
@@ -21,7 +22,19 @@ from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES,
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     one.name: one
-    for one in (TABLES, Groups(), LargeGroups(), Crowded(), Reused(), Pasts(), Frozen(), Owners(), Followed(), Sent())
+    for one in (
+        TABLES,
+        Groups(),
+        LargeGroups(),
+        Crowded(),
+        Reused(),
+        Pasts(),
+        Frozen(),
+        Owners(),
+        Followed(),
+        Sent(),
+        LightWork(),
+    )
 }
 
 PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
@@ -35,6 +48,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
+    LightWork.name: LIGHT_WORK_MISTAKES,
 }
 
 
