@@ -103,6 +103,27 @@ MODULES: Final = {
         )
     ),
     "turnstile.coordination.core.ref_rights": Mutated(("unit/access/test_reference_rights.py",)),
+    "turnstile.maintenance.core.due": Mutated(
+        ("unit/maintenance/test_core.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.maintenance.core.segments": Mutated(
+        ("unit/maintenance/test_state.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.maintenance.core.upkeep": Mutated(
+        ("unit/maintenance/test_core.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.maintenance.core.parsed": Mutated(("unit/maintenance/test_core.py",), writes=False, decides=True),
+    "turnstile.maintenance.core.pointer": Mutated(("unit/maintenance/test_core.py",), writes=False, decides=True),
+    "turnstile.maintenance.state": Mutated(
+        ("unit/maintenance/test_state.py", "unit/maintenance/test_work.py"), writes=False, decides=True
+    ),
+    "turnstile.maintenance.compaction": Mutated(
+        ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.maintenance.checkpoint": Mutated(
+        ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.maintenance.work": Mutated(("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),

@@ -96,9 +96,9 @@ class FileStorage:
         temporary = os.path.join(folder, _TEMPORARY + secrets.token_hex(12))
         with _faults("write", path):
             _write_durably(folder, temporary, (content,))
+            with suppress(FileNotFoundError):  # Hadoop's checksum of what is there
+                os.unlink(os.path.join(folder, f".{os.path.basename(target)}.crc"))
             os.replace(temporary, target)
-            with suppress(FileNotFoundError):  # collected and gone already
-                os.unlink(os.path.join(folder, f".{os.path.basename(target)}.crc"))  # Hadoop's, of what was there
             _sync(folder)
 
     def put_in_order(self, files: Sequence[tuple[str, bytes]]) -> int:

@@ -25,7 +25,6 @@ from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
-from turnstile.events.deliver import NotDelivered
 from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
@@ -49,11 +48,13 @@ class Upkept(msgspec.Struct, frozen=True):
     """What the last attempt left, in the task's row.
 
     Attributes:
-        next: floor from which on something is due.
+        next: floor from which on something is due, unless the table asks for other things by then.
+        epoch: the newest version that had changed the table's metadata; -1: not known.
         failures: attempts that failed since one succeeded; ``reason`` why the last one did, ``again_ms`` when the next may begin.
     """
 
     next: int = 0
+    epoch: int = -1
     failures: int = 0
     reason: str = ""
     again_ms: int = 0
@@ -118,7 +119,7 @@ class Maintainer:
         refusal = _refusal(head)
         if refusal:
             return Maintained(table_id, "not maintained", reason=refusal)
-        if head.floor < known.next:
+        if head.floor < known.next and head.epoch == known.epoch:
             return Maintained(table_id, "nothing due")
         attempt = self._tasks.begin(name, TERM_MS)
         if isinstance(attempt, Busy):
@@ -135,13 +136,13 @@ class Maintainer:
         self._tasks.forget(_task(table_id))
 
     def maintain_all(self, go_on: Callable[[], bool], after: str = "") -> Iterator[Maintained]:
-        """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, and
-        tables whose pause is over."""
+        """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, tables whose
+        pause is over, and those whose properties were changed."""
         for row in rows_between(self._world.refs, TableHead.kind, after, stale=True):
             if not go_on():
                 return
             if row.get("state") == ACTIVE:
-                yield self.maintain(row["table_id"], row["floor"])
+                yield self.maintain(row["table_id"])
 
     # -- an attempt -------------------------------------------------------------------------------------------------
 
@@ -154,11 +155,12 @@ class Maintainer:
             reason = error.message if isinstance(error, TurnstileError) else repr(error)
             failures = known.failures + 1
             again_ms = self._clock.now_ms() + pause_ms(failures)
-            left = Upkept(known.next, failures, reason[:500], again_ms)
+            left = Upkept(known.next, known.epoch, failures, reason[:500], again_ms)
             self._tasks.finish(attempt, _ENCODER.encode(left))
             return work.maintained("failed", reason)
         self._faults("maintenance.written")
-        self._tasks.finish(attempt, _ENCODER.encode(Upkept(following)))
+        epoch = head.epoch if head.epoch <= head.floor else -1
+        self._tasks.finish(attempt, _ENCODER.encode(Upkept(following, epoch)))
         return work.maintained("done")
 
 
@@ -237,6 +239,10 @@ def _task(table_id: str) -> str:
     return f"maintain.{table_id}"
 
 
+class OutOfTime(Exception):
+    """Not every table of a batch had a turn; the batch comes again."""
+
+
 class MaintenanceTarget:
     """The consumer of a catalog's events (``turnstile.events.deliver.EventTarget``): its place is kept as those of targets are. It
     acknowledges every batch: a table that fails is looked at again later, and holds up no other."""
@@ -254,7 +260,7 @@ class MaintenanceTarget:
         self._maintainer, self._record, self.go_on = maintainer, record, go_on
 
     def send(self, events: Sequence[Happened]) -> None:
-        """Maintains the tables that the events say something was published of. Raises NotDelivered if not all had a turn, and what
+        """Maintains the tables that the events say something was published of. Raises OutOfTime if not all had a turn, and what
         the store raises."""
         floors: dict[str, int] = {}
         for event in events:
@@ -266,5 +272,5 @@ class MaintenanceTarget:
                 self._maintainer.forget(event.subject)
         for table_id, floor in floors.items():
             if not self.go_on():
-                raise NotDelivered("the time is up")
+                raise OutOfTime("the time is up")
             self._record(self._maintainer.maintain(table_id, floor))

@@ -66,6 +66,17 @@ def test_i5_a_file_is_there_for_everybody_right_after_it_was_put(place: Place) -
         assert [stat.path for stat in reader.list(LOG)][-1] == path
 
 
+def test_i15_a_file_is_replaced_whole_or_made(storage: LogStorage) -> None:
+    pointer = LOG + "_last_checkpoint"
+    storage.replace(pointer, b'{"version":1000}')
+    storage.replace(pointer, b'{"version":7}')
+    file = storage.read(pointer)
+    assert file is not None
+    assert (file[0], file[1]) == (b'{"version":7}', storage.stat(pointer))
+    assert storage.put_if_absent(pointer, b"x") is False
+    assert [stat.path for stat in storage.list(LOG)] == [pointer]
+
+
 def test_i4_files_put_in_order_end_before_the_first_name_that_is_taken(storage: LogStorage) -> None:
     files = [(f"{LOG}{version:020d}.json", bytes([version]) * version) for version in range(1, 9)]
     assert storage.put_if_absent(files[5][0], b"foreign")

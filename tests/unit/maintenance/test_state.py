@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support.fakes import delta
-from tests.support.fakes.storage import FakeClock, FakeStorage, FakeStorages
+from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
+from turnstile.delta.log import listed
+from turnstile.maintenance.checkpoint import CheckpointWriter
 from turnstile.maintenance.core.segments import complete_checkpoints, file_key, starts, vector_id
+from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import ROWS, TableState, open_state
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
@@ -114,6 +117,53 @@ def test_i15_a_log_with_a_hole_has_no_state(gone: int) -> None:
     storage.delete(published_path(gone))
     with pytest.raises(TurnstileError):
         open_state(storage, 2)
+
+
+def test_i15_a_log_without_protocol_or_metadata_has_no_state() -> None:
+    for actions in ([delta.protocol()], [delta.metadata()]):
+        storage = log_of([delta.info("t0", 1), *actions, delta.add("a")])
+        with pytest.raises(UnsupportedTable, match="no protocol or no metadata"):
+            open_state(storage, 0)
+
+
+def test_i15_a_file_that_goes_while_the_log_is_read_is_told() -> None:
+    storage = log_of(first(delta.add("a")), [delta.add("b")], [delta.add("c")])
+    files = listed(storage)
+    state = open_state(storage, 2)
+    storage.delete(published_path(1))
+    with pytest.raises(UnsupportedTable, match="version 1 is missing"):
+        open_state(storage, 2, files)
+    with pytest.raises(UnsupportedTable, match="version 1 is missing"):
+        paths(state)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "x.json"])
+def test_i15_a_checkpoint_that_goes_while_it_is_read_is_told(ending: str) -> None:
+    storage = log_of(first(delta.add("a")), [delta.add("b")], [delta.add("c")])
+    path = f"{LOG}{1:020d}.checkpoint.{ending}"
+    if ending == "parquet":
+        state = open_state(storage, 1)
+        assert (
+            CheckpointWriter(storage, state, upkeep_of(state.protocol, state.metadata), FakeIds()).write(0) is not None
+        )
+    else:
+        storage.put_if_absent(path, delta.lines(*first(delta.add("a"), delta.add("b"))[1:]))
+    files = listed(storage)
+    state = open_state(storage, 2)
+    assert (state.start, paths(state)) == (1, ["a", "b", "c"])
+    storage.delete(path)
+    assert open_state(storage, 2, files).start == -1
+    with pytest.raises(UnsupportedTable, match=r"checkpoint.* is missing"):
+        paths(state)
+
+
+def test_lines_that_are_empty_are_passed_over_and_those_that_are_no_action_refused() -> None:
+    storage = log_of(first(delta.add("a")))
+    storage.put_if_absent(published_path(1), b"\n  \n" + delta.lines(delta.info("t1", 2), delta.add("b")) + b"\n")
+    assert paths(open_state(storage, 1)) == ["a", "b"]
+    storage.put_if_absent(published_path(2), b'{"add":{"path":"c"}}\n')
+    with pytest.raises(UnsupportedTable, match="version 2 is not readable"):
+        paths(open_state(storage, 2))
 
 
 def test_i15_two_actions_of_one_file_in_a_commit_are_refused() -> None:

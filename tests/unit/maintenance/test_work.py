@@ -385,6 +385,20 @@ def test_i15_a_long_log_is_done_in_steps(table: Table, monkeypatch: pytest.Monke
         check(table, version)
 
 
+def test_a_table_that_asks_for_checkpoints_more_often_gets_them_at_the_next_pass_over_all(table: Table) -> None:
+    alter(table, **{"delta.checkpointInterval": "1000"})
+    busy(table, 12)
+    maintainer = Maintainer(table.world)
+    assert maintainer.maintain(table.id).checkpoints == ()
+    alter(table, **{"delta.checkpointInterval": "3"})
+    assert [done.outcome for done in maintainer.maintain_all(lambda: True)] == ["done"], "not published yet"
+    Publisher(table.world).publish(table.id)
+    (done,) = maintainer.maintain_all(lambda: True)
+    assert done.checkpoints == (14,)
+    assert [done.outcome for done in maintainer.maintain_all(lambda: True)] == ["nothing due"]
+    assert list(maintainer.maintain_all(lambda: False)) == []
+
+
 def test_the_work_of_a_batch_costs_a_read_where_nothing_is_due(table: Table) -> None:
     busy(table, 12)
     maintainer = Maintainer(table.world)
