@@ -276,10 +276,7 @@ def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator
     source = io.BufferedReader(Ranges(storage, stat))
     read = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with parquet.ParquetFile(source, **read) as file:
-        wanted = _wanted(file.schema_arrow)
-        if not wanted:
-            return
-        for batch in file.iter_batches(ROWS, columns=wanted, use_threads=False):
+        for batch in file.iter_batches(ROWS, columns=_wanted(file.schema_arrow), use_threads=False):
             adds, removes = (
                 _unseen(batch.column(name), seen) if name in batch.schema.names else None for name in ("add", "remove")
             )

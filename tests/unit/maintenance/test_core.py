@@ -253,6 +253,18 @@ def test_columns_with_statistics_are_those_that_delta_collects_them_of() -> None
         indexed({"schemaString": "{"}, upkeep())
 
 
+def test_statistics_that_are_not_there_or_of_another_shape_are_left_out() -> None:
+    array = {"type": "array", "elementType": "long", "containsNull": True}
+    made = table(column("a", array), column("s", NESTED))
+    given = parsed_stats('{"numRecords":2,"minValues":[],"nullCount":{"a":1,"s":7}}', indexed(made, upkeep()))
+    assert given == {
+        "numRecords": 2, "tightBounds": None, "minValues": None, "maxValues": None, "nullCount": {"a": 1, "s": None},
+    }  # fmt: skip
+    given = parsed_stats('{"minValues":{"a":[1],"s":{"c-x":5}}}', indexed(made, upkeep()))
+    assert given is not None
+    assert (given["numRecords"], given["minValues"], given["nullCount"]) == (None, {"s": {"c-x": 5}}, None)
+
+
 def test_statistics_become_values_of_their_columns() -> None:
     made = table(column("a", "decimal(5,2)"), column("t", "timestamp"), column("s", NESTED), column("f", "boolean"))
     stats = {

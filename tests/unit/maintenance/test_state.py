@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from tests.support.fakes import delta
 from tests.support.fakes.storage import FakeClock, FakeIds, FakeStorage, FakeStorages
 from turnstile.delta.log import listed
 from turnstile.maintenance.checkpoint import CheckpointWriter
+from turnstile.maintenance.columns import OTHER, other_array
 from turnstile.maintenance.core.segments import complete_checkpoints, file_key, starts, vector_id
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import ROWS, TableState, open_state
@@ -203,3 +207,36 @@ def test_keys_tell_a_path_from_its_vector() -> None:
     assert file_key("a", "b") != file_key("ab", "") != file_key("a\0b", "")
     assert file_key("a", "") == file_key("a", "")
     assert len(file_key("a" * 5000, "")) == 16
+
+
+def test_i15_a_parquet_checkpoint_of_few_members_is_read_as_it_is() -> None:
+    """Older writers leave out what they do not know; maps have names of their own."""
+    kind = pa.struct([("path", pa.string()), ("partitionValues", pa.map_(pa.string(), pa.string())), ("size", pa.int64()),
+                      ("modificationTime", pa.int64()), ("tags", pa.map_(pa.string(), pa.string()))])  # fmt: skip
+    adds = [
+        {"path": path, "partitionValues": [("p", "x")], "size": 1, "modificationTime": 2, "tags": [("k", "v")]}
+        for path in "ab"
+    ]
+    adds[1]["tags"] = None
+    storage = log_of(first(), [delta.add("z")], [delta.remove("b"), delta.add("c")])
+    actions = list(first()[1:])
+    columns = {"add": pa.array([None, None, *adds], kind)}
+    for body in actions:
+        ((name, members),) = body.items()
+        columns[name] = pa.concat_arrays([other_array(name, [members]), pa.nulls(3, OTHER[name])])
+    sink = io.BytesIO()
+    parquet.write_table(pa.table(columns), sink)
+    storage.put_if_absent(f"{LOG}{1:020d}.checkpoint.parquet", sink.getvalue())
+    state = open_state(storage, 2)
+    assert state.start == 1
+    files = {add.path: add for add in state.files()}
+    assert sorted(files) == ["a", "c"]
+    assert (files["a"].partitionValues, files["a"].tags, files["a"].stats) == ({"p": "x"}, {"k": "v"}, None)
+    assert state.metadata["configuration"] == {"delta.enableInCommitTimestamps": "true"}
+
+
+def test_i15_a_version_that_is_not_published_has_no_state() -> None:
+    storage = log_of(first(delta.add("a")))
+    storage.put_if_absent(f"{LOG}{1:020d}.checkpoint.x.json", delta.lines(*first()[1:]))
+    with pytest.raises(UnsupportedTable, match="version 1 is missing"):
+        open_state(storage, 1)

@@ -139,12 +139,9 @@ def _counts(given: Any, columns: Group) -> dict[str, Any] | None:
 
 def parsed(value: Any, column: str) -> Any:
     """Returns a value of statistics in its column's type; None for one that it cannot hold."""
-    parser = _PARSERS.get(type_of(column))
-    if value is None or parser is None:
-        return None
     try:
-        return parser(value, column)
-    except (ValueError, TypeError, OverflowError, ArithmeticError):
+        return _PARSERS[type_of(column)](value, column)
+    except (KeyError, ValueError, TypeError, OverflowError, ArithmeticError):
         return None
 
 
