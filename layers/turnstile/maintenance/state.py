@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SIDECARS: Final = f"{LOG}_sidecars/"
 ROWS: Final = 2048
 """Actions that are held at once."""
+READ_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of one request to the storage: what Turnstile writes has several row groups in them."""
 BUFFER_BYTES: Final = 1024 * 1024
 """Read ahead of each column of a Parquet file."""
 _OTHER: Final = ("protocol", "metaData", "domainMetadata", "txn")
@@ -273,7 +275,7 @@ def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator
     stat = storage.stat(path)
     if stat is None:
         raise broken(f"{path} is missing")
-    source = io.BufferedReader(Ranges(storage, stat))
+    source = io.BufferedReader(Ranges(storage, stat), READ_BYTES)
     read = {"buffer_size": BUFFER_BYTES, "pre_buffer": False, "coerce_int96_timestamp_unit": "us"}
     with parquet.ParquetFile(source, **read) as file:
         for batch in file.iter_batches(ROWS, columns=_wanted(file.schema_arrow), use_threads=False):
