@@ -231,7 +231,8 @@ class _Run:
         """The actions of these commits."""
         reader = self._spark.read.schema(_ACTIONS)
         options = self._table.options()
-        return reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
+        found: DataFrame = reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
+        return found
 
     def _check_paths(self, before_ms: int) -> None:
         """Refuses where no file of the latest version was found though it has old ones: then paths are compared wrongly."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import turnstile_spark
-from tests.support.moving_clock import MovingServer, moving_server
+from tests.support.server import MovingServer, moving_server
 from turnstile_spark import TurnstileError
 from turnstile_spark.vacuum import VacuumStep
 
@@ -73,8 +73,9 @@ class Told:
         try:
             return self.at(version) == self.rows[version]
         except Exception as error:
-            assert "FILE_NOT_EXIST" in str(error) or "does not exist" in str(error), error
-            return False
+            if "FILE_NOT_EXIST" in str(error) or "does not exist" in str(error):
+                return False
+            raise
 
     def files(self) -> set[str]:
         """All files that are not in hidden folders."""
@@ -142,7 +143,7 @@ def test_i10_clones_snapshots_readers_and_the_edge_of_the_history_keep_their_ver
     assert {"snapshot", "clone", "reader"} <= set(done.kept_files)
     for version in (2, latest, latest + 1, after):
         assert told.readable(version), version
-    assert not told.readable(1) and not told.readable(3)
+    assert not told.readable(3)
     assert told.sql.values(f"SELECT * FROM old.default.{clone}") == told.rows[latest + 1]
     api.call("clone", "DELETE", f"{catalog}/namespaces/default/tables/{clone}")
     api.call("snapshot", "DELETE", f"{catalog}/snapshots/{clone}")
