@@ -10,6 +10,7 @@ from tests.support.catalog import create, fakes, fresh, head_of
 from tests.support.clones import clone, commit
 from tests.support.fakes import delta
 from tests.support.gc import collect
+from turnstile.catalog.history.core import AsOf
 from turnstile.catalog.services import CatalogServices
 from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
 from turnstile.delta.journal import Announcement, Journal
@@ -97,21 +98,26 @@ def test_i10_a_younger_table_has_pins_since_it_was_made() -> None:
 
 
 def test_i10_named_snapshots_pin_what_they_recorded_or_what_there_was(site: Site) -> None:
-    services, past = fresh(site.world), site.services.reader.current("main").commit.seq
-    services.named_snapshots.create("main", "then")
+    services, past = fresh(site.world), edge_of(site)
+    services.namespaces.create("main", ("later",))
+    services.named_snapshots.create("main", "edge", of=AsOf(seq=past))
+    then = services.named_snapshots.create("main", "then")
     create(services, "young")
     services.named_snapshots.create("main", "before")
     site.days(3)
-    from turnstile.catalog.history.core import AsOf
-
-    services.named_snapshots.create("main", "edge", of=AsOf(seq=past))
     assert {(pin.holder, pin.first, pin.last) for pin in site.of("snapshot")} == {
         ("then", 20, 20), ("before", 20, 20), ("edge", 0, 0)
     }  # fmt: skip
     for name, version in (("then", 20), ("edge", 0)):
         assert clone(services, "default.t", f"default.{name}", snapshot=name).tables[0].version == version
-    services.named_snapshots.drop("main", "then")
-    assert {pin.holder for pin in site.of("snapshot")} == {"before", "edge"}
+    site.days(20)
+    for name, of in (("again", AsOf(snapshot="then")), ("same", AsOf(head=then.head))):
+        assert services.named_snapshots.create("main", name, of=of).versions == then.versions, (
+            "what is kept for its name"
+        )
+    for name in ("then", "before", "same"):
+        services.named_snapshots.drop("main", name)
+    assert {(pin.holder, pin.first) for pin in site.of("snapshot")} == {("edge", 0), ("again", 20)}
 
 
 def test_i10_clones_pin_what_they_show_until_they_are_dropped(site: Site) -> None:
@@ -232,8 +238,6 @@ def test_i10_what_a_vacuum_does_not_leave_can_be_held_and_cloned_no_more(site: S
 
 
 def test_i10_a_clone_that_is_dropped_comes_back_only_while_its_version_is_whole(site: Site) -> None:
-    from turnstile.catalog.history.core import AsOf
-
     services = fresh(site.world, history_ms=30 * DAY)
     clone(services, "default.t", "default.one")
     with_one = services.reader.current("main").head
