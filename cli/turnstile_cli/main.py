@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from turnstile_cli.commands import access, catalog, events, maintain, operations, refs, server, tables, transactions
+from turnstile_cli.commands import access, catalog, events, maintain, operations, pins, refs, server, tables, transactions
 from turnstile_cli.errors import EPILOG
 
 app = typer.Typer(
@@ -27,7 +27,8 @@ _COMMANDS = (
     ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome, events.events)),
 )  # fmt: skip
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),
-           ("maintain", maintain.maintain), ("transactions", transactions.transactions))  # fmt: skip
+           ("maintain", maintain.maintain), ("pins", pins.pins),
+           ("transactions", transactions.transactions))  # fmt: skip
 
 for panel, members in _COMMANDS:
     for command in members:

@@ -25,6 +25,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.delta_table import DELTA, DeltaTable, check_features, python_list, scala_seq
 from turnstile_spark.errors import TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
+from turnstile_spark.vacuum import VacuumStep
 
 log = logging.getLogger("turnstile_spark")
 #: Size of the files that are written, as Delta has it.
@@ -400,7 +401,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     args.dry_run,
                     args.lite,
                     allow_short=args.allow_short,
-                    progress=lambda step: sys.stderr.write(f"{step.step}: {step.files} files, {step.bytes} bytes\n"),
+                    progress=_print_step,
                 )
                 sys.stdout.write("".join(f"{path}\n" for path in removed.paths if args.dry_run) + f"{removed}\n")
                 return 0
@@ -413,6 +414,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 2
     sys.stdout.write(f"{result}\n")
     return 1 if result.left_files else 0
+
+
+def _print_step(step: VacuumStep) -> None:
+    sys.stderr.write(f"{step.step}: {step.files} files, {step.bytes} bytes\n")
 
 
 def _print(progress: Progress) -> None:

@@ -34,7 +34,7 @@ LEAST_HOURS: Final = 168
 #: Paths that a result lists.
 LISTED: Final = 1_000
 #: Which kind a file is kept for, if it is for several: the first of these.
-_KINDS: Final = ("latest", "retention", "moment", "snapshot", "clone", "reader", "transaction")
+_KINDS: Final = ("latest", "snapshot", "clone", "reader", "transaction", "retention", "moment")
 _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _VECTOR: Final = "struct<storageType: string, pathOrInlineDv: string>"
 _ACTIONS: Final = (
@@ -157,14 +157,14 @@ class _Run:
         session, none = self._spark._jsparkSession, self._jvm.module("scala.None")
         if inventory is None:
             args = (session, self._table.log, self._table.snapshot, self._conf, True, True, none)
-            found = self._command.getFilesFromFilesystem(*args)
+            found = self._python(self._command.getFilesFromFilesystem(*args).toDF())
+            named = found.withColumn("full", F.col("path")).withColumn("path", self._relative("path"))
         else:
             columns = self._table.snapshot.metadata().partitionColumns()
-            found = self._command.getFilesFromInventory(self._base, columns, inventory._jdf, True)
-        rows = self._python(found.toDF()).where(~F.col("isDir") & (F.col("modificationTime") < before_ms))
-        return rows.select(self._relative("path").alias("path"), F.col("path").alias("full"), "length").where(
-            "path IS NOT NULL"
-        )
+            found = self._python(self._command.getFilesFromInventory(self._base, columns, inventory._jdf, True).toDF())
+            named = found.withColumn("full", self._full("path")).withColumn("path", _decoded("path"))
+        old = named.where(~F.col("isDir") & (F.col("modificationTime") < before_ms) & F.col("path").isNotNull())
+        return old.select("path", "full", "length")
 
     def _removed(self, first: int, before: int) -> DataFrame:
         """Files that commits up to version ``first`` removed, of which the log has commits."""
@@ -182,8 +182,7 @@ class _Run:
         )
         both = files.unionByName(vectors).where("path IS NOT NULL AND NOT full RLIKE '^([A-Za-z][A-Za-z0-9+.-]*:|/)'")
         one = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
-        base = str(self._command.pathStringtoUrlEncodedString(self._base)).rstrip("/")
-        return one.select("path", F.concat(F.lit(base + "/"), "full").alias("full"), "length")
+        return one.select("path", self._full("full").alias("full"), "length")
 
     # -- what is needed ----------------------------------------------------------------------------------------------------
 
@@ -232,7 +231,8 @@ class _Run:
         """The actions of these commits."""
         reader = self._spark.read.schema(_ACTIONS)
         options = self._table.options()
-        return reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
+        found: DataFrame = reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
+        return found
 
     def _check_paths(self, before_ms: int) -> None:
         """Refuses where no file of the latest version was found though it has old ones: then paths are compared wrongly."""
@@ -251,6 +251,11 @@ class _Run:
         paths = getattr(doomed.select("full")._jdf, "as")(encoder)
         parts = int(self._spark.conf.get("spark.sql.shuffle.partitions", "200"))
         self._command.delete(paths, session, self._base, self._conf, True, parts)
+
+    def _full(self, column: str) -> Any:
+        """A path below the table's folder, as a listing has it: encoded, and with the folder."""
+        base = str(self._command.pathStringtoUrlEncodedString(self._base)).rstrip("/")
+        return F.concat(F.lit(base + "/"), F.col(column))
 
     def _relative(self, column: str) -> Any:
         """The path below the table's folder, not encoded; null for what is not below it."""

@@ -130,6 +130,16 @@ MODULES: Final = {
     "turnstile.events.deliver": Mutated(
         ("unit/events/test_deliveries.py", "simulation/test_events.py"), writes=False, decides=True
     ),
+    "turnstile.maintenance.core.pins": Mutated(("unit/maintenance/test_marks.py",), writes=False, decides=True),
+    "turnstile.maintenance.core.pin_rows": Mutated(("unit/maintenance/test_*.py",), decides=True),
+    "turnstile.maintenance.core.retention": Mutated(
+        ("functional/unity/test_maintenance.py", "unit/maintenance/test_*.py"), writes=False, decides=True
+    ),
+    "turnstile.maintenance.pins": Mutated(("unit/maintenance/test_pins.py",), writes=False, decides=True),
+    "turnstile.maintenance.holders": Mutated(
+        ("unit/maintenance/test_pins.py", "functional/unity/test_maintenance.py"), writes=False, decides=True
+    ),
+    "turnstile.maintenance.holds": Mutated(("unit/maintenance/test_*.py",), writes=False, decides=True, guards=True),
     "turnstile.store.core.opaque": Mutated(("unit/store/test_opaque_texts.py",), writes=False, decides=True),
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")

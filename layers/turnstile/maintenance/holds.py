@@ -30,7 +30,8 @@ from turnstile.maintenance.core.pin_rows import (
     set_readers,
 )
 from turnstile.maintenance.core.pins import Marks, Pin, marks_of
-from turnstile.maintenance.pins import SKEW_MS, Pins
+from turnstile.maintenance.holders import SKEW_MS
+from turnstile.maintenance.pins import Pins
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
 from turnstile.store.core.writes import Change, Write
 from turnstile.store.ports import Rejected, SomeRejected, World

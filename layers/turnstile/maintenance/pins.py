@@ -1,7 +1,7 @@
 """Which versions of a Delta table must stay: the one place that is asked (I10, ADR 30).
 
 Asked by vacuum and clean-up of the log (``Pins.of``, exact), by the purge of dropped tables, and by what engines are told that do
-it themselves (``holders_of``: who needs older versions at all, without a read of the log).
+it themselves (``holders.holders_of``: who needs older versions at all, without a read of the log).
 
 Whatever cannot be read is an error, never "no pins": then nothing is removed. Where it is not known which version somebody needs,
 it is all of them.
@@ -10,40 +10,24 @@ it is all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
 from turnstile.catalog.core.location_rows import Location, Reader
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
-from turnstile.catalog.history.log import History, named_snapshots_of
+from turnstile.catalog.history.log import History
 from turnstile.catalog.reader import CatalogReader
-from turnstile.catalog.store import CatalogStore
-from turnstile.delta.core.head import DROPPED, PINNED, TableHead
+from turnstile.delta.core.head import PINNED, TableHead
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.past import version_at
-from turnstile.maintenance.core.pins import Pin, PinKind
+from turnstile.maintenance.core.pins import Pin
 from turnstile.maintenance.core.retention import FILES, LOG, retention_ms
+from turnstile.maintenance.holders import MARGIN_MS, live, snapshots_with
 from turnstile.store.core.errors import NotFound, StateConflict, UnsupportedTable
 from turnstile.store.core.locations import normalise
-from turnstile.store.core.writes import Row
 from turnstile.store.ports import World
-
-SKEW_MS: Final = 60_000
-"""How far apart the clocks of servers may be."""
-
-MARGIN_MS: Final = 3_600_000
-"""Longer than a change of a catalog may be under way plus the difference between clocks, as gc's (``gc.core.SETTLED_MS``)."""
-
-
-class Holder(msgspec.Struct, frozen=True):
-    """Who needs a version that is not the latest: ``until_ms`` as of ``Pin``."""
-
-    kind: PinKind
-    name: str
-    until_ms: int | None = None
 
 
 class TablePins(msgspec.Struct, frozen=True):
@@ -79,7 +63,7 @@ class Pins:
         kept_ms = self.files_ms(head) if files_ms is None else files_ms
         open_entries = list(self._transactions(head))
         tree = self._reader.current(head.catalog)
-        snapshots = list(_snapshots_with(head, tree, self._reader.store))
+        snapshots = list(snapshots_with(head, tree, self._reader.store))
         owner = self.owner(head)  # the last: a clone of a snapshot is in it before the snapshot loses its name
         pins = (
             Pin(head.latest, None, "latest"),
@@ -153,38 +137,6 @@ class Pins:
             row = rows.get(self._world.space.table(clone))
             pinned = TableHead.from_row(row).latest if row is not None else None
             yield Pin(0, None, "clone", clone) if pinned is None else Pin(pinned, pinned, "clone", clone)
-
-
-def live(owner: Location, now: int) -> Iterator[Reader]:
-    """The readers in the row of a location's owner whose time is not over, by any server's clock."""
-    return (reader for reader in owner.readers if now <= reader.until + SKEW_MS)
-
-
-def is_held(world: World, store: CatalogStore, head: TableHead, tree: Tree, owner: Row | None = None) -> bool:
-    """Whether anybody holds a version of a table as it is named in ``tree`` (``holders_of``). One read where the row of its
-    location's owner is not given."""
-    row = owner or world.refs.read(world.space.location(normalise(head.location)))
-    if row is None:
-        return True
-    return any(True for _ in holders_of(head, tree, store, Location.from_row(row), world.clock.now_ms()))
-
-
-def holders_of(head: TableHead, tree: Tree | None, store: CatalogStore, owner: Location, now: int) -> Iterator[Holder]:
-    """Yields who needs a version of a table as it is named now, as far as that takes no read of logs or of the journal: clones,
-    readers, named snapshots of its catalog (``tree`` None: there is no catalog any more). ``owner``: of its location."""
-    yield from (Holder("clone", clone) for clone in sorted(owner.clones))
-    yield from (Holder("reader", reader.holder, reader.until) for reader in live(owner, now))
-    if tree is not None:
-        yield from (Holder("snapshot", snapshot.name) for snapshot in _snapshots_with(head, tree, store))
-
-
-def _snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator[NamedSnapshot]:
-    """The named snapshots that show the table: it is among the versions that were recorded, or none were and it was there then."""
-    dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
-    for snapshot in named_snapshots_of(tree, store):
-        there = head.created * 1000 <= snapshot.at and (dropped_us is None or snapshot.at <= dropped_us)
-        if head.table_id in snapshot.versions or (there and not snapshot.versions):
-            yield snapshot
 
 
 def _based(head: TableHead, entry: JournalRow) -> Pin:

@@ -20,6 +20,7 @@ from turnstile.api.v1 import (
     namespaces,
     operators,
     permissions,
+    pins,
     references,
     snapshots,
     tables,
@@ -95,6 +96,8 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "swapRef": references.RefSwap,
     "collect": operators.Collect,
     "repair": operators.RepairRequest,
+    "holdVersions": pins.HoldBody,
+    "announceVacuum": pins.VacuumBody,
 }
 """Operations with the Struct that reads their body."""
 

@@ -62,6 +62,8 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "createRef": lambda site: {"name": "other", "value": "a", "request_id": "r1"},
     "swapRef": lambda site: {"token": site.token, "value": "b"},
     "collect": lambda site: {},
+    "holdVersions": lambda site: {"version": 1, "holder": "stream"},
+    "announceVacuum": lambda site: {},
 }
 """Bodies of requests that succeed."""
 
@@ -161,7 +163,7 @@ def bad_request(site: Site, id: str) -> Answer:
 
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
-    path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY)
+    path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY).replace("{holder}", "stream")
     for name in ("catalog", "namespace", "table", "name", "snapshot"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
@@ -260,6 +262,18 @@ def reset_over_a_purge(site: Site) -> Answer:
     return good(site, "resetCatalog")
 
 
+def with_hold(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
+    """What ``drive`` does while a reader is registered."""
+    good(site, "holdVersions")
+    return drive(site, id)
+
+
+def released_from_a_location_of_another(site: Site) -> Answer:
+    good(site, "holdVersions")
+    site.world.refs.rows[site.world.space.location(site.head()["location"])]["table_id"] = NOBODY
+    return good(site, "releaseVersions")
+
+
 def old_cursor(site: Site) -> Answer:
     cursor = seal(Place("main", "an earlier log", 0, 0))
     return site.ask("readEvents", query={"catalog": "main", "after": cursor})
@@ -328,6 +342,11 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("swapRef", 409): lambda site: moved(site, "swapRef"),
     ("deleteRef", 409): lambda site: moved(site, "deleteRef"),
     ("collect", 409): gc_runs,
+    **{(id, 409): lambda site, one=id: recovering(site, one) for id in ("listPins", "holdVersions", "announceVacuum")},
+    ("releaseVersions", 409): released_from_a_location_of_another,
+    **{(id, 500): lambda site, one=id: with_hold(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
+       ("holdVersions", "releaseVersions", "announceVacuum")},
+    ("releaseVersions", 429): lambda site: with_hold(broken(Throttled(retry_after_ms=100)), site, "releaseVersions"),
     ("importTable", 201): importing,
     ("importTable", 404): lambda site: importing(site, path="/v1/catalogs/main/namespaces/nope/imports"),
     ("importTable", 409): lambda site: importing(site, name="orders"),

@@ -1,0 +1,1 @@
+"""Upkeep of tables: what has to stay."""

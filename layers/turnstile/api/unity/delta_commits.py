@@ -17,7 +17,7 @@ from turnstile.api.unity.updater import after_update
 from turnstile.catalog.core.entities import Table
 from turnstile.catalog.load import Found, Loader, RegisteredTable
 from turnstile.delta.core.head import TableHead
-from turnstile.maintenance.pins import is_held
+from turnstile.maintenance.holders import is_held
 
 routes = Blueprint(__name__)
 

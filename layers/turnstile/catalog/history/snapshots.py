@@ -8,7 +8,7 @@ from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import TABLE, encode
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot, snapshot_path
-from turnstile.catalog.history.log import KeptTree, find_named_snapshot
+from turnstile.catalog.history.log import KeptTree, find_named_snapshot, named_snapshots_of
 from turnstile.catalog.history.reader import AsOfReader
 from turnstile.catalog.reader import CatalogReader
 from turnstile.delta.core.head import TableHead
@@ -29,7 +29,7 @@ class NamedSnapshots:
 
     def create(self, catalog: str, name: str, *, of: AsOf | None = None, comment: str | None = None) -> NamedSnapshot:
         """Name the present HEAD, or the one as of a moment. Returns the snapshot. For the present HEAD the versions of Delta
-        tables are recorded, each as it is read, after the HEAD.
+        tables are recorded, each as it is read, after the HEAD; for one that only has a name, those of that name.
 
         Raises:
             InvalidRequest, NotFound: as ``History.tree``; not a name.
@@ -45,10 +45,13 @@ class NamedSnapshots:
             if view.tree.find(snapshot_path(name)) is not None:
                 raise AlreadyExists(f"snapshot '{name}' exists", field="name", remedy="choose another name, or drop it")
             source = KeptTree(view.tree) if of is None else self._as_of_reader.kept(view.tree, of)
+            recorded = versions
             if of is None:
                 self._read(view.tree, versions)
+            else:
+                recorded = self._recorded(view.tree, source, of)
             head, commit = source.tree.head, source.tree.commit
-            snapshot = NamedSnapshot(name, head, commit.seq, commit.at, self._world.clock.now_ms(), comment, versions)
+            snapshot = NamedSnapshot(name, head, commit.seq, commit.at, self._world.clock.now_ms(), comment, recorded)
             snapshots[:] = [_check_size(snapshot)]
             message, put = f"snapshot {name} of {head}", {snapshot_path(name): snapshot}
             return Edit(message, put=put, restores=True, replaced=source.replaced)
@@ -67,6 +70,17 @@ class NamedSnapshots:
             return Edit(f"drop snapshot {name}", remove=(snapshot_path(name),))
 
         self._committer.commit(catalog, change)
+
+    def _recorded(self, present: Tree, source: KeptTree, of: AsOf) -> dict[str, int]:
+        """The versions of a HEAD that is there because it has a name: those that are kept for that name. None were recorded for
+        another HEAD of the past."""
+        store = self._reader.store
+        if of.snapshot is not None:
+            return find_named_snapshot(present, store, of.snapshot).versions
+        if source.replaced is not None or source.tree.head == present.head:
+            return {}
+        named = (snapshot for snapshot in named_snapshots_of(present, store) if snapshot.head == source.tree.head)
+        return next((snapshot.versions for snapshot in named), {})
 
     def _read(self, tree: Tree, versions: dict[str, int]) -> None:
         """Add the versions of the tree's tables that are not in ``versions`` yet; tables without a HEAD have none."""

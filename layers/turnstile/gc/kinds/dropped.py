@@ -16,7 +16,7 @@ from turnstile.delta.core.head import PURGED, PURGING, TableHead
 from turnstile.delta.core.state_writes import mark_purged, mark_purging
 from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.scanner import Batch, GcContext, NotNow, Problem, Scanner, batches, bytes_of, ids_in, lost_parts
-from turnstile.maintenance.pins import holders_of
+from turnstile.maintenance.holders import holders_of
 from turnstile.store.core.errors import NotFound
 from turnstile.store.core.locations import normalise
 from turnstile.store.core.rows import prefixes

@@ -78,14 +78,12 @@ def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
     """
     needed = of_files(pins)
     first = min(pin.first for pin in needed if pin.last is None)
-    older = sorted(
-        {(pin.first, min(pin.last, first - 1)) for pin in needed if pin.last is not None and pin.first < first}
-    )
-    while sum(last - start + 1 for start, last in older) > KEPT_MAX:
-        first = older.pop()[0]
-        older = [(start, min(last, first - 1)) for start, last in older if start < first]
-    kept = {version for start, last in older for version in range(start, last + 1)}
-    if first < before.readable_from:
-        kept.update(version for version in before.kept if version >= first)
+    older = sorted({(pin.first, pin.last + 1) for pin in needed if pin.last is not None})
+    ranges = [range(start, min(stop, first)) for start, stop in older]
+    while sum(map(len, ranges)) > KEPT_MAX:
+        first = min(first, ranges.pop().start)
+        ranges = [range(each.start, min(each.stop, first)) for each in ranges]
+    kept = {version for each in ranges for version in each}
+    kept.update(version for version in before.kept if version >= first)
     readable_from = max(first, before.readable_from)
     return Marks(readable_from, frozenset(v for v in kept if v < readable_from and before.readable(v)))
