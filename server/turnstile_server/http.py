@@ -78,7 +78,7 @@ class Application:
         self._apps: tuple[App, ...] = (
             apps.commit(services, telemetry),
             self._catalog,
-            apps.maintenance(services, telemetry),
+            apps.plans(services, telemetry),
             apps.iceberg(services, telemetry),
             apps.tokens(services, telemetry),
         )

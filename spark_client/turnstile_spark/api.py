@@ -53,6 +53,11 @@ class Api:
         """The names of the tables in a namespace."""
         return [t["name"] for t in self._pages("tables", self._namespace(namespace, "tables"), "tables")]
 
+    def delta_tables(self, namespace: str) -> list[tuple[str, str]]:
+        """Name and id of the Delta tables in a namespace."""
+        found = self._pages("tables", self._namespace(namespace, "tables"), "tables")
+        return [(t["name"], t["table_id"]) for t in found if t["format"] == "delta"]
+
     def stage(self, namespace: str, table: str) -> dict[str, Any]:
         """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""
         route = self._namespace(namespace, "staging-tables")
@@ -164,6 +169,16 @@ class Api:
     def pins(self, table_id: str) -> dict[str, Any]:
         """What has to stay of a table."""
         return self.http.call("pins", "GET", path("v1", "tables", table_id, "pins"))  # type: ignore[no-any-return]
+
+    def begin_maintenance(self, table_id: str, term_ms: int) -> dict[str, Any]:
+        """Begins a run of maintenance if something is due: a single attempt, since a second one would find the table leased by the first."""
+        route = path("v1", "tables", table_id, "maintenance-runs")
+        return self.http.once("begin maintenance", "POST", route, {"term_ms": term_ms})  # type: ignore[no-any-return]
+
+    def update_maintenance(self, table_id: str, attempt: int, update: dict[str, Any]) -> dict[str, Any]:
+        """Renews or ends a run; 409 ``ConcurrentChange`` if it is another process's by now, or ended before."""
+        route = path("v1", "tables", table_id, "maintenance-runs", str(attempt))
+        return self.http.call("update maintenance", "POST", route, update)  # type: ignore[no-any-return]
 
     # -- several tables -------------------------------------------------------------------------------------------------
 

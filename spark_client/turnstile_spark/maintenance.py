@@ -12,6 +12,7 @@ import argparse
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
@@ -259,7 +260,8 @@ class _Run:
         self._jvm.cls("org.apache.spark.sql.SparkSession").setActiveSession(self._spark._jsparkSession)
         txn = plan.log.startTransaction(plan.catalog_table, self._jvm.some(plan.snapshot))
         txn.trackFilesRead(each.files)
-        txn.trackReadPredicates(plan.predicates, False, False)
+        # Not ``where``: it would be evaluated unresolved when the next bin is compared with this one. What was read is the files.
+        txn.trackReadPredicates(self._nil, False, False)
         return txn, plan.call("runOptimizeBinJob", txn, each.partition, each.files, self._target_bytes)
 
     def _commit(self, plan: _Plan, each: _Bin, txn: JavaObject, actions: JavaObject, result: Rewrite) -> bool:
@@ -360,15 +362,15 @@ def _long(jvm: Jvm, value: int) -> JavaObject:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE``, also for spark-submit. Exit code 1: files were left."""
+    """``python -m turnstile_spark.maintenance optimize|reorg|vacuum NAMESPACE.TABLE`` or ``run [NAMESPACE.TABLE]``, also for spark-submit. Exit code 1: files were left."""
     from turnstile_spark import attach, session
 
     parser = argparse.ArgumentParser(
         prog="turnstile_spark.maintenance", description="Rewrites the data files of a table, or removes old ones."
     )
-    what = "compaction, purging deletion vectors, or removing files that no version needs which somebody needs"
-    parser.add_argument("operation", choices=("optimize", "reorg", "vacuum"), help=what)
-    parser.add_argument("table", help="namespace.table")
+    what = "compaction, purging deletion vectors, removing files that no version needs which somebody needs; run: what is due by policy"
+    parser.add_argument("operation", choices=("optimize", "reorg", "vacuum", "run"), help=what)
+    parser.add_argument("table", nargs="?", help="namespace.table; run: only this one, by default all of the catalog")
     parser.add_argument(
         "--uri", default=os.environ.get("TURNSTILE_URL"), help="default: $TURNSTILE_URL; the token is $TURNSTILE_TOKEN"
     )
@@ -382,6 +384,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--allow-short", action="store_true", help="vacuum: a retention of less than a week")
     parser.add_argument("--dry-run", action="store_true", help="vacuum: only say what would go")
     parser.add_argument("--lite", action="store_true", help="vacuum: only what commits removed, without a listing")
+    parser.add_argument("--loop", action="store_true", help="run: look again after --pause-s, until it is ended")
+    parser.add_argument("--once", dest="loop", action="store_false", help="run: look at each table once (the default)")
+    parser.add_argument("--pause-s", type=float, default=300.0, help="run --loop: between two looks at all tables")
+    parser.add_argument(
+        "--term-s", type=float, default=300.0, help="run: after which another worker takes over from a dead one"
+    )
+    parser.add_argument("--dpus", type=float, default=0.0, help="run: capacity of this Spark, for budgets of DPU-hours")
     parser.add_argument("--s3", action="store_true", help="tables are on S3")
     parser.add_argument("--small", action="store_true", help="options for a laptop")
     args = parser.parse_args(argv)
@@ -389,9 +398,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--uri or the environment variable TURNSTILE_URL: the server's base URL")
     if args.operation == "reorg" and args.z_order_by:
         parser.error("--z-order-by is for optimize")
+    if args.operation != "run" and args.table is None:
+        parser.error(f"{args.operation} needs a table: namespace.table")
     spark = session(app="turnstile maintenance", small=args.small, s3=args.s3 or None)
     # Another name than a lake that this process has.
     with attach(spark, "maintained", args.uri, catalog=args.catalog) as lake:
+        if args.operation == "run":
+            return _run_due(lake, args)
         table = lake.table(args.table)
         options = {"where": args.where, "target_bytes": args.target_bytes, "progress": _print}
         try:
@@ -418,6 +431,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _print_step(step: VacuumStep) -> None:
     sys.stderr.write(f"{step.step}: {step.files} files, {step.bytes} bytes\n")
+
+
+def _run_due(lake: Any, args: argparse.Namespace) -> int:
+    """Does what is due by policy. Exit code 1: a table failed, or was lost to another worker."""
+    from turnstile_spark.maintenance_runs import run
+
+    only = None if args.table is None else [args.table]
+    while True:
+        failed = False
+        for one_run in run(lake, only, term_s=args.term_s, dpus=args.dpus, progress=lambda _, step: _print(step)):
+            done = f", {one_run.files} files, {one_run.bytes} bytes" if one_run.files else ""
+            sys.stdout.write(f"{one_run.table}: {one_run.outcome}{done}: {one_run.reason}\n")
+            sys.stdout.flush()
+            failed |= one_run.outcome in ("failed", "lost", "unknown")
+        if not args.loop:
+            return 1 if failed else 0
+        time.sleep(args.pause_s)
 
 
 def _print(progress: Progress) -> None:

@@ -124,6 +124,14 @@ MODULES: Final = {
         ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.work": Mutated(("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True),
+    "turnstile.catalog.core.policies": Mutated(("unit/maintenance/test_policies.py",), writes=False, decides=True),
+    "turnstile.catalog.core.windows": Mutated(("unit/maintenance/test_policies.py",), writes=False, decides=True),
+    "turnstile.maintenance.core.candidates": Mutated(
+        ("unit/maintenance/test_candidates.py",), writes=False, decides=True
+    ),
+    "turnstile.maintenance.runs": Mutated(
+        ("functional/v1/test_maintenance.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),

@@ -65,7 +65,7 @@ class Document:
                         id=found["operationId"],
                         method=method.upper(),
                         path=path,
-                        function="commit" if "commit" in found["tags"] else "catalog",
+                        function=next((name for name in ("commit", "plans") if name in found["tags"]), "catalog"),
                         responses={int(status): self.resolved(one) for status, one in found["responses"].items()},
                         body=found.get("requestBody"),
                     )

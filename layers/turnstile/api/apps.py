@@ -107,14 +107,14 @@ def _elsewhere() -> Iterable[Routes]:
     ]
 
 
-def maintenance(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns what looks at all files of a table. Parquet checkpoints need pyarrow, which only this app's function carries."""
+def plans(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
+    """Returns maintenance by policy: what looks at all files of a table. Parquet checkpoints need pyarrow, which only this app's function carries."""
     from turnstile.api.v1 import maintenance
 
     return App(
-        "maintenance",
+        "plans",
         maintenance.routes,
-        services=_opener(services, settings.catalog, "authorizers", "maintenance_runs", "maintainer"),
+        services=_opener(services, settings.plans, "authorizers", "maintenance_runs", "maintainer"),
         authentication=authentication(),
         telemetry=telemetry,
     )

@@ -90,6 +90,11 @@ def catalog() -> Settings:
     )
 
 
+def plans() -> Settings:
+    """Returns the settings of the plans function."""
+    return Settings(stores=stores(), limits=limits())
+
+
 def iceberg() -> Settings:
     """Returns the settings of the Iceberg function."""
     return Settings(stores=stores(), lake_root=env.text("TURNSTILE_LAKE_ROOT"), limits=limits(), vending=vending())

@@ -39,6 +39,7 @@ from turnstile.maintenance.core.candidates import (
     held_up,
     partition_columns,
     plan,
+    runs_task,
     too_soon,
 )
 from turnstile.maintenance.core.due import pause_ms
@@ -116,12 +117,12 @@ class MaintenanceRuns:
     def overview(self, table_id: str, until_ms: int) -> Overview:
         """Returns what is due on a table and why. Raises NotFound; UnsupportedTable for a log that cannot be read."""
         head = read_head(self._world, table_id)
-        return self._overview(head, self._tasks.last(_task(table_id)) or Task(), until_ms)
+        return self._overview(head, self._tasks.last(runs_task(table_id)) or Task(), until_ms)
 
     def begin(self, table_id: str, term_ms: int, until_ms: int) -> BegunRun | NoRun:
         """Begins a run if something is due. The worker has to renew it before its lease ends. Raises as ``overview``."""
         head, now = read_head(self._world, table_id), self._clock.now_ms()
-        last = self._tasks.last(_task(table_id)) or Task()
+        last = self._tasks.last(runs_task(table_id)) or Task()
         if last.running(now):
             return _busy(last.until - now)
         history = history_of(last, now)
@@ -135,7 +136,7 @@ class MaintenanceRuns:
         if not seen.plan.due:
             reasons = "; ".join(f"{each.operation}: {each.reason}" for each in seen.plan.not_due)
             return NoRun("nothing due", reasons)
-        attempt = self._tasks.begin(_task(table_id), term_ms)
+        attempt = self._tasks.begin(runs_task(table_id), term_ms)
         if isinstance(attempt, Busy):
             return _busy(attempt.until - now)
         if attempt.task.result != last.result:  # another run ended meanwhile: the plan is of before it
@@ -147,7 +148,7 @@ class MaintenanceRuns:
 
     def renew(self, table_id: str, attempt: int, term_ms: int) -> int:
         """Returns the later end of a run's lease. Raises StateConflict if it is another worker's: stop at once."""
-        held = self._tasks.held(_task(table_id), attempt)
+        held = self._tasks.held(runs_task(table_id), attempt)
         renewed = None if held is None else self._tasks.renew(held, term_ms)
         if renewed is None:
             raise _lost(attempt)
@@ -163,17 +164,13 @@ class MaintenanceRuns:
                 field="version",
                 remedy="send the table's latest version after the run",
             )
-        held = self._tasks.held(_task(table_id), attempt)
+        held = self._tasks.held(runs_task(table_id), attempt)
         if held is None:
             raise _lost(attempt)
         history = after_run(history_of(held.task, now), report, began_ms=held.task.began, now_ms=now)
         if not self._tasks.finish(held, _ENCODER.encode(history)):
             raise _lost(attempt)
         return history
-
-    def forget(self, table_id: str) -> None:
-        """Removes what is remembered of a table that is gone."""
-        self._tasks.forget(_task(table_id))
 
     def policy(self, head: TableHead) -> EffectivePolicy:
         """Returns the policy of a table, from the catalog as it is now."""
@@ -290,7 +287,3 @@ def _refusal(head: TableHead) -> str:
 def _lost(attempt: int) -> StateConflict:
     problem = f"run {attempt} does not have the table any more: its lease is over, or it has ended"
     return StateConflict("ConcurrentChange", problem, field="attempt", remedy="stop; begin another run")
-
-
-def _task(table_id: str) -> str:
-    return f"rewrite.{table_id}"

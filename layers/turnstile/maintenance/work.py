@@ -25,6 +25,7 @@ from turnstile.coordination.tasks import Attempt, Busy, Tasks
 from turnstile.delta.commits import read_head
 from turnstile.delta.core.head import ACTIVE, DROPPED, TableHead
 from turnstile.delta.log import listed
+from turnstile.maintenance.core.candidates import runs_task
 from turnstile.maintenance.core.due import due, pause_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
@@ -132,8 +133,9 @@ class Maintainer:
         return _DECODER.decode(last.result) if last is not None and last.result else Upkept()
 
     def forget(self, table_id: str) -> None:
-        """Removes the task of a table that is gone."""
+        """Removes the tasks of a table that is gone: this one, and that of runs by policy."""
         self._tasks.forget(_task(table_id))
+        self._tasks.forget(runs_task(table_id))
 
     def maintain_all(self, go_on: Callable[[], bool], after: str = "") -> Iterator[Maintained]:
         """Yields what it did to each table, by a scan of the HEADs from the key ``after`` on: finds what no event named, tables whose

@@ -25,6 +25,7 @@ FUNCTIONS = {
     "PublishFunction": ("publish", "app.on_refs"),
     "EventsFunction": ("events", "app.on_refs"),
     "MaintainFunction": ("maintain", "app.maintain"),
+    "PlansFunction": ("plans", "app.app"),
     "SweepFunction": ("gc", "app.sweep"),
     "CollectFunction": ("gc", "app.collect"),
 }

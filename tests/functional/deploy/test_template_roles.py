@@ -68,6 +68,11 @@ EXPECTED: dict[str, dict[str, set[str]]] = {
         "RefsTable": {"GetItem", "Scan", "PutItem", "UpdateItem", "DeleteItem"},
         "ObjsTable": READ | {"Query"},
     },
+    "PlansRole": {
+        "PlansLog": LOG,
+        "RefsTable": READ | {"PutItem", "UpdateItem"},
+        "ObjsTable": READ | {"Query"},
+    },
     "SweepRole": {
         "SweepLog": LOG,
         "RefsTable": {"GetItem", "UpdateItem", "Scan"},
@@ -88,6 +93,7 @@ MANAGED = {
     "PublishRole": {"LakeReader", "LogWriter", "NoClients"},
     "EventsRole": {"NoClients"},
     "MaintainRole": {"LakeReader", "LogWriter", "NoClients"},
+    "PlansRole": {"LakeReader", "NoClients"},
     "SweepRole": {"LakeReader", "LogWriter", "NoClients"},
     "CollectRole": {"LakeCleaner", "NoClients"},
 }
@@ -105,6 +111,7 @@ ROWS = {
     "lease": SPACE.lease("client/1"),
     "updateable": SPACE.updateable("client/1"),
     "task of a table": SPACE.updateable("task/maintain.1"),
+    "runs of a table": SPACE.updateable("task/rewrite.1"),
     "transaction": SPACE.transaction("client/1"),
     "event-log": SPACE.event_log("client"),
     "event-delivery": SPACE.event_delivery("main", "bus"),
@@ -119,7 +126,8 @@ CHANGED = {
     "AuthorizerRole": set(),
     "PublishRole": {"table"},
     "EventsRole": {"event-log", "event-mark", "event-delivery"},
-    "MaintainRole": {"event-delivery", "task of a table"},
+    "MaintainRole": {"event-delivery", "task of a table", "runs of a table"},
+    "PlansRole": {"runs of a table"},
     "SweepRole": {"table"},
     "CollectRole": ROWS.keys() - {"client"},
 }

@@ -31,7 +31,7 @@ def documented() -> dict[str, str]:
     return found
 
 
-APPS = ("commit", "catalog", "tokens", "iceberg")
+APPS = ("commit", "catalog", "plans", "tokens", "iceberg")
 
 
 def served() -> dict[str, str]:

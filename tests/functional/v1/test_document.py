@@ -17,10 +17,12 @@ from turnstile.api.v1 import (
     commits,
     history,
     journal,
+    maintenance,
     namespaces,
     operators,
     permissions,
     pins,
+    policies,
     references,
     snapshots,
     tables,
@@ -61,7 +63,7 @@ def test_nothing_is_described_that_nobody_refers_to() -> None:
             assert f'"#/components/{kind}/{name}"' in text, f"{kind}/{name}"
 
 
-@pytest.mark.parametrize("name", ["commit", "catalog"])
+@pytest.mark.parametrize("name", ["commit", "catalog", "plans"])
 def test_the_handlers_serve_exactly_what_is_described(name: str) -> None:
     described = {f"{one.method} {one.path}" for one in operations().values() if one.function == name}
     assert described == routes_of(name)
@@ -98,6 +100,11 @@ BODIES: dict[str, type[msgspec.Struct]] = {
     "repair": operators.RepairRequest,
     "holdVersions": pins.HoldBody,
     "announceVacuum": pins.VacuumBody,
+    "changeCatalogPolicy": policies.PolicyChange,
+    "changeNamespacePolicy": policies.PolicyChange,
+    "changeTablePolicy": policies.PolicyChange,
+    "beginRun": maintenance.Begin,
+    "updateRun": maintenance.RunUpdate,
 }
 """Operations with the Struct that reads their body."""
 

@@ -299,3 +299,14 @@ def test_the_page_does_what_it_says(lake: Any, spark: Any) -> None:
     for block in blocks:
         exec(compile(block.code, block.id, "exec"), names)
     assert len(blocks) == 1
+
+
+def test_several_partitions_of_a_predicate_are_rewritten_in_bins_of_their_own(lake: Any, sql: Any, name: str) -> None:
+    table = f"lake.{name}"
+    sql(f"CREATE TABLE {table} (id BIGINT, k INT) PARTITIONED BY (k)")
+    fill(sql, table)
+    sql(f"INSERT INTO {table} VALUES (1, 5), (2, 6)")
+    before = rows(sql, table)
+    result = lake.table(name).optimize(where="k = 0 OR k = 1")
+    assert (len(result.versions), result.rewritten_files, result.lost_bins) == (2, 4, 0)
+    assert rows(sql, table) == before

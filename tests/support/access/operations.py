@@ -18,6 +18,7 @@ SCHEMA = f"{V1}/catalogs/main/schemas/sales"
 D1 = f"{SCHEMA}/tables/t1"
 OF = {"catalog_name": "main", "schema_name": "sales"}
 FREE = "s3://other/free"
+POLICY = "/maintenance-policy"
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -47,6 +48,13 @@ def _now(realm: Realm) -> dict[str, Any]:
     """The present moment as one of the past."""
     newest = realm.must("GET", "/v1/catalogs/main/log").json["commits"][0]
     return {"as_of": f"seq:{newest['seq']}"}
+
+
+def _run(realm: Realm) -> Ask:
+    """Renews a run that was begun."""
+    realm.must("PATCH", f"{T1}{POLICY}", {"set": {"enabled": "true", "vacuum": "true"}})
+    attempt = realm.must("POST", _by_id(realm, "maintenance-runs"), {}).json["attempt"]
+    return Ask("POST", _by_id(realm, f"maintenance-runs/{attempt}"), {"outcome": "running"})
 
 
 def _show_snapshot(realm: Realm) -> Ask:
@@ -204,6 +212,15 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "list heads": lambda _: Ask("GET", "/v1/tables"),
     "diagnose": lambda realm: Ask("GET", _by_id(realm, "repair")),
     "repair": lambda realm: Ask("POST", _by_id(realm, "repair")),
+    "maintenance": lambda realm: Ask("GET", _by_id(realm, "maintenance")),
+    "begin run": lambda realm: Ask("POST", _by_id(realm, "maintenance-runs"), {}),
+    "update run": _run,
+    "catalog policy": lambda _: Ask("GET", f"/v1/catalogs/main{POLICY}"),
+    "change catalog policy": lambda _: Ask("PATCH", f"/v1/catalogs/main{POLICY}", {"set": {"enabled": "true"}}),
+    "namespace policy": lambda _: Ask("GET", f"{SALES}{POLICY}"),
+    "change ns policy": lambda _: Ask("PATCH", f"{SALES}{POLICY}", {"set": {"enabled": "true"}}),
+    "table policy": lambda _: Ask("GET", f"{T1}{POLICY}"),
+    "change table policy": lambda _: Ask("PATCH", f"{T1}{POLICY}", {"set": {"enabled": "true"}}),
     "catalog log": lambda _: Ask("GET", "/v1/catalogs/main/log"),
     "list snapshots": lambda _: Ask("GET", "/v1/catalogs/main/snapshots"),
     "show snapshot": _show_snapshot,

@@ -40,9 +40,9 @@ EXTERNAL = "s3://other/e1"
 
 @functools.cache
 def functions() -> dict[str, Function]:
-    """Both functions, as they are deployed with these users."""
+    """The functions, as they are deployed with these users."""
     tokens = json.dumps({hashlib.sha256(token.encode()).hexdigest(): user for token, user in USERS.items()})
-    names = ("commit", "catalog")
+    names = ("commit", "catalog", "plans")
     return {name: Function(name, TURNSTILE_AUTHENTICATION="required", TURNSTILE_TOKENS=tokens) for name in names}
 
 
@@ -83,6 +83,7 @@ class Realm:
     def open(self) -> None:
         """Sandboxes that know nothing yet."""
         functions()["commit"].use_world(self.world)
+        functions()["plans"].use_world(self.world)
         functions()["catalog"].use_world(self.world, vendor=self._vendor, lake_root=LAKE)
 
     def copy(self) -> Self:

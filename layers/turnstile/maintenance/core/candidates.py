@@ -96,6 +96,11 @@ class Survey:
         return sums
 
 
+def runs_task(table_id: str) -> str:
+    """Returns the name of the coordinated task of which a table's runs are the attempts."""
+    return f"rewrite.{table_id}"
+
+
 # -- history ------------------------------------------------------------------------------------------------------------
 
 
