@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from turnstile_cli.commands import access, catalog, events, maintain, operations, pins, refs, server, tables, transactions
+from turnstile_cli.commands import (
+    access,
+    catalog,
+    events,
+    maintain,
+    operations,
+    pins,
+    refs,
+    server,
+    tables,
+    transactions,
+)
 from turnstile_cli.errors import EPILOG
 
 app = typer.Typer(
