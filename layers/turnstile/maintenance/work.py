@@ -222,18 +222,16 @@ class _Work:
         """Raises StateConflict unless this attempt may still write into the table's log."""
         head = read_head(self._world, self._head.table_id)
         refusal = _refusal(head)
-        if not refusal and (head.location != self._head.location or head.floor < self._head.floor):
+        if head.location != self._head.location or head.floor < self._head.floor:
             refusal = "its HEAD was restored or moved meanwhile"
-        if not refusal and self._world.clock.now_ms() > self._attempt.task.until - MARGIN_MS:
+        if self._world.clock.now_ms() > self._attempt.task.until - MARGIN_MS:
             refusal = "the attempt takes too long"
         if refusal:
             raise StateConflict("TableNotActive", refusal, remedy="try again later", state=head.state)
 
 
 def _refusal(head: TableHead) -> str:
-    """Why a table has no light work; empty if it has."""
-    if head.source:
-        return "it shows the log of another table"
+    """Why a table has no light work; empty if it has. A clone is pinned: its log is its source's."""
     return "" if head.state == ACTIVE else f"it is {head.state}"
 
 

@@ -16,10 +16,12 @@ from turnstile.delta.core.decide import Ratified
 from turnstile.delta.log import listed
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.publish import Publisher
+from turnstile.maintenance import compaction, work
 from turnstile.maintenance.compaction import compacted_path
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS
 from turnstile.maintenance.state import SIDECARS, open_state
-from turnstile.maintenance.work import MARGIN_MS, TERM_MS, Maintainer, MaintenanceTarget
+from turnstile.maintenance.work import MARGIN_MS, TERM_MS, Maintainer, MaintenanceTarget, OutOfTime
+from turnstile.store.core.errors import UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 
 POINTS = (
@@ -240,6 +242,29 @@ def test_i15_a_compaction_stands_for_its_commits(table: Table) -> None:
     assert not any("commitInfo" in action for action in actions)
 
 
+def test_a_compaction_is_written_piece_by_piece_and_not_of_commits_that_are_gone(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy(table, 12)
+    monkeypatch.setattr(compaction, "_BYTES", 200)
+    pieces: list[bytes] = []
+
+    class Storage:
+        stat, read = table.storage.stat, table.storage.read
+
+        def put_if_absent(self, path: str, content: Any) -> bool:
+            pieces.extend(content)
+            return True
+
+    assert compaction.write_compaction(Storage(), 2, 11)  # type: ignore[arg-type]
+    assert len(pieces) > 5
+    assert {b"\n"} == {piece[-1:] for piece in pieces if piece}
+    table.storage.delete(published_path(4))
+    with pytest.raises(UnsupportedTable, match="version 4 is missing"):
+        compaction.write_compaction(table.storage, 2, 11)
+    assert table.storage.stat(compacted_path(2, 11)) is None
+
+
 # -- what fails ----------------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +314,44 @@ def test_i15_two_workers_with_one_version_do_no_harm(any_table: Table) -> None:
     assert first.outcome == "done" or "takes too long" in first.reason
     check(any_table, floor)
     assert len([stat for stat in any_table.storage.list(LOG) if ".checkpoint." in stat.path]) == 1
+
+
+def test_i15_a_checkpoint_that_another_worker_wrote_meanwhile_stays(
+    any_table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy(any_table, 12)
+    floor, decide, others = any_table.head.floor, work.due, list[object]()
+
+    def late(*given: Any) -> Any:
+        """The other one does all of it after this one has listed the log."""
+        if not others:
+            others.append(None)
+            any_table.world.clock.now += TERM_MS
+            others.append(Maintainer(any_table.world).maintain(any_table.id))
+        return decide(*given)
+
+    monkeypatch.setattr(work, "due", late)
+    first = Maintainer(any_table.world).maintain(any_table.id)
+    files = {path: content for path, (content, _) in any_table.world.storages.files.items()}
+    assert (first.outcome, first.checkpoints, first.checksums) == ("done", (), ())
+    assert others[1].checkpoints == (floor,)  # type: ignore[attr-defined]
+    assert len([path for path in files if ".checkpoint." in path]) == 1
+    check(any_table, floor)
+
+
+@pytest.mark.parametrize(("member", "value"), [("location", "file:///lake/other"), ("floor", 3)])
+def test_i15_a_table_that_moved_or_was_restored_meanwhile_is_left_alone(
+    any_table: Table, member: str, value: object
+) -> None:
+    busy(any_table, 12)
+
+    def meanwhile(point: str) -> None:
+        if point == "maintenance.begun":
+            any_table.row[member] = value
+
+    done = Maintainer(any_table.world, faults=meanwhile).maintain(any_table.id)
+    assert (done.outcome, done.reason) == ("failed", "its HEAD was restored or moved meanwhile")
+    assert listed(any_table.storage).checkpoints == {}
 
 
 @pytest.mark.parametrize("state", ["stuck", "leaving", "recovering", "dropped", "pinned"])
@@ -358,6 +421,25 @@ def test_i15_a_feature_that_is_not_known_is_named_and_nothing_is_written(table: 
     table.put(published_path(11), raw)
     done = Maintainer(table.world).maintain(table.id)
     assert "the feature strangeFeature, which is not known" in done.reason
+    assert listed(table.storage).checkpoints == {}
+
+
+def test_what_is_kept_of_a_dropped_table_goes_when_somebody_comes_to_it(table: Table) -> None:
+    busy(table, 12)
+    maintainer = Maintainer(table.world)
+    maintainer.maintain(table.id)
+    table.row["state"] = "dropped"
+    assert maintainer.maintain(table.id).outcome == "not maintained"
+    assert not any("maintain." in key for key in table.world.refs.rows)
+    del table.world.refs.rows[table.key]
+    assert maintainer.maintain(table.id).reason == "there is no such table"
+
+
+def test_a_batch_ends_when_the_time_is_up(table: Table) -> None:
+    busy(table, 12)
+    target = MaintenanceTarget(Maintainer(table.world), go_on=lambda: False)
+    with pytest.raises(OutOfTime):
+        target.send([SimpleNamespace(type="turnstile.table.published", subject=table.id, data={"version": 12})])
     assert listed(table.storage).checkpoints == {}
 
 
