@@ -173,9 +173,6 @@ class CheckpointWriter:
 
 def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkeep: Upkeep, now_ms: int) -> bool:
     """Writes the version checksum of a state whose checkpoint was written, with its ``totals``; False if there is one."""
-    path = f"{LOG}{state.version:020d}.crc"
-    if storage.stat(path) is not None:
-        return False
     content = checksum_of(
         read_commit(storage, state.version).info,
         protocol=state.protocol,
@@ -184,7 +181,7 @@ def write_checksum(storage: LogStorage, state: TableState, totals: Totals, upkee
         domains=list(state.domains.values()),
         totals=totals,
     )
-    return storage.put_if_absent(path, content)
+    return storage.put_if_absent(f"{LOG}{state.version:020d}.crc", content)
 
 
 def write_pointer(storage: LogStorage, written: WrittenCheckpoint) -> bool:
