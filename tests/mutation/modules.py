@@ -121,7 +121,10 @@ MODULES: Final = {
         ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.maintenance.checkpoint": Mutated(
-        ("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True
+        ("unit/maintenance/test_checkpoint.py", "unit/maintenance/test_work.py"),
+        writes=False,
+        decides=True,
+        guards=True,
     ),
     "turnstile.maintenance.work": Mutated(("unit/maintenance/test_work.py",), writes=False, decides=True, guards=True),
     "turnstile.catalog.core.policies": Mutated(("unit/maintenance/test_policies.py",), writes=False, decides=True),

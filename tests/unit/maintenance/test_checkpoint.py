@@ -28,6 +28,14 @@ def test_a_file_is_made_row_group_by_row_group(monkeypatch: pytest.MonkeyPatch, 
     assert file.read().column("n").to_pylist() == list(range(30))
 
 
+@pytest.mark.parametrize(("actions", "taken"), [(9, 1), (10, 1), (11, 2), (20, 2), (21, 3), (99, 3)])
+def test_a_sidecar_ends_with_the_batch_that_fills_it(monkeypatch: pytest.MonkeyPatch, actions: int, taken: int) -> None:
+    monkeypatch.setattr(checkpoint, "SIDECAR_ACTIONS", actions)
+    batches = iter(BATCHES)
+    assert len(list(checkpoint._some(next(batches), batches))) == taken
+    assert len(list(batches)) == 3 - taken
+
+
 def test_i15_there_is_no_file_that_a_guard_refused() -> None:
     def refused() -> None:
         raise RuntimeError("gone")

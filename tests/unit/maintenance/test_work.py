@@ -407,7 +407,10 @@ def test_a_table_that_fails_is_left_alone_for_a_while_and_holds_up_no_other() ->
     target.send(events[:1])
     assert records[-1].outcome == "failed"
     assert Maintainer(world).known(bad.id).failures == 2
-    world.clock.now += 2 * FIRST_PAUSE_MS
+    again_ms = Maintainer(world).known(bad.id).again_ms
+    world.clock.now = again_ms - 2
+    assert Maintainer(world).maintain(bad.id).outcome == "paused"
+    assert world.clock.now == again_ms - 1, "the next look is at the end of the pause"
     bad.put(published_path(5), bad.ratified[5])
     assert [done.outcome for done in Maintainer(world).maintain_all(lambda: True)] == ["done", "nothing due"]
     assert Maintainer(world).known(bad.id).failures == 0
@@ -433,6 +436,20 @@ def test_what_is_kept_of_a_dropped_table_goes_when_somebody_comes_to_it(table: T
     assert not any("maintain." in key for key in table.world.refs.rows)
     del table.world.refs.rows[table.key]
     assert maintainer.maintain(table.id).reason == "there is no such table"
+
+
+def test_only_events_of_published_versions_are_work(table: Table) -> None:
+    busy(table, 12)
+    records: list[Any] = []
+    target = MaintenanceTarget(Maintainer(table.world), records.append)
+    for type, data in (
+        ("turnstile.table.ratified", {"version": 12}),
+        ("turnstile.table.published", {}),
+        ("turnstile.table.published", {"version": "12"}),
+    ):
+        target.send([SimpleNamespace(type=type, subject=table.id, data=data)])
+    assert records == []
+    assert listed(table.storage).checkpoints == {}
 
 
 def test_a_batch_ends_when_the_time_is_up(table: Table) -> None:
