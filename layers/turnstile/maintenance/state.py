@@ -318,8 +318,6 @@ def vectors_of(structs: pa.StructArray) -> list[DeletionVector | None]:
     if structs.type.get_field_index("deletionVector") < 0:
         return [None] * len(structs)
     column = structs.field("deletionVector")
-    if column.null_count == len(column):
-        return [None] * len(structs)
     return [None if vector is None else msgspec.convert(vector, DeletionVector) for vector in column.to_pylist()]
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.delta_table import Killed, Table, alter, kill_at, table_id
 from tests.support.fakes import delta
 from tests.support.fakes.world import copied, fake_world
+from turnstile.coordination.tasks import Attempt, Tasks
 from turnstile.delta.core.actions import Add
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.log import listed
@@ -21,8 +22,9 @@ from turnstile.maintenance.compaction import compacted_path
 from turnstile.maintenance.core.due import FIRST_PAUSE_MS
 from turnstile.maintenance.state import SIDECARS, open_state
 from turnstile.maintenance.work import MARGIN_MS, TERM_MS, Maintainer, MaintenanceTarget, OutOfTime
-from turnstile.store.core.errors import UnsupportedTable
+from turnstile.store.core.errors import StateConflict, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
+from turnstile.store.faults import no_faults
 
 POINTS = (
     "maintenance.begun", "checkpoint.written", "checkpoint.pointed", "checkpoint.checksum", "maintenance.written",
@@ -337,6 +339,17 @@ def test_i15_a_checkpoint_that_another_worker_wrote_meanwhile_stays(
     assert others[1].checkpoints == (floor,)  # type: ignore[attr-defined]
     assert len([path for path in files if ".checkpoint." in path]) == 1
     check(any_table, floor)
+
+
+def test_i10_an_attempt_may_write_until_the_margin_before_its_end(table: Table) -> None:
+    busy(table, 12)
+    attempt = Tasks(table.world).begin(f"maintain.{table.id}", TERM_MS)
+    assert isinstance(attempt, Attempt)
+    guard = work._Work(table.world, table.head, attempt, no_faults)._guard
+    table.world.clock.now = attempt.task.until - MARGIN_MS - 1
+    guard()
+    with pytest.raises(StateConflict, match="takes too long"):
+        guard()
 
 
 @pytest.mark.parametrize(("member", "value"), [("location", "file:///lake/other"), ("floor", 3)])
