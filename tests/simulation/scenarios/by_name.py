@@ -18,10 +18,23 @@ from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
+from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     one.name: one
-    for one in (TABLES, Groups(), LargeGroups(), Crowded(), Reused(), Pasts(), Frozen(), Owners(), Followed(), Sent())
+    for one in (
+        TABLES,
+        Groups(),
+        LargeGroups(),
+        Crowded(),
+        Reused(),
+        Pasts(),
+        Frozen(),
+        Owners(),
+        Followed(),
+        Sent(),
+        Vacuumed(),
+    )
 }
 
 PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
@@ -35,6 +48,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Owners.name: OWNER_MISTAKES,
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
+    Vacuumed.name: VACUUM_MISTAKES,
 }
 
 
