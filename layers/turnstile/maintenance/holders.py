@@ -62,8 +62,7 @@ def snapshots_with(head: TableHead, tree: Tree, store: CatalogStore) -> Iterator
     dropped_us = (head.changed_at + MARGIN_MS) * 1000 if head.state == DROPPED else None
     for _, entry in tree.index.iterate(*SNAPSHOTS):
         snapshot = store.entity(tree.catalog, entry.obj)
-        if not isinstance(snapshot, NamedSnapshot):
-            continue
+        assert isinstance(snapshot, NamedSnapshot)
         there = head.created * 1000 <= snapshot.at and (dropped_us is None or snapshot.at <= dropped_us)
         if head.table_id in snapshot.versions or (there and not snapshot.versions):
             yield snapshot

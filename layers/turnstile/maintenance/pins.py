@@ -18,7 +18,7 @@ from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.history.log import History
 from turnstile.catalog.reader import CatalogReader
-from turnstile.delta.core.head import PINNED, TableHead
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.journal_rows import OPEN, JournalRow
 from turnstile.delta.metadata import MetadataStore
 from turnstile.delta.past import version_at
@@ -56,9 +56,6 @@ class Pins:
         Raises:
             StateConflict: ``TableNotActive``: it is a clone, whose log is another's; or its location is not its own.
         """
-        if head.state == PINNED:
-            problem = f"'{head.name}' is a clone: its files and its log are those of table {head.source}"
-            raise StateConflict("TableNotActive", problem, field="table", remedy="ask for that table", state=head.state)
         now = self._world.clock.now_ms()
         kept_ms = self.files_ms(head) if files_ms is None else files_ms
         open_entries = list(self._transactions(head))
@@ -127,8 +124,9 @@ class Pins:
         row = self._world.refs.read(self._world.space.location(normalise(head.location)))
         owner = Location.from_row(row) if row is not None else None
         if owner is None or owner.table_id != head.table_id:
-            problem = f"the location of '{head.name}' is not its own: who needs its files is not known"
-            raise StateConflict("TableNotActive", problem, field="table", remedy="leave its files as they are")
+            problem = f"the files of '{head.name}' are not its own: who needs them is not known here"
+            remedy = "leave them as they are; of a clone, ask for its source"
+            raise StateConflict("TableNotActive", problem, field="table", remedy=remedy, state=head.state)
         return owner
 
     def _clones(self, owner: Location) -> Iterator[Pin]:
@@ -141,8 +139,8 @@ class Pins:
 
 def _based(head: TableHead, entry: JournalRow) -> Pin:
     """What a transaction was read from, or writes after: its versions may be read again until it is settled."""
-    versions = [entry.read.get(head.table_id), entry.written.get(head.table_id, 0) - 1]
-    first = min(version for version in versions if version is not None and version >= 0)
+    read, written = entry.read.get(head.table_id), entry.written.get(head.table_id)
+    first = min(version for version in (read, None if written is None else written - 1) if version is not None)
     return Pin(first, None, "transaction", entry.id, entry.until, entry.owner)
 
 

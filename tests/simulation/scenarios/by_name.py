@@ -19,6 +19,7 @@ from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Scenario
 from tests.simulation.scenarios.tables import CROWDED_MISTAKES, REUSED_MISTAKES, Crowded, Reused
+from tests.simulation.scenarios.vacuums import VACUUM_MISTAKES, Vacuumed
 
 SCENARIOS: Final[dict[str, Scenario]] = {
     one.name: one
@@ -34,6 +35,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Followed(),
         Sent(),
         LightWork(),
+        Vacuumed(),
     )
 }
 
@@ -49,6 +51,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Followed.name: EVENT_MISTAKES,
     Sent.name: DELIVERY_MISTAKES,
     LightWork.name: LIGHT_WORK_MISTAKES,
+    Vacuumed.name: VACUUM_MISTAKES,
 }
 
 

@@ -15,6 +15,7 @@ from turnstile.maintenance.core import pin_rows
 from turnstile.maintenance.core.pins import KEPT_MAX, Marks, Pin, lowest, marks_of, of_files
 from turnstile.store.core.errors import InvalidRequest, StateConflict
 from turnstile.store.core.evaluate import holds as true_of
+from turnstile.store.core.evaluate import written
 from turnstile.store.core.writes import Row, Write
 
 LATEST = 400
@@ -58,6 +59,11 @@ def test_marks_are_as_high_as_the_pins_let_them_be() -> None:
     assert marks_of([Pin(9, None, "latest")], Marks()) == Marks(9, frozenset())
     assert marks_of([Pin(9, None, "latest"), Pin(9, 9, "clone")], Marks()) == Marks(9, frozenset())
     assert (lowest(some), of_files(some)) == (0, tuple(some[:4]))
+
+
+def test_a_pin_covers_its_versions_and_no_others() -> None:
+    assert [version for version in range(9) if Pin(2, 4, "clone").covers(version)] == [2, 3, 4]
+    assert [version for version in range(9) if Pin(7, None, "latest").covers(version)] == [7, 8]
 
 
 def test_marks_of_more_versions_than_a_row_lists_are_lower() -> None:
@@ -116,6 +122,20 @@ def test_i10_each_clause_refuses_what_has_come_since(name: str) -> None:
         assert holds(write, OTHER[clause]) == [clause]
 
 
+def test_what_is_written_is_read_again() -> None:
+    """An empty set is no set."""
+    stored = row(clones={"c"}, revision=3)
+    for marks in (Marks(4, frozenset({1, 2})), Marks(9, frozenset())):
+        owner = Location.from_row(stored)
+        stored = written(stored, pin_rows.mark(HELD, owner, marks)) or {}
+        assert pin_rows.marks_in(Location.from_row(stored)) == marks and stored["revision"] == owner.revision + 1
+        for readers in ((a_reader(),), ()):
+            owner = Location.from_row(stored)
+            stored = written(stored, pin_rows.set_readers(HELD, owner, readers)) or {}
+            assert Location.from_row(stored).readers == readers and stored["revision"] == owner.revision + 1
+    assert "kept" not in stored and "readers" not in stored
+
+
 def test_i10_nothing_is_removed_of_a_table_that_is_not_in_use() -> None:
     head = TableHead.from_row(
         {**dict.fromkeys(("key", "table_id", "catalog", "name", "location", "metadata"), "t"), "state": "active", "tail": [],
@@ -135,6 +155,8 @@ def test_a_reader_may_have_what_is_whole() -> None:
     torn = [(3, 3), (2, 4), (3, -1), (0, 0), (1, 2), (0, 1000), (2, -1), (3, 7)]
     assert [pin_rows.whole(owner, a_reader(first=first, last=last)) for first, last in whole] == [True] * len(whole)
     assert [pin_rows.whole(owner, a_reader(first=first, last=last)) for first, last in torn] == [False] * len(torn)
+    first = Location.from_row(row(readable_from=7, kept={"0"}))
+    assert pin_rows.whole(first, a_reader(first=0, last=0)) and not pin_rows.whole(first, a_reader(first=0, last=1))
     with pytest.raises(StateConflict) as refused:
         pin_rows.joined(owner, a_reader(first=3), NOW, 0)
     assert (refused.value.type, refused.value.details) == ("VersionsGone", {"readable_from": 7})

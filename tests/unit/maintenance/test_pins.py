@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.catalog import create, fakes, fresh, head_of
 from tests.support.clones import clone, commit
 from tests.support.fakes import delta
 from tests.support.gc import collect
-from turnstile.catalog.history.core import AsOf
+from turnstile.catalog.core.index import IndexEntry
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.history.core import AsOf, NamedSnapshot
 from turnstile.catalog.services import CatalogServices
+from turnstile.delta.core.head import TableHead
 from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
 from turnstile.delta.journal import Announcement, Journal
 from turnstile.delta.proposals import CommitRequest
 from turnstile.delta.ratify import Ratifier
 from turnstile.maintenance.core.pins import Marks, Pin
+from turnstile.maintenance.holders import MARGIN_MS, SKEW_MS, is_held, live, snapshots_with
 from turnstile.maintenance.holds import Holds, VacuumPlan
 from turnstile.maintenance.pins import Pins
 from turnstile.store.core.errors import InvalidRequest, NotFound, StateConflict, StorageFault
@@ -130,9 +135,10 @@ def test_i10_clones_pin_what_they_show_until_they_are_dropped(site: Site) -> Non
     }  # fmt: skip
     services.dropper.drop("main", ("default",), "one")
     assert [pin.holder for pin in site.of("clone")] == [two.table_id]
-    with pytest.raises(StateConflict) as refused:
-        site.holds.plan(two.table_id)
-    assert refused.value.type == "TableNotActive"
+    for ask in (site.holds.plan, lambda one: site.holds._pins.of(head_of(site.world, one))):
+        with pytest.raises(StateConflict) as refused:
+            ask(two.table_id)
+        assert refused.value.type == "TableNotActive"
 
 
 def test_i10_a_clone_whose_version_is_not_known_pins_all(site: Site) -> None:
@@ -160,7 +166,9 @@ def test_i10_announced_transactions_pin_what_they_are_based_on_until_they_are_se
     since = site.world.clock.now
     journal = announce(site, id)
     announce(site, reads, write=False, read=18)
+    announce(site, "c0000000-0000-4000-8000-000000000003", write=False)  # is about another table
     until = {entry.id: entry.until for entry in journal.entries()}
+    assert len(until) == 3
     site.days(12)
     assert sorted(site.of("transaction"), key=lambda pin: pin.holder) == [
         Pin(20, None, "transaction", id, until[id], "ann"), Pin(18, None, "transaction", reads, until[reads], "ann")
@@ -182,6 +190,8 @@ def test_i10_readers_hold_versions_until_their_time_is_over(site: Site) -> None:
     assert [(p.first, p.last, p.owner) for p in site.of("reader")] == [(3, None, "ann")]
     site.holds.hold(site.id, "stream", "ann", first=5, last=5, ttl_ms=HOUR)
     assert [(p.first, p.last) for p in site.of("reader")] == [(5, 5)], "renewed"
+    site.holds.hold(site.id, "stream", "ann", first=0, last=0, ttl_ms=HOUR)
+    assert [(p.first, p.last) for p in site.of("reader")] == [(0, 0)]
     site.holds.hold(site.id, "stream", "bob", first=6, last=6, ttl_ms=HOUR)
     site.world.clock.now += HOUR + 30_000
     assert len(site.of("reader")) == 2, "clocks of servers differ"
@@ -194,6 +204,9 @@ def test_i10_readers_hold_versions_until_their_time_is_over(site: Site) -> None:
     site.holds.release(site.id, "stream", "ann")
     assert site.of("reader") == []
     assert "readers" not in site.location()
+    before = site.location()
+    site.holds.release(site.id, "stream", "ann")
+    assert site.location() == before, "nothing is written"
 
 
 def test_a_hold_that_cannot_be_is_refused_and_changes_nothing(site: Site) -> None:
@@ -204,6 +217,10 @@ def test_a_hold_that_cannot_be_is_refused_and_changes_nothing(site: Site) -> Non
             site.holds.hold(site.id, "r", "ann", **{"ttl_ms": HOUR, **more})  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         site.holds.hold("00000000-0000-4000-8000-0000000000ff", "r", "ann", first=0, last=0, ttl_ms=HOUR)
+    with pytest.raises(InvalidRequest):
+        site.holds.hold(site.id, "a b", "ann", first=1, last=1, ttl_ms=HOUR)
+    with pytest.raises(InvalidRequest):
+        site.holds.release(site.id, "a b", "ann")
     assert site.location() == before
     for edge in (60_000, 7 * DAY):
         site.holds.hold(site.id, "r", "ann", first=20, last=None, ttl_ms=edge)
@@ -302,8 +319,9 @@ def test_i10_who_comes_after_a_vacuums_marks_is_refused_also_if_it_looked_before
 def test_i10_nothing_is_announced_for_a_table_that_is_not_in_use(site: Site) -> None:
     for state in ("leaving", "stuck", "recovering"):
         site.world.refs.rows[site.world.space.table(site.id)]["state"] = state
-        with pytest.raises(StateConflict):
+        with pytest.raises(StateConflict) as refused:
             site.holds.announce(site.id)
+        assert refused.value.type == "TableNotActive"
     site.world.refs.rows[site.world.space.table(site.id)]["state"] = "active"
     original = site.world.refs.transact
 
@@ -386,3 +404,52 @@ def test_i10_properties_that_cannot_be_read_keep_everything(site: Site) -> None:
     found = {pin.kind: pin.first for pin in pins.of(head).pins}
     assert (found["retention"], found["log"]) == (0, 15)
     assert site.holds.plan(site.id).files_before_ms == 0
+
+
+# -- who holds a version at all -------------------------------------------------------------------------------------------
+
+
+class SnapshotsOnly:
+    """A tree and its store, with nothing but these snapshots."""
+
+    catalog = "main"
+
+    def __init__(self, *snapshots: NamedSnapshot) -> None:
+        self.index, self._snapshots = self, {snapshot.name: snapshot for snapshot in snapshots}
+
+    def iterate(self, *_: str) -> Any:
+        return [(name, IndexEntry("snapshot", name)) for name in self._snapshots]
+
+    def entity(self, _: str, name: str) -> NamedSnapshot:
+        return self._snapshots[name]
+
+
+def test_i10_snapshots_show_a_table_that_they_recorded_or_that_was_there(site: Site) -> None:
+    head = replace(head_of(site.world, site.id), created=1_000, changed_at=5_000)
+    dropped, end = replace(head, state="dropped"), (5_000 + MARGIN_MS) * 1000
+
+    def shown(of: TableHead, at: int, versions: dict[str, int] | None = None) -> bool:
+        only: Any = SnapshotsOnly(NamedSnapshot("s", "h", 1, at, 1, versions=versions or {}))
+        return [snapshot.name for snapshot in snapshots_with(of, only, only)] == ["s"]
+
+    assert (shown(head, 999_999), shown(head, 1_000_000), shown(head, end + 1)) == (False, True, True)
+    assert (shown(dropped, 1_000_000), shown(dropped, end), shown(dropped, end + 1)) == (True, True, False)
+    assert shown(head, 1, {head.table_id: 3}) and shown(dropped, end + 1, {head.table_id: 3})
+    assert not shown(head, 2_000_000, {"another": 3})
+
+
+def test_i10_a_reader_is_there_until_its_time_is_over_on_every_clock(site: Site) -> None:
+    site.holds.hold(site.id, "r", "ann", first=1, last=1, ttl_ms=HOUR)
+    owner = Location.from_row(site.location())
+    until = owner.readers[0].until
+    assert [len(list(live(owner, now))) for now in (until + SKEW_MS, until + SKEW_MS + 1)] == [1, 0]
+
+
+def test_i10_a_table_whose_owner_is_not_known_counts_as_held(site: Site) -> None:
+    tree, store = site.services.reader.current("main"), site.services.reader.store
+    head = head_of(site.world, site.id)
+    assert not is_held(site.world, store, head, tree)
+    assert not is_held(site.world, store, head, tree, site.location())
+    assert is_held(site.world, store, head, tree, {**site.location(), "clones": {"c"}})
+    del site.world.refs.rows[site.world.space.location(PLACE + site.id)]
+    assert is_held(site.world, store, head, tree)

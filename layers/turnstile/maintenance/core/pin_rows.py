@@ -66,14 +66,11 @@ def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Rea
 
 def whole(owner: Location, reader: Reader) -> bool:
     """Whether every version that the reader wants is whole."""
-    if reader.last < 0 or reader.last >= owner.readable_from:
-        return all(owner.readable(version) for version in _below(owner, reader.first, owner.readable_from - 1))
-    return all(owner.readable(version) for version in _below(owner, reader.first, reader.last))
-
-
-def _below(owner: Location, first: int, last: int) -> range:
-    """The versions below the mark that are asked for; one that is not whole is among the first few of them."""
-    return range(first, min(last, first + len(owner.kept)) + 1)
+    below = owner.readable_from - 1
+    last = min(below, reader.first + len(owner.kept))  # one that is not whole is among these, or there is none
+    if reader.last >= 0:
+        last = min(last, reader.last)
+    return all(owner.readable(version) for version in range(reader.first, last + 1))
 
 
 def left(owner: Location, holder: str, principal: str) -> tuple[Reader, ...]:

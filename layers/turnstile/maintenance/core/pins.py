@@ -86,4 +86,4 @@ def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
     kept = {version for each in ranges for version in each}
     kept.update(version for version in before.kept if version >= first)
     readable_from = max(first, before.readable_from)
-    return Marks(readable_from, frozenset(v for v in kept if v < readable_from and before.readable(v)))
+    return Marks(readable_from, frozenset(version for version in kept if before.readable(version)))
