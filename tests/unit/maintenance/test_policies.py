@@ -76,7 +76,9 @@ def test_what_cannot_be_read_is_refused_by_name_where_it_is_set_and_passed_over_
 
 
 def test_properties_of_other_names_are_not_judged() -> None:
-    check_policies({"turnstile.maintenances.enabled": "x", "turnstile.allowed-maintenance": "y", "owner": "z"})
+    others = {"turnstile.maintenances.enabled": "x", "turnstile.allowed-maintenance": "y", "owner": "z"}
+    check_policies(others)
+    assert policy_of([Level("table", "t", others)]) == policy_of([])
 
 
 def test_every_default_can_be_set() -> None:
