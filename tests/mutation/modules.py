@@ -133,7 +133,7 @@ MODULES: Final = {
         ("unit/maintenance/test_candidates.py",), writes=False, decides=True
     ),
     "turnstile.maintenance.runs": Mutated(
-        ("functional/v1/test_maintenance.py",), writes=False, decides=True, guards=True
+        ("functional/maintenance/test_policies_and_runs.py",), writes=False, decides=True, guards=True
     ),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),

@@ -63,7 +63,7 @@ class Site:
     def _attach(self, world: FakeWorld) -> None:
         self.world = world
         self.http = {}
-        for name in ("commit", "catalog"):
+        for name in ("commit", "catalog", "plans"):
             app = function(name)
             app.use_world(self.world)
             self.http[name] = Http(app.app)

@@ -279,8 +279,6 @@ def _busy(left_ms: int) -> NoRun:
 
 def _refusal(head: TableHead) -> str:
     """Why nothing is done on a table; empty if something may be."""
-    if head.source:
-        return "it is a clone: its files are those of another table"
     return "" if head.state == ACTIVE else f"it is {head.state}"
 
 

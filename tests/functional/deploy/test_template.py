@@ -100,7 +100,7 @@ def test_alarms_know_every_function_that_is_always_there(template: dict[str, Any
         for dimension in alarm.get("Dimensions", ())
         if isinstance(dimension["Value"], dict)
     ]
-    assert named - set(watched) == {"CatalogFunction"}, "which ApiFailures shows"
+    assert named - set(watched) == {"CatalogFunction", "PlansFunction"}, "which ApiFailures shows"
 
 
 def test_sizes_of_an_index_have_the_bounds_that_functions_check(

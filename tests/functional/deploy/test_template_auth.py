@@ -17,7 +17,9 @@ from turnstile_local.deployment import read_template
 from turnstile_local.settings import HOST, Keys, child_environment
 
 PUBLIC = {"POST /oauth/token", "POST /api/1.0/unity-control/auth/tokens"}
-ASKED_OVER_HTTP = {"CommitFunction", "CatalogFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"}
+ASKED_OVER_HTTP = {
+    "CommitFunction", "CatalogFunction", "PlansFunction", "IcebergFunction", "TokensFunction", "AuthorizerFunction"
+}  # fmt: skip
 SECRETS = {"TURNSTILE_TOKEN", "TURNSTILE_TOKENS", "TURNSTILE_TOKEN_KEYS"}
 
 
@@ -128,7 +130,7 @@ def test_i12_the_open_routes_are_those_that_the_tokens_app_answers_without_a_tok
     app = function("tokens").app
     public = {f"{method} {path}" for path, methods in app.routes.items() if path in app.public for method in methods}
     assert public == PUBLIC == {route.key for route in routes() if route.open}
-    assert all(not function(name).app.public for name in ("commit", "catalog", "iceberg"))
+    assert all(not function(name).app.public for name in ("commit", "catalog", "plans", "iceberg"))
 
 
 def test_i12_strangers_are_let_through_to_the_token_endpoint_slowly(resources: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ from turnstile.maintenance.core.candidates import (
     partition_columns,
     plan,
     predicate,
+    too_soon,
 )
 
 MB = 2**20
@@ -121,6 +122,10 @@ def test_after_a_run_commits_or_bytes_count() -> None:
     new = survey(*[("", 20 * MB)] * 3, since_ms=10, modified_ms=11)
     assert due(planned(policy(), new, history=history(8)), "optimize")
     assert due(planned(policy(), new, history=history(9)), "optimize") is None  # no commit at all
+    assert too_soon(policy(), LastRun(8, 0), 9, None) == ""  # bytes are not known yet
+    assert too_soon(policy(), LastRun(9, 0), 9, None) and too_soon(policy(), LastRun(8, 0), 9, 50 * MB - 1)
+    assert too_soon(policy(), LastRun(8, 0), 9, 50 * MB) == "" == too_soon(policy(), None, 4, 0)
+    assert too_soon(policy(), None, 3, 0)
     old = survey(*[("", 20 * MB)] * 3, since_ms=10, modified_ms=10)
     assert due(planned(policy(), old, history=history(8)), "optimize") is None
 
@@ -143,6 +148,9 @@ def test_what_holds_up_everything_is_said_and_what_would_be_done_too() -> None:
         assert reason in held_up(rules, known_history, NOW_MS)
     assert held_up(policy(budget_bytes=10), RunHistory(day=NOW_MS // DAY_MS - 1, spent_bytes=10), NOW_MS) == ""
     assert held_up(policy(), RunHistory(failures=3, again_ms=NOW_MS), NOW_MS) == ""
+    assert held_up(policy(windows=windows_of("11:00-13:00")), RunHistory(), NOW_MS) == ""
+    some = RunHistory(day=NOW_MS // DAY_MS, spent_bytes=9, spent_dpu_ms=8_999_999)
+    assert held_up(policy(budget_dpu_hours=2.5, budget_bytes=10), some, NOW_MS) == ""
     assert "optimize is false" in why_not(planned(policy(optimize=False), seen), "optimize")
 
 
@@ -157,7 +165,7 @@ def test_partitions_that_do_not_fit_into_the_budget_wait() -> None:
     assert job is not None and [part.values["day"] for part in job.partitions] == ["a", "c"] and not job.complete
     spent = RunHistory(day=NOW_MS // DAY_MS, spent_bytes=10 * MB)
     made = planned(policy(budget_bytes=15 * MB), seen, DAY, spent)
-    assert "45" in why_not(made, "optimize") or "left of today's budget" in why_not(made, "optimize")
+    assert why_not(made, "optimize") == f"{45 * MB} bytes in 9 files, and {5 * MB} bytes are left of today's budget"
 
 
 def test_what_optimize_takes_of_the_budget_reorg_does_not_get() -> None:
@@ -181,6 +189,9 @@ def test_vacuum_is_off_until_it_is_switched_on_and_then_due_by_its_interval() ->
         made = planned(on, survey(), history=last)
         assert (due(made, "vacuum") is not None) == (not reason)
         assert not reason or reason in why_not(made, "vacuum")
+    recent = RunHistory({"vacuum": LastRun(9, NOW_MS - 1)})
+    assert "vacuum is false" in why_not(planned(policy(), survey(), history=recent), "vacuum")
+    assert "again in 10 h" in why_not(planned(on, survey(), history=recent), "vacuum")
 
 
 def test_memory_is_bounded_and_the_worst_partitions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,10 +202,26 @@ def test_memory_is_bounded_and_the_worst_partitions_are_kept(monkeypatch: pytest
     for day in range(1000):
         seen.add((f"{day}",), 200 * MB, 0)
     seen.add(("x" * 5000,), MB, 0)
-    assert len(seen.partitions) <= 10 and seen.partitions["bad",].small_files == 5
+    assert (
+        len(seen.partitions) <= 10 and ("x" * 5000,) not in seen.partitions and seen.partitions["bad",].small_files == 5
+    )
     assert seen.left_out > 0 and seen.table.files == 1006
     job = due(planned(policy(), seen, DAY), "optimize")
     assert job is not None and job.where == "(`day` = CAST('bad' AS DATE))" and not job.complete
+
+
+def test_values_of_a_partition_may_be_so_long() -> None:
+    seen = Survey(100 * MB, 0)
+    seen.add(("x" * (candidates.KEY_BYTES - 1), "y", None), MB, 0)
+    assert len(seen.partitions) == 1 and seen.left_out == 0
+
+
+def test_a_partition_may_be_null() -> None:
+    seen = Survey(100 * MB, 0)
+    for _ in range(3):
+        seen.add((None,), MB, 0)
+    job = due(planned(policy(), seen, DAY), "optimize")
+    assert job is not None and job.where is None and job.partitions[0].values == {"day": None}
 
 
 def test_spending_is_counted_by_the_day() -> None:

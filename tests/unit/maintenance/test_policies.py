@@ -75,8 +75,10 @@ def test_what_cannot_be_read_is_refused_by_name_where_it_is_set_and_passed_over_
         check_policies({PREFIX + name: text}, {PREFIX + name: text + "x"})
 
 
-def test_other_properties_are_nobodys_business() -> None:
-    check_policies({"turnstile.maintenances.enabled": "x", "turnstile.allowed-maintenance": "y", "owner": "z"})
+def test_properties_of_other_names_are_not_judged() -> None:
+    others = {"turnstile.maintenances.enabled": "x", "turnstile.allowed-maintenance": "y", "owner": "z"}
+    check_policies(others)
+    assert policy_of([Level("table", "t", others)]) == policy_of([])
 
 
 def test_every_default_can_be_set() -> None:
@@ -146,6 +148,12 @@ def test_a_window_is_open_up_to_its_end_and_opens_when_it_says(now_ms: int, text
     else:
         assert until > now_ms and open_until(windows, until - 1) == until
         assert open_until(windows, until) is None or until - now_ms >= 7 * DAY_MS
+
+
+def test_a_text_of_windows_may_be_so_long() -> None:
+    assert len(windows_of("mon" + ",mon" * 249 + " ")) == 250
+    with pytest.raises(ValueError, match="windows of time"):
+        windows_of("mon" + ",mon" * 249 + "  ")
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def _candidates(policy: Policy, survey: Survey, operation: Operation) -> list[_C
             if sums.small_files >= max(policy.min_small_files, policy.small_file_ratio * sums.files):
                 gain = sums.small_files / max(1, sums.below_bytes)
                 chosen.append((gain, (key, sums.below_files, sums.below_bytes)))
-        elif sums.vector_files and sums.deleted_rows >= max(1, policy.deleted_row_ratio * sums.vector_rows):
+        elif sums.deleted_rows >= max(1, policy.deleted_row_ratio * sums.vector_rows):
             gain = sums.deleted_rows / max(1, sums.vector_bytes)
             chosen.append((gain, (key, sums.vector_files, sums.vector_bytes)))
     chosen.sort(key=lambda each: (-each[0], repr(each[1][0])))
