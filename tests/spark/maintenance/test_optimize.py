@@ -298,7 +298,7 @@ def test_the_page_does_what_it_says(lake: Any, spark: Any) -> None:
     blocks = [s for s in snippets() if s.page == "docs/maintenance.md" and s.language == "python"]
     for block in blocks:
         exec(compile(block.code, block.id, "exec"), names)
-    assert len(blocks) == 1
+    assert len(blocks) == 2
 
 
 def test_several_partitions_of_a_predicate_are_rewritten_in_bins_of_their_own(lake: Any, sql: Any, name: str) -> None:
