@@ -174,6 +174,13 @@ def test_lines_that_are_empty_are_passed_over_and_those_that_are_no_action_refus
         paths(open_state(storage, 2))
 
 
+def test_i15_a_checkpoint_of_the_first_version_is_a_start() -> None:
+    storage = log_of(first(delta.add("a")), [delta.add("b")])
+    storage.put_if_absent(f"{LOG}{0:020d}.checkpoint.x.json", delta.lines(*first(delta.add("a"))[1:]))
+    state = open_state(storage, 1)
+    assert (state.start, paths(state)) == (0, ["a", "b"])
+
+
 def test_more_files_of_a_checkpoint_than_are_held_at_once() -> None:
     storage = log_of(first(), [delta.add("z")])
     actions = [*first()[1:], *(delta.add(f"f{number}") for number in range(ROWS + 5)), delta.add("z")]
