@@ -179,6 +179,10 @@ def test_i15_a_checkpoint_of_the_first_version_is_a_start() -> None:
     storage.put_if_absent(f"{LOG}{0:020d}.checkpoint.x.json", delta.lines(*first(delta.add("a"))[1:]))
     state = open_state(storage, 1)
     assert (state.start, paths(state)) == (0, ["a", "b"])
+    storage.delete(f"{LOG}{0:020d}.checkpoint.x.json")
+    storage.put_if_absent(f"{LOG}{0:020d}.checkpoint.parquet", b"no parquet")
+    state = open_state(storage, 1)
+    assert (state.start, paths(state)) == (-1, ["a", "b"])
 
 
 def test_more_files_of_a_checkpoint_than_are_held_at_once() -> None:
