@@ -328,7 +328,7 @@ def _adds(structs: pa.StructArray | None) -> Iterator[Add]:
     if structs is None:
         return
     there = {field.name for field in structs.type}
-    columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there and name != "deletionVector"}
+    columns = {name: structs.field(name).to_pylist() for name in _ADD if name in there}
     columns["deletionVector"], columns["stats"] = vectors_of(structs), stats_as_json(structs).to_pylist()
     for index in range(len(structs)):
         members = {name: column[index] for name, column in columns.items() if column[index] is not None}

@@ -17,7 +17,7 @@ from turnstile.maintenance.checkpoint import CheckpointWriter
 from turnstile.maintenance.columns import OTHER, other_array
 from turnstile.maintenance.core.segments import complete_checkpoints, file_key, starts, vector_id
 from turnstile.maintenance.core.upkeep import upkeep_of
-from turnstile.maintenance.state import ROWS, TableState, open_state
+from turnstile.maintenance.state import ROWS, Columns, TableState, open_state
 from turnstile.store.core.errors import TurnstileError, UnsupportedTable
 from turnstile.store.core.names import LOG, published_path
 
@@ -39,6 +39,10 @@ def log_of(*commits: list[dict[str, Any]]) -> FakeStorage:
 
 def first(*actions: dict[str, Any]) -> list[dict[str, Any]]:
     return [delta.info("t0", 1), delta.protocol(), delta.metadata(), *actions]
+
+
+def removal(path: str, at_ms: int) -> dict[str, Any]:
+    return {"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": True}}
 
 
 def paths(state: TableState) -> list[str]:
@@ -168,6 +172,37 @@ def test_lines_that_are_empty_are_passed_over_and_those_that_are_no_action_refus
     storage.put_if_absent(published_path(2), b'{"add":{"path":"c"}}\n')
     with pytest.raises(UnsupportedTable, match="version 2 is not readable"):
         paths(open_state(storage, 2))
+
+
+def test_i15_a_checkpoint_of_the_first_version_is_a_start() -> None:
+    storage = log_of(first(delta.add("a")), [delta.add("b")])
+    storage.put_if_absent(f"{LOG}{0:020d}.checkpoint.x.json", delta.lines(*first(delta.add("a"))[1:]))
+    state = open_state(storage, 1)
+    assert (state.start, paths(state)) == (0, ["a", "b"])
+    storage.delete(f"{LOG}{0:020d}.checkpoint.x.json")
+    storage.put_if_absent(f"{LOG}{0:020d}.checkpoint.parquet", b"no parquet")
+    state = open_state(storage, 1)
+    assert (state.start, paths(state)) == (-1, ["a", "b"])
+
+
+def test_more_files_of_a_checkpoint_than_are_held_at_once() -> None:
+    storage = log_of(first(), [delta.add("z")])
+    actions = [*first()[1:], *(delta.add(f"f{number}") for number in range(ROWS + 5)), delta.add("z")]
+    storage.put_if_absent(f"{LOG}{1:020d}.checkpoint.x.json", delta.lines(*actions))
+    state = open_state(storage, 1)
+    assert len(paths(state)) == ROWS + 6
+    assert max(len(chunk.adds or ()) for chunk in state.chunks()) == ROWS
+
+
+def test_i15_a_checkpoint_of_tombstones_only_has_them() -> None:
+    storage = log_of(first(delta.add("a")), [removal("a", 5)])
+    state = open_state(storage, 1)
+    assert CheckpointWriter(storage, state, upkeep_of(state.protocol, state.metadata), FakeIds()).write(6) is not None
+    after = open_state(storage, 1)
+    assert after.start == 1
+    columns = [chunk.removes for chunk in after.chunks() if isinstance(chunk, Columns) and chunk.removes is not None]
+    assert [paths.field("path").to_pylist() for paths in columns] == [["a"]]
+    assert not list(after.files())
 
 
 def test_i15_two_actions_of_one_file_in_a_commit_are_refused() -> None:
