@@ -66,6 +66,8 @@ def test_a_table_that_takes_no_commits_permits_nothing_and_a_policy_only_narrows
     ]
     assert allowed_maintenance(policy, active=True, files_needed=True, history_ms=WEEK_MS) == []
     assert allowed_maintenance({}, active=True, files_needed=False, history_ms=WEEK_MS + 1) == [ALL[0], ALL[2]]
+    unread = {"delta.deletedFileRetentionDuration": "a while"}
+    assert allowed_maintenance(unread, active=True, files_needed=False, history_ms=WEEK_MS) == [ALL[0], ALL[2]]
 
 
 @pytest.mark.parametrize(

@@ -148,9 +148,14 @@ class Vacuums(_OfTable):
 
 
 class Readers(_OfTable):
-    """Registers for old and new versions, and releases them."""
+    """Registers for old and new versions, and releases them, several times in a row: while a vacuum reads its pins."""
 
     def act(self) -> None:
+        for _ in range(8):
+            self._one()
+            self.state.scheduler.sleep(self.rng.choice((1, 10, 50)))
+
+    def _one(self) -> None:
         holder = self.rng.choice(("a", "b"))
         if self.rng.random() < 0.3:
             self.ask(lambda box: holds_in(box).release(self.table_id, holder, self.name))
