@@ -245,6 +245,37 @@ def test_one_run_at_a_time_and_after_it_nothing_is_due(due: Site) -> None:
     assert due.begin()["outcome"] == "begun"
 
 
+def test_what_cannot_be_due_by_commits_is_found_without_the_log(due: Site) -> None:
+    due.set(TABLE, reorg="false")
+    due.end(due.begin()["attempt"], "done", results=result())
+    due.world.storages.requests.clear()  # type: ignore[attr-defined]
+    assert due.begin() == {"outcome": "nothing due", "reason": "too few commits since the last run"}
+    assert due.world.storages.requests == []  # type: ignore[attr-defined]
+    due.set(TABLE, vacuum="true")
+    assert [job["operation"] for job in due.begin()["due"]] == ["vacuum"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_what_another_worker_does_while_files_are_looked_at_is_seen(
+    due: Site, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    runs = function("plans").services.maintenance_runs
+    look = runs._overview
+
+    def meanwhile(*arguments: Any) -> Any:
+        seen = look(*arguments)
+        monkeypatch.undo()
+        attempt = due.begin()["attempt"]
+        if ended:
+            due.end(attempt, "done", results=result())
+        return seen
+
+    monkeypatch.setattr(runs, "_overview", meanwhile)
+    assert due.begin()["outcome"] == "busy"
+    state = due.plan()["runs"]
+    assert (state["running_until_ms"] is None, len(state["last"])) == (ended, int(ended))
+
+
 def test_a_run_that_did_not_do_all_is_followed_by_another(due: Site) -> None:
     due.end(due.begin()["attempt"], "stopped", results=result(complete=False, files=4, size=4000), reason="window")
     assert due.plan()["runs"]["last"] == [] and due.plan()["runs"]["spent_bytes"] == 4000
@@ -292,12 +323,18 @@ def test_a_table_that_fails_is_set_aside_for_longer_each_time_with_its_reason(du
     assert due.plan()["runs"]["reason"] == ""
 
 
+def test_a_worker_that_gives_no_reason_is_said_to_give_none(due: Site) -> None:
+    due.end(due.begin()["attempt"], "failed")
+    assert due.plan()["runs"]["reason"] == "the worker gave no reason"
+
+
 def test_a_table_on_which_workers_die_is_set_aside(due: Site) -> None:
     for _ in range(2):
         assert due.begin(term_ms=1_000)["outcome"] == "begun"
         due.wait(1_001)
     said = due.begin()
     assert said["outcome"] == "set aside" and "workers died" in said["reason"]
+    assert due.plan()["runs"]["failures"] == 2
     due.wait(60_000)
     assert due.begin(term_ms=1_000)["outcome"] == "begun"
     due.wait(61_002)

@@ -64,6 +64,11 @@ GOOD: dict[str, Callable[[Site], Any]] = {
     "collect": lambda site: {},
     "holdVersions": lambda site: {"version": 1, "holder": "stream"},
     "announceVacuum": lambda site: {},
+    "changeCatalogPolicy": lambda site: {"set": {"enabled": "true"}, "unset": ["windows"]},
+    "changeNamespacePolicy": lambda site: {"set": {"enabled": "true"}},
+    "changeTablePolicy": lambda site: {"set": {"enabled": "true", "vacuum": "true"}},
+    "beginRun": lambda site: {},
+    "updateRun": lambda site: {"outcome": "stopped", "version": 1},
 }
 """Bodies of requests that succeed."""
 
@@ -164,6 +169,7 @@ def bad_request(site: Site, id: str) -> Answer:
 def not_found(site: Site, id: str) -> Answer:
     one = operations()[id]
     path = one.path.replace("{table_id}", NOBODY).replace("{transaction_id}", NOBODY).replace("{holder}", "stream")
+    path = path.replace("{attempt}", "1")
     for name in ("catalog", "namespace", "table", "name", "snapshot"):
         path = path.replace("{" + name + "}", "nope")
     path = path.replace("{securable_type}", "table").replace("{full_name}", "main.nope.nope")
@@ -274,6 +280,14 @@ def released_from_a_location_of_another(site: Site) -> Answer:
     return good(site, "releaseVersions")
 
 
+def with_run(drive: Callable[[Site, str], Answer], site: Site, id: str) -> Answer:
+    """What ``drive`` does on a table on which something is due, and for ``updateRun`` is under way."""
+    good(site, "changeTablePolicy")
+    if id == "updateRun":
+        assert good(site, "beginRun").json["outcome"] == "begun"
+    return drive(site, id)
+
+
 def old_cursor(site: Site) -> Answer:
     cursor = seal(Place("main", "an earlier log", 0, 0))
     return site.ask("readEvents", query={"catalog": "main", "after": cursor})
@@ -352,6 +366,12 @@ SPECIAL: dict[tuple[str, int], Callable[[Site], Answer]] = {
     ("importTable", 409): lambda site: importing(site, name="orders"),
     ("repair", 409): chosen_from_other_sides,
     ("repair", 503): lambda site: broken(StorageFault("refs is away"))(site, "repair"),
+    ("updateRun", 200): lambda site: with_run(good, site, "updateRun"),
+    ("beginRun", 503): lambda site: with_run(storage_away, site, "beginRun"),
+    ("changeTablePolicy", 409): lambda site: recovering(site, "changeTablePolicy"),
+    ("updateRun", 409): lambda site: good(site, "updateRun"),
+    **{(id, 500): lambda site, one=id: with_run(broken(OutcomeUnknown("lost"), writes_only=True), site, one) for id in
+       ("beginRun", "updateRun")},
     ("readEvents", 200): followed,
     ("readEvents", 404): lambda site: site.ask("readEvents", query={"catalog": "nope"}),
     ("readEvents", 410): old_cursor,
