@@ -162,6 +162,9 @@ MODULES: Final = {
         ("contract/adapters/test_sqlite_lock.py", "contract/adapters/test_sqlite_faults.py"), writes=False, decides=True
     ),
     "turnstile.gc.core": Mutated(("unit/gc/test_*.py", "unit/delta/test_*.py"), writes=False, decides=True),
+    "turnstile.iceberg.core.expiry": Mutated(
+        ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
+    ),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.ratify": Mutated(
         ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),

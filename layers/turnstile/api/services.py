@@ -342,7 +342,7 @@ class Services:
         from turnstile.gc.collector import Collector
 
         grace, faults, workers = self.settings.grace, self.settings.faults, self.settings.workers
-        return Collector(self.world, grace, faults=faults, workers=workers)
+        return Collector(self.world, grace, faults=faults, workers=workers, pause=time.sleep)
 
     @cached_property
     def collect_task(self) -> CollectTask:

@@ -16,6 +16,7 @@ from turnstile.store.core.rows import Kind
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults, no_faults
 from turnstile.store.ports import World, rows_between
+from turnstile.store.retry import Pause, no_pause
 
 TASK: Final = "collect"
 
@@ -57,9 +58,16 @@ class Collector:
     goes on."""
 
     def __init__(
-        self, world: World, grace: Grace | None = None, *, faults: Faults = no_faults, workers: int = 8
+        self,
+        world: World,
+        grace: Grace | None = None,
+        *,
+        faults: Faults = no_faults,
+        workers: int = 8,
+        pause: Pause = no_pause,
     ) -> None:
         self._world, self._grace, self._faults, self._workers = world, grace or Grace(), faults, workers
+        self._pause = pause
 
     def collect(
         self,
@@ -94,7 +102,8 @@ class Collector:
         """
         clock = self._world.clock
         run = _Run(dry_run, most, time_is_up=lambda: until_ms is not None and clock.now_ms() >= until_ms)
-        context = GcContext(self._world, self._grace, self._faults, self._workers, run.time_is_up, frozenset(imported))
+        files = frozenset(imported)
+        context = GcContext(self._world, self._grace, self._faults, self._workers, run.time_is_up, files, self._pause)
         done_any = False
         for kind, after, upto in _in_order(list(dict.fromkeys(kinds)), cursor):
             scanner, done = SCANNERS[kind](context), after

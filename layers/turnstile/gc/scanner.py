@@ -17,6 +17,7 @@ from turnstile.store.core.rows import Kind, identity_obj
 from turnstile.store.core.writes import Row
 from turnstile.store.faults import Faults
 from turnstile.store.ports import BATCH_GET_MAX, LogStorage, World, batched
+from turnstile.store.retry import Pause, no_pause
 
 _BATCH: Final = 200
 _PASSES: Final = 3
@@ -50,7 +51,7 @@ class Batch:
 @dataclass(frozen=True, slots=True)
 class GcContext:
     """What scanners need. ``time_is_up`` ends a run; ``imported`` holds ids of imported tables whose files are purged
-    like those of managed ones."""
+    like those of managed ones; changes of a catalog ``pause`` between attempts."""
 
     world: World
     grace: Grace
@@ -58,6 +59,7 @@ class GcContext:
     workers: int
     time_is_up: Callable[[], bool]
     imported: frozenset[str] = frozenset()
+    pause: Pause = no_pause
 
     def delete_objs(self, catalog: str, ids: Iterable[str]) -> None:
         """Delete objs, one request each."""

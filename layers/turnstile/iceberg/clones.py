@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
 import msgspec
 
@@ -19,6 +18,7 @@ from turnstile.catalog.core.entities import ICEBERG_TABLE, ICEBERG_VIEW, Entity,
 from turnstile.catalog.core.paths import Path, managed_location, stored_name
 from turnstile.catalog.core.rows import new_staging
 from turnstile.catalog.services import CatalogServices
+from turnstile.iceberg.core.expiry import GC_ENABLED
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.core.views import ViewMetadata
 from turnstile.iceberg.files import MetadataFiles, StoredFile
@@ -26,9 +26,6 @@ from turnstile.iceberg.locations import PATHS, LocationClaim, LocationClaims
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.locations import normalise
 from turnstile.store.ports import Rejected
-
-GC_ENABLED: Final = "gc.enabled"
-"""Iceberg's table property: whether maintenance may remove data files that no snapshot names any more."""
 
 
 class IcebergCopier:

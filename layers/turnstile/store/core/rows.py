@@ -228,6 +228,7 @@ Kind = Literal[
     "dropped",
     "objs",
     "metadata",
+    "iceberg-snapshots",
     "iceberg",
     "history",
     "catalogs",

@@ -1,0 +1,132 @@
+"""Which snapshots, branches and tags of a table have expired. Pure.
+
+    branch main       never goes
+    other references  go when their snapshot is older than ``max-ref-age-ms``
+    of a branch       its newest ``min-snapshots-to-keep`` ancestors stay, and those before them that are younger than
+                      ``max-snapshot-age-ms``, up to the first that is neither
+    of a tag          its one snapshot stays
+    others            snapshots that are in no branch and under no tag stay while they are younger than the table's age
+
+What a reference does not say itself, the table's properties say (``history.expire.*``), else the defaults below.
+
+Source: table specification, "Snapshot Retention Policy"; Java's ``RemoveSnapshots`` for what it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from turnstile.iceberg.core import updates as u
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.core.snapshots import MAIN, Snapshot, SnapshotRef
+from turnstile.store.core.errors import InvalidRequest
+from turnstile.store.core.limits import LONG_MAX
+
+EXPIRE: Final = "turnstile.maintenance.expire-snapshots"
+"""Table property: ``true`` has the catalog expire snapshots."""
+
+GC_ENABLED: Final = "gc.enabled"
+"""Iceberg's table property: whether maintenance may remove data files that no snapshot names any more."""
+
+MAX_SNAPSHOT_AGE: Final = "history.expire.max-snapshot-age-ms"
+MIN_SNAPSHOTS: Final = "history.expire.min-snapshots-to-keep"
+MAX_REF_AGE: Final = "history.expire.max-ref-age-ms"
+
+DEFAULT_AGE_MS: Final = 5 * 24 * 3_600_000
+DEFAULT_SNAPSHOTS: Final = 1
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What a table's properties say of references that do not say it themselves."""
+
+    max_snapshot_age_ms: int = DEFAULT_AGE_MS
+    min_snapshots: int = DEFAULT_SNAPSHOTS
+    max_ref_age_ms: int = LONG_MAX
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> Retention:
+        """Raises InvalidRequest for a property that is no such number: nothing is expired on its word."""
+        return cls(
+            _number(properties, MAX_SNAPSHOT_AGE, DEFAULT_AGE_MS, least=0),
+            _number(properties, MIN_SNAPSHOTS, DEFAULT_SNAPSHOTS, least=1),
+            _number(properties, MAX_REF_AGE, LONG_MAX, least=0),
+        )
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """What is to go: names of references, and ids of snapshots in the order of the metadata."""
+
+    refs: tuple[str, ...] = ()
+    snapshot_ids: tuple[int, ...] = ()
+
+    @property
+    def updates(self) -> tuple[u.TableUpdate, ...]:
+        """The updates of a commit that removes them; none when there is nothing to remove."""
+        refs = tuple(u.RemoveSnapshotRef(name) for name in self.refs)
+        return (*refs, u.RemoveSnapshots(self.snapshot_ids)) if self.snapshot_ids else refs
+
+
+def wanted(properties: Mapping[str, str]) -> bool:
+    """Whether a table with these ``properties`` asks the catalog to expire its snapshots."""
+    return may_collect(properties) and properties.get(EXPIRE, "false").lower() == "true"
+
+
+def may_collect(properties: Mapping[str, str]) -> bool:
+    """Whether maintenance may remove what no snapshot names. As in Java, every other text than ``true`` means no."""
+    return properties.get(GC_ENABLED, "true").lower() == "true"
+
+
+def expired(metadata: TableMetadata, now_ms: int) -> Expired:
+    """Returns what has expired at ``now_ms``; raises InvalidRequest as ``Retention.of``."""
+    retention = Retention.of(metadata.properties)
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    refs = {name: ref for name, ref in metadata.refs.items() if _stays(name, ref, snapshots, retention, now_ms)}
+    in_refs, kept = set[int](), {ref.snapshot_id for ref in refs.values()}
+    for ref in refs.values():
+        if ref.type == "branch":
+            kept |= _kept_of_branch(ref, snapshots, retention, now_ms)
+            in_refs |= {snapshot.snapshot_id for snapshot in _ancestors(ref.snapshot_id, snapshots)}
+        else:
+            in_refs.add(ref.snapshot_id)
+    oldest_ms = now_ms - retention.max_snapshot_age_ms
+    kept |= {id for id, one in snapshots.items() if id not in in_refs and one.timestamp_ms >= oldest_ms}
+    gone = tuple(snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.snapshot_id not in kept)
+    return Expired(tuple(name for name in metadata.refs if name not in refs), gone)
+
+
+def _stays(name: str, ref: SnapshotRef, snapshots: Mapping[int, Snapshot], retention: Retention, now_ms: int) -> bool:
+    max_age_ms = retention.max_ref_age_ms if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+    return name == MAIN or now_ms - snapshots[ref.snapshot_id].timestamp_ms <= max_age_ms
+
+
+def _kept_of_branch(ref: SnapshotRef, snapshots: Mapping[int, Snapshot], retention: Retention, now_ms: int) -> set[int]:
+    max_age_ms = retention.max_snapshot_age_ms if ref.max_snapshot_age_ms is None else ref.max_snapshot_age_ms
+    least = retention.min_snapshots if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
+    kept = set[int]()
+    for snapshot in _ancestors(ref.snapshot_id, snapshots):
+        if len(kept) >= least and snapshot.timestamp_ms < now_ms - max_age_ms:
+            break
+        kept.add(snapshot.snapshot_id)
+    return kept
+
+
+def _ancestors(id: int | None, snapshots: Mapping[int, Snapshot]) -> Iterator[Snapshot]:
+    """A snapshot and its ancestors, newest first. Metadata come from clients, so a circle of parents ends as well."""
+    visited = set[int]()
+    while id is not None and id in snapshots and id not in visited:
+        visited.add(id)
+        yield snapshots[id]
+        id = snapshots[id].parent_snapshot_id
+
+
+def _number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= LONG_MAX):
+        problem = f"{name}={text[:40]!r} is no number from {least} on"
+        raise InvalidRequest(problem, field=f"properties.{name}", remedy="correct the table's property")
+    return int(text)

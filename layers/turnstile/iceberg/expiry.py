@@ -1,0 +1,73 @@
+"""Expiry of a table's snapshots as a change of the catalog: a new metadata file, and one swap of the HEAD.
+
+What has expired is decided anew for each attempt, from the metadata that the attempt replaces: a tag made meanwhile, or a
+branch that went back to an old snapshot, keeps what it leads to. No other file is touched; what nothing names any more
+is for gc (``gc/kinds/iceberg_files.py``).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnstile.catalog.commit import Committer, Edit, View
+from turnstile.catalog.core.entities import IcebergTable
+from turnstile.catalog.core.paths import Path, dotted
+from turnstile.iceberg.core.expiry import Expired, expired, wanted
+from turnstile.iceberg.core.table_updates import applied
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
+from turnstile.store.ports import World
+
+
+class Expiry:
+    """Expires snapshots of tables that ask for it. Any number may run at once, and each may die at any point: it leaves at
+    most a metadata file that nothing names, which gc removes."""
+
+    def __init__(self, world: World, committer: Committer, files: MetadataFiles) -> None:
+        self._world, self._committer, self._files = world, committer, files
+
+    def due(self, table: IcebergTable) -> Expired:
+        """What has expired of ``table``; nothing if it does not ask for expiry. Changes nothing. One read, none when cached.
+        Raises as ``MetadataFiles.table``, and InvalidRequest for a property that is no number."""
+        metadata = self._files.table(table)
+        return expired(metadata, self._world.clock.now_ms()) if wanted(metadata.properties) else Expired()
+
+    def expire(self, catalog: str, path: Path, table_id: str) -> Expired:
+        """Removes what has expired of the table ``table_id`` at ``path``, and returns it; nothing if another table is there by
+        now. Raises as ``due``, and as ``Committer.commit``."""
+        written: list[str] = []
+        done = Expired()
+
+        def change(view: View) -> Edit | None:
+            nonlocal done
+            done = Expired()
+            entry = view.tree.find(path)
+            before = view.entity(entry.obj) if entry is not None else None
+            if not isinstance(before, IcebergTable) or before.table_id != table_id:
+                return None
+            gone, now_ms = self.due(before), self._world.clock.now_ms()
+            if not gone.updates:
+                return None
+            metadata = applied(self._files.table(before), gone.updates, now_ms, before.metadata)
+            file = self._files.write(before.location, metadata, before)
+            written.append(file.path)
+            done = gone
+            entity = msgspec.structs.replace(before, metadata=file.path, digest=file.digest, updated=now_ms)
+            return Edit(f"expire snapshots of {dotted(*path)}"[:200], put={path: entity})
+
+        try:
+            self._committer.commit(catalog, change)
+        except OutcomeUnknown:
+            raise  # the HEAD may lead to the last file (I9)
+        except TurnstileError:
+            self._forget(written)
+            raise
+        self._forget(written[:-1] if done.updates else written)
+        return done
+
+    def _forget(self, written: list[str]) -> None:
+        for path in written:
+            try:
+                self._files.delete(path)
+            except TurnstileError:  # gc removes it
+                return
