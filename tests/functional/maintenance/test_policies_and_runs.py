@@ -324,8 +324,10 @@ def test_a_table_that_fails_is_set_aside_for_longer_each_time_with_its_reason(du
 
 
 def test_a_worker_that_gives_no_reason_is_said_to_give_none(due: Site) -> None:
-    due.end(due.begin()["attempt"], "failed")
-    assert due.plan()["runs"]["reason"] == "the worker gave no reason"
+    due.end(due.begin()["attempt"], "failed", results=result())
+    runs = due.plan()["runs"]
+    assert runs["reason"] == "the worker gave no reason"
+    assert [run["operation"] for run in runs["last"]] == ["optimize"]  # what was done before counts
 
 
 def test_a_table_on_which_workers_die_is_set_aside(due: Site) -> None:
