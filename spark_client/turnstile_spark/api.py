@@ -55,8 +55,8 @@ class Api:
 
     def delta_tables(self, namespace: str) -> list[tuple[str, str]]:
         """Name and id of the Delta tables in a namespace."""
-        found = self._pages("tables", self._namespace(namespace, "tables"), "tables")
-        return [(t["name"], t["table_id"]) for t in found if t["format"] == "delta"]
+        listed = self._pages("tables", self._namespace(namespace, "tables"), "tables")
+        return [(t["name"], t["table_id"]) for t in listed if t["format"] == "delta"]
 
     def stage(self, namespace: str, table: str) -> dict[str, Any]:
         """Reserves a fresh id and location. Repeating it only leaves an unused staging table behind (gc removes it)."""

@@ -440,11 +440,11 @@ def _run_due(lake: Any, args: argparse.Namespace) -> int:
     only = None if args.table is None else [args.table]
     while True:
         failed = False
-        for one_run in run(lake, only, term_s=args.term_s, dpus=args.dpus, progress=lambda _, step: _print(step)):
-            done = f", {one_run.files} files, {one_run.bytes} bytes" if one_run.files else ""
-            sys.stdout.write(f"{one_run.table}: {one_run.outcome}{done}: {one_run.reason}\n")
+        for table_run in run(lake, only, term_s=args.term_s, dpus=args.dpus, progress=lambda _, step: _print(step)):
+            done = f", {table_run.files} files, {table_run.bytes} bytes" if table_run.files else ""
+            sys.stdout.write(f"{table_run.table}: {table_run.outcome}{done}: {table_run.reason}\n")
             sys.stdout.flush()
-            failed |= one_run.outcome in ("failed", "lost", "unknown")
+            failed |= table_run.outcome in ("failed", "lost", "unknown")
         if not args.loop:
             return 1 if failed else 0
         time.sleep(args.pause_s)

@@ -157,12 +157,14 @@ class _Run:
         session, none = self._spark._jsparkSession, self._jvm.module("scala.None")
         if inventory is None:
             args = (session, self._table.log, self._table.snapshot, self._conf, True, True, none)
-            found = self._python(self._command.getFilesFromFilesystem(*args).toDF())
-            named = found.withColumn("full", F.col("path")).withColumn("path", self._relative("path"))
+            entries = self._python(self._command.getFilesFromFilesystem(*args).toDF())
+            named = entries.withColumn("full", F.col("path")).withColumn("path", self._relative("path"))
         else:
             columns = self._table.snapshot.metadata().partitionColumns()
-            found = self._python(self._command.getFilesFromInventory(self._base, columns, inventory._jdf, True).toDF())
-            named = found.withColumn("full", self._full("path")).withColumn("path", _decoded("path"))
+            entries = self._python(
+                self._command.getFilesFromInventory(self._base, columns, inventory._jdf, True).toDF()
+            )
+            named = entries.withColumn("full", self._full("path")).withColumn("path", _decoded("path"))
         old = named.where(~F.col("isDir") & (F.col("modificationTime") < before_ms) & F.col("path").isNotNull())
         return old.select("path", "full", "length")
 
@@ -181,8 +183,8 @@ class _Run:
             F.col("path").alias("full"), "path", F.lit(0).cast("long").alias("size")
         )
         both = files.unionByName(vectors).where("path IS NOT NULL AND NOT full RLIKE '^([A-Za-z][A-Za-z0-9+.-]*:|/)'")
-        one = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
-        return one.select("path", self._full("full").alias("full"), "length")
+        sized = both.groupBy("path", "full").agg(F.max(F.coalesce("size", F.lit(0))).alias("length"))
+        return sized.select("path", self._full("full").alias("full"), "length")
 
     # -- what is needed ----------------------------------------------------------------------------------------------------
 
@@ -222,17 +224,19 @@ class _Run:
         """The versions from ``first`` to ``last``, as far as the log has their commits, and where these are."""
         if first > last:
             return
-        found = self._table.log.getChangeLogFiles(first, last, self._table.catalog_table, False)
-        while found.hasNext():
-            each = found.next()
+        files = self._table.log.getChangeLogFiles(first, last, self._table.catalog_table, False)
+        while files.hasNext():
+            each = files.next()
             yield int(each._1()), str(each._2().getPath().toString())
 
     def _actions(self, paths: list[str]) -> DataFrame:
         """The actions of these commits."""
         reader = self._spark.read.schema(_ACTIONS)
         options = self._table.options()
-        found: DataFrame = reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
-        return found
+        actions: DataFrame = (
+            reader.options(**options).json(paths) if paths else self._spark.createDataFrame([], _ACTIONS)
+        )
+        return actions
 
     def _check_paths(self, before_ms: int) -> None:
         """Refuses where no file of the latest version was found though it has old ones: then paths are compared wrongly."""

@@ -58,8 +58,8 @@ def hold(
     if (version is None) == (from_version is None):
         raise usage("give either --version or --from-version")
     name = TableName.parse(table)
-    asked = {"version": version} if version is not None else {"from_version": from_version}
-    pin = api.post(_path(name, api), {"holder": holder, "ttl_ms": int(hours * _HOUR_MS), **asked})
+    versions = {"version": version} if version is not None else {"from_version": from_version}
+    pin = api.post(_path(name, api), {"holder": holder, "ttl_ms": int(hours * _HOUR_MS), **versions})
     if output is Format.JSON:
         out.emit_json(pin)
         return

@@ -133,13 +133,17 @@ class Holds:
         if head.state != ACTIVE:
             raise not_active(head.name, self._world.refs.read(head.key))
         now = self._world.clock.now_ms()
-        found = self._pins.of(head, files_ms=files_ms)
-        before = marks_in(found.owner)
+        table_pins = self._pins.of(head, files_ms=files_ms)
+        before = marks_in(table_pins.owner)
         kept_ms = self._pins.files_ms(head) if files_ms is None else files_ms
-        since = now if found.writing_since is None else min(now, found.writing_since)
+        since = now if table_pins.writing_since is None else min(now, table_pins.writing_since)
         files_before = 0 if kept_ms is None else max(0, since - kept_ms)
-        marks = marks_of(found.pins, before)
-        return VacuumPlan(head.table_id, head.latest, marks, before, files_before, found.pins), head, found.owner
+        marks = marks_of(table_pins.pins, before)
+        return (
+            VacuumPlan(head.table_id, head.latest, marks, before, files_before, table_pins.pins),
+            head,
+            table_pins.owner,
+        )
 
     def _written(self, change: Change) -> bool:
         return not isinstance(self._world.refs.write(change), Rejected)

@@ -225,12 +225,12 @@ class MaintenanceRuns:
             clock=self._clock,
             until_ms=until_ms,
         )
-        made = plan(effective.policy, survey, columns, history, version=head.floor, now_ms=now)
+        due_now = plan(effective.policy, survey, columns, history, version=head.floor, now_ms=now)
         return Overview(
             head,
             effective,
             history,
-            made,
+            due_now,
             head.floor,
             survey.table,
             survey.complete,

@@ -194,10 +194,10 @@ def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None
         rows: list[tuple[str, dict[str, Any]]] = []
         try:
             for name in checkpoint.names:
-                found = table_actions(storage, f"{LOG}{name}", (*_OTHER, "sidecar"))
-                if found is None:
+                actions = table_actions(storage, f"{LOG}{name}", (*_OTHER, "sidecar"))
+                if actions is None:
                     break
-                rows += found
+                rows += actions
             else:
                 names = tuple(_sidecar(body) for action, body in rows if action == "sidecar")
                 if all(storage.stat(f"{SIDECARS}{name}") is not None for name in names):

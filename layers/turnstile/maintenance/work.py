@@ -105,10 +105,10 @@ class Maintainer:
             TurnstileError: the store does not answer.
         """
         name, now = _task(table_id), self._clock.now_ms()
-        known = self.known(table_id)
-        if known.again_ms > now:
-            return Maintained(table_id, "paused", reason=known.reason)
-        if floor is not None and floor < known.next:
+        last = self.upkept(table_id)
+        if last.again_ms > now:
+            return Maintained(table_id, "paused", reason=last.reason)
+        if floor is not None and floor < last.next:
             return Maintained(table_id, "nothing due")
         try:
             head = read_head(self._world, table_id)
@@ -120,14 +120,14 @@ class Maintainer:
         refusal = _refusal(head)
         if refusal:
             return Maintained(table_id, "not maintained", reason=refusal)
-        if head.floor < known.next and head.epoch == known.epoch:
+        if head.floor < last.next and head.epoch == last.epoch:
             return Maintained(table_id, "nothing due")
         attempt = self._tasks.begin(name, TERM_MS)
         if isinstance(attempt, Busy):
             return Maintained(table_id, "busy")
-        return self._attempt(head, attempt, known)
+        return self._attempt(head, attempt, last)
 
-    def known(self, table_id: str) -> Upkept:
+    def upkept(self, table_id: str) -> Upkept:
         """What the last attempt on a table left."""
         last = self._tasks.last(_task(table_id))
         return _DECODER.decode(last.result) if last is not None and last.result else Upkept()
@@ -148,16 +148,16 @@ class Maintainer:
 
     # -- an attempt -------------------------------------------------------------------------------------------------
 
-    def _attempt(self, head: TableHead, attempt: Attempt, known: Upkept) -> Maintained:
+    def _attempt(self, head: TableHead, attempt: Attempt, last: Upkept) -> Maintained:
         self._faults("maintenance.begun")
         work = _Work(self._world, head, attempt, self._faults)
         try:
             following = work.run()
         except Exception as error:  # whatever a file of the table, or its storage, leads to
             reason = error.message if isinstance(error, TurnstileError) else repr(error)
-            failures = known.failures + 1
+            failures = last.failures + 1
             again_ms = self._clock.now_ms() + pause_ms(failures)
-            left = Upkept(known.next, known.epoch, failures, reason[:500], again_ms)
+            left = Upkept(last.next, last.epoch, failures, reason[:500], again_ms)
             self._tasks.finish(attempt, _ENCODER.encode(left))
             return work.maintained("failed", reason)
         self._faults("maintenance.written")

@@ -419,14 +419,14 @@ def test_a_table_that_fails_is_left_alone_for_a_while_and_holds_up_no_other() ->
     world.clock.now += FIRST_PAUSE_MS
     target.send(events[:1])
     assert records[-1].outcome == "failed"
-    assert Maintainer(world).known(bad.id).failures == 2
-    again_ms = Maintainer(world).known(bad.id).again_ms
+    assert Maintainer(world).upkept(bad.id).failures == 2
+    again_ms = Maintainer(world).upkept(bad.id).again_ms
     world.clock.now = again_ms - 2
     assert Maintainer(world).maintain(bad.id).outcome == "paused"
     assert world.clock.now == again_ms - 1, "the next look is at the end of the pause"
     bad.put(published_path(5), bad.ratified[5])
     assert [done.outcome for done in Maintainer(world).maintain_all(lambda: True)] == ["done", "nothing due"]
-    assert Maintainer(world).known(bad.id).failures == 0
+    assert Maintainer(world).upkept(bad.id).failures == 0
     check(bad, bad.head.floor)
 
 

@@ -152,7 +152,7 @@ def maintenance(table_id: str) -> TableMaintenance:
     Query()
     here = services()
     seen = here.maintenance_runs.overview(check_uuid(table_id), here.world.clock.now_ms() + TIME_MS)
-    light = here.maintainer.known(seen.head.table_id)
+    light = here.maintainer.upkept(seen.head.table_id)
     values, ignored = shown_values(seen.effective)
     files = seen.files
     return TableMaintenance(

@@ -129,14 +129,14 @@ def change_namespace_policy(catalog: str, namespace: str) -> PolicyResponse:
 @needs((see_table, table_of_path))
 def table_policy(catalog: str, namespace: str, table: str) -> PolicyResponse:
     Query()
-    return _of_table(_found(catalog, namespace, table))
+    return _of_table(_delta_table(catalog, namespace, table))
 
 
 @routes.route(TABLE + _POLICY, methods=["PATCH"])
 @needs((modify_table, table_of_path))
 def change_table_policy(catalog: str, namespace: str, table: str) -> PolicyResponse:
     properties, unset = body(PolicyChange).checked()
-    head = _found(catalog, namespace, table)
+    head = _delta_table(catalog, namespace, table)
     note(table_id=head.table_id)
 
     def change(_: str, before: DeltaMetadata) -> DeltaMetadata:
@@ -185,8 +185,8 @@ def _response(name: str, levels: list[Level]) -> PolicyResponse:
     return PolicyResponse(name, values, ignored)
 
 
-def _found(catalog: str, namespace: str, table: str) -> TableHead:
-    found = services().loader.find(*table_names(catalog, namespace, table))
-    if isinstance(found, RegisteredTable):
+def _delta_table(catalog: str, namespace: str, table: str) -> TableHead:
+    table_head = services().loader.find(*table_names(catalog, namespace, table))
+    if isinstance(table_head, RegisteredTable):
         raise external_table(table, "maintain it with the engine that writes it")
-    return found
+    return table_head

@@ -33,10 +33,10 @@ Windows = tuple[Window, ...]
 def windows_of(text: str) -> Windows:
     """Returns the windows of a text. Raises ValueError, saying what was expected."""
     windows = [_window(part.strip().lower()) for part in text.split(",")] if len(text) <= _LONGEST_TEXT else [None]
-    found = tuple(window for window in windows if window is not None)
-    if len(found) < len(windows):
+    readable = tuple(window for window in windows if window is not None)
+    if len(readable) < len(windows):
         raise ValueError("windows of time in UTC, as in mon-fri 22:00-06:00, sat-sun")
-    return found
+    return readable
 
 
 def _window(text: str) -> Window | None:
