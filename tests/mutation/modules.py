@@ -162,7 +162,9 @@ MODULES: Final = {
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),
-    "turnstile.gc.iceberg_marks": Mutated(("unit/gc/test_iceberg_files.py",), writes=False, decides=True, guards=True),
+    "turnstile.gc.iceberg_marks": Mutated(
+        ("unit/gc/test_iceberg_marks.py", "unit/gc/test_iceberg_files.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.gc.kinds.iceberg_files": Mutated(
         ("unit/gc/test_iceberg_files.py",), writes=False, decides=True, guards=True
     ),
