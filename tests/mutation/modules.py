@@ -165,6 +165,15 @@ MODULES: Final = {
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),
+    "turnstile.gc.iceberg_marks": Mutated(
+        ("unit/gc/test_iceberg_marks.py", "unit/gc/test_iceberg_files.py"), writes=False, decides=True, guards=True
+    ),
+    "turnstile.gc.kinds.iceberg_files": Mutated(
+        ("unit/gc/test_iceberg_files.py",), writes=False, decides=True, guards=True
+    ),
+    "turnstile.iceberg.expiry": Mutated(
+        ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.ratify": Mutated(
         ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),

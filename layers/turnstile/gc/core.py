@@ -26,6 +26,8 @@ class Grace(msgspec.Struct, frozen=True):
     """How long garbage of each kind stays after it became unreachable. ``objs_ms``: an inline obj is written again only
     on another day (``keys.inline_obj``). ``history_ms``: a catalog's past HEADs stay complete, for listings that began
     there, changes that were computed from there, and resets; metadata files of Iceberg tables stay as long.
+    ``files_ms``: data files and manifests of Iceberg tables that nothing names, since they were written, and as long as
+    ``history_ms`` at least: a writer may be about to commit them.
     ``refs_ms``: a deleted reference, an entry of the journal of transactions, and the row of a large group answer late
     repetitions of requests."""
 
@@ -34,6 +36,7 @@ class Grace(msgspec.Struct, frozen=True):
     dropped_ms: int = 168 * HOUR_MS
     objs_ms: int = 48 * HOUR_MS
     history_ms: int = 168 * HOUR_MS
+    files_ms: int = 72 * HOUR_MS
     refs_ms: int = 720 * HOUR_MS
 
     def __post_init__(self) -> None:

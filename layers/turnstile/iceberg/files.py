@@ -105,6 +105,18 @@ class MetadataFiles:
             raise _too_large(len(raw))
         return StoredFile(path, digest), raw
 
+    def any_table(self, path: str) -> TableMetadata | None:
+        """Returns what a table's metadata file holds, whoever wrote it and whether or not anything names it; None if it is
+        missing. One read; not cached. Raises InvalidRequest if it is no table metadata, TooLarge, and StorageFault."""
+        storage, name = self._at(path)
+        file = storage.read(name, READ_BYTES + 1)
+        if file is None:
+            return None
+        raw = _unpacked(file[0], READ_BYTES) if file[0][:2] == b"\x1f\x8b" else file[0]
+        if len(raw) > READ_BYTES:
+            raise _too_large(len(raw))
+        return metadata.parse(raw)
+
     def write(
         self, location: str, content: TableMetadata | ViewMetadata, previous: IcebergEntity | None = None
     ) -> StoredFile:

@@ -113,3 +113,37 @@ def test_items_that_take_no_bytes_are_counted(items: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(avro, "MAX_VALUES", 1_000)
     with pytest.raises(avro.Unreadable, match="values"):
         avro.read(raw)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_selected_members_are_those_that_are_read(tmp_path: Path, codec: Any) -> None:
+    lake = Lake(tmp_path, codec)
+    snapshot = lake.append(1, None, 1, files=50)
+    raw = lake.bytes(snapshot.manifest_list)
+    (whole,) = avro.read(raw)
+    assert list(avro.select(raw, {manifests.PATH, 507})) == [{manifests.PATH: whole[manifests.PATH], 507: whole[507]}]
+    raw = lake.bytes(whole[manifests.PATH])
+    paths = [{0: one[0], 2: {100: one[2][100]}} for one in avro.read(raw)]
+    assert len(paths) == 50 and list(avro.select(raw, {0, 2, 100})) == paths
+    for end in range(0, len(raw), 97):
+        try:
+            found = list(avro.select(raw[:end], {0}))
+        except avro.Unreadable:
+            continue
+        assert len(found) < 50, "cut off between two blocks"
+
+
+def test_selecting_from_a_block_of_values_without_bytes_ends() -> None:
+    nothing = {"type": "record", "name": "n", "fields": []}
+    schema = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "a", "field-id": 1, "type": {"type": "array", "items": nothing}}],
+    }
+    header = {"avro.schema": msgspec.json.encode(schema).decode()}
+    block = avro._long(2**40) + avro._long(0)
+    raw = avro.MAGIC + avro._long(1)
+    raw += avro._bytes(b"avro.schema") + avro._bytes(header["avro.schema"].encode()) + avro._long(0) + SYNC
+    raw += avro._long(1) + avro._bytes(block) + SYNC
+    with pytest.raises(avro.Unreadable, match="values"):
+        list(avro.select(raw, set()))

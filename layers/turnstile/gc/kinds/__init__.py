@@ -11,6 +11,7 @@ from turnstile.gc.kinds.dropped import DeletedRefScanner, DroppedCatalogScanner,
 from turnstile.gc.kinds.groups import GroupScanner
 from turnstile.gc.kinds.history import HistoryScanner
 from turnstile.gc.kinds.iceberg import IcebergFileScanner
+from turnstile.gc.kinds.iceberg_files import IcebergDataScanner
 from turnstile.gc.kinds.iceberg_snapshots import IcebergSnapshotScanner
 from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
 from turnstile.gc.kinds.staged import StagedFileScanner, StagingTableScanner
@@ -26,6 +27,7 @@ SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "metadata": OldMetadataScanner,
     "iceberg-snapshots": IcebergSnapshotScanner,
     "iceberg": IcebergFileScanner,
+    "iceberg-files": IcebergDataScanner,
     "history": HistoryScanner,
     "catalogs": DroppedCatalogScanner,
     "refs": DeletedRefScanner,

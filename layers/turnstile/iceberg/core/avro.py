@@ -1,4 +1,4 @@
-"""Avro object container files, as far as manifest lists and manifests need them: read whole, written whole.
+"""Avro object container files, as far as manifest lists and manifests need them: read whole or by block, written whole.
 
 Records are keyed by the ``field-id`` in Iceberg's Avro schemas: names of fields have changed over time, ids have not.
 Files come from clients, so no length and no count in them is trusted; ``fastavro`` limits neither.
@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +27,12 @@ MAX_CONTENT: Final = 32 * 1024 * 1024
 MAX_VALUES: Final = 1_000_000
 """Values of a file, with records and their members; null and a record without fields take no byte at all."""
 
+MAX_STREAMED: Final = 1024 * 1024 * 1024
+"""Bytes of a file after decompression that is read by ``select``."""
+
+_VALUES_PER_BYTE: Final = 16
+"""Values that ``select`` takes from a block for each of its bytes: more than the schemas of manifests can make."""
+
 Record = dict[int, Any]
 
 
@@ -36,35 +45,52 @@ class Unreadable(InvalidRequest):
 
 def read(raw: bytes) -> list[Record]:
     """Returns the records of a file; raises Unreadable if it is damaged, of an unknown codec, or too large."""
+    with _judged():
+        return [record for records in _blocks(raw, MAX_CONTENT, MAX_VALUES, _value) for record in records]
+
+
+def select(raw: bytes, wanted: Container[int]) -> Iterator[Record]:
+    """Yields the records of a file with their members ``wanted`` only, also within records that are wanted; holds one block of
+    it in memory. Raises Unreadable as ``read``, perhaps after some records."""
+    select_some = partial(_selected, wanted=wanted)
+    with _judged():
+        for records in _blocks(raw, MAX_STREAMED, None, select_some):
+            yield from records
+
+
+@contextmanager
+def _judged() -> Iterator[None]:
+    """Raises Unreadable for what else is raised by bytes that are no such file."""
     try:
-        return _read(raw)
+        yield
     except (IndexError, KeyError, TypeError, AttributeError, UnicodeError, RecursionError, struct.error) as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from None
     except (zlib.error, msgspec.DecodeError) as error:
         raise Unreadable(str(error)) from None
 
 
-def _read(raw: bytes) -> list[Record]:
+def _blocks(
+    raw: bytes, most_bytes: int, most_values: int | None, decode: Callable[[_Source, Any], Any]
+) -> Iterator[Iterator[Record]]:
+    """Yields the records of each block, to be taken before the next. ``most_values`` None: as many as the bytes may make."""
     source = _Source(raw)
     if source.take(4) != MAGIC:
         raise Unreadable("no magic number")
     header = _header(source)
     schema: Any = msgspec.json.decode(header["avro.schema"])
     codec, sync = header.get("avro.codec", b"null"), source.take(16)
-    records: list[Record] = []
-    bytes_left, values_left = MAX_CONTENT, MAX_VALUES
+    bytes_left, values_left = most_bytes, most_values
     while not source.done:
         count = source.long()
-        content = _unpacked(source.take(source.long()), codec, bytes_left)
+        content = _unpacked(source.take(source.long()), codec, min(bytes_left, MAX_CONTENT))
         bytes_left -= len(content)
-        block = _Source(content, values_left)
+        block = _Source(content, _VALUES_PER_BYTE * (len(content) + 1) if values_left is None else values_left)
         if not 0 <= count <= len(content) + 1:
             raise Unreadable("a block of more records than bytes")
-        records += [_value(block, schema) for _ in range(count)]
-        values_left = block.values_left
+        yield (decode(block, schema) for _ in range(count))
+        values_left = None if values_left is None else block.values_left
         if not block.done or source.take(16) != sync:
             raise Unreadable("a block does not end where it says")
-    return records
 
 
 def _header(source: _Source) -> dict[str, bytes]:
@@ -122,12 +148,13 @@ class _Source:
                 raise Unreadable("a number of more than 64 bits")
 
 
-def _value(source: _Source, schema: Any) -> Any:
+def _value(source: _Source, schema: Any, *, keep: bool = True) -> Any:  # noqa: C901 - one case for each type
+    """A value; with ``keep`` False it is passed over, and what is returned means nothing."""
     if isinstance(schema, list):
         branch = source.long()
         if not 0 <= branch < len(schema):
             raise Unreadable("a union has no such branch")
-        return _value(source, schema[branch])
+        return _value(source, schema[branch], keep=keep)
     source.values_left -= 1
     if source.values_left < 0:
         raise Unreadable(f"more than {MAX_VALUES} values")
@@ -149,17 +176,37 @@ def _value(source: _Source, schema: Any) -> Any:
         case "fixed":
             return source.take(schema["size"])
         case "record":
+            if not keep:
+                for field in schema["fields"]:
+                    _value(source, field["type"], keep=False)
+                return None
             return {field.get("field-id", field["name"]): _value(source, field["type"]) for field in schema["fields"]}
         case "array":
-            return [_value(source, schema["items"]) for _ in _items(source)]
+            values = (_value(source, schema["items"], keep=keep) for _ in _items(source))
+            return list(values) if keep else deque(values, maxlen=0)
         case "map":
             members = [{"name": "key", "type": "string"}, {"name": "value", "type": schema["values"]}]
             entry = {"type": "record", "fields": members}
-            return [_value(source, entry) for _ in _items(source)]
+            values = (_value(source, entry, keep=keep) for _ in _items(source))
+            return list(values) if keep else deque(values, maxlen=0)
         case dict() | list():
-            return _value(source, kind)
+            return _value(source, kind, keep=keep)
         case _:
             raise Unreadable(f"type {str(kind)[:40]}")
+
+
+def _selected(source: _Source, schema: Any, wanted: Container[int]) -> Record:
+    """A record, with its members ``wanted``."""
+    record: Record = {}
+    for field in schema["fields"]:
+        id, type = field.get("field-id", field["name"]), field["type"]
+        if id not in wanted:
+            _value(source, type, keep=False)
+        elif isinstance(type, dict) and type["type"] == "record":
+            record[id] = _selected(source, type, wanted)
+        else:
+            record[id] = _value(source, type)
+    return record
 
 
 def write(records: Sequence[Record], schema: Mapping[str, Any], header: Mapping[str, str], sync: bytes) -> bytes:

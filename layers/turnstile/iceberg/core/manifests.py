@@ -23,8 +23,17 @@ ENTRY_SEQUENCE: Final = 3
 ENTRY_FILE_SEQUENCE: Final = 4
 """Fields of a manifest's entries."""
 
+DATA_FILE: Final = 2
+FILE_PATH: Final = 100
+FILE_KEY_METADATA: Final = 131
+"""The entry's file, and two of its members."""
+
+EXISTING: Final = 0
 ADDED: Final = 1
 """The status of an entry whose file the manifest's own snapshot added."""
+
+REMOVED: Final = 2
+"""The status of an entry whose file the manifest's own snapshot removed; only older snapshots have it."""
 
 
 def _required(id: int, name: str, type: str) -> dict[str, Any]:

@@ -230,6 +230,7 @@ Kind = Literal[
     "metadata",
     "iceberg-snapshots",
     "iceberg",
+    "iceberg-files",
     "history",
     "catalogs",
     "refs",

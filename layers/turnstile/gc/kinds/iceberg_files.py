@@ -1,0 +1,215 @@
+"""Data, delete and statistics files, manifests and manifest lists of Iceberg tables that no metadata file names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
+from typing import Final
+
+from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
+from turnstile.catalog.core.location_rows import Location
+from turnstile.catalog.core.rows import CatalogHead
+from turnstile.catalog.core.tree import Tree
+from turnstile.catalog.reader import CatalogReader
+from turnstile.gc.core import SETTLED_MS, Item, due
+from turnstile.gc.iceberg_marks import Marks, NotKnown
+from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
+from turnstile.gc.trees import Fence, KeptTrees
+from turnstile.iceberg.core.expiry import may_collect
+from turnstile.iceberg.core.metadata import TableMetadata
+from turnstile.iceberg.files import MetadataFiles
+from turnstile.store.core.errors import TurnstileError
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import BATCH_GET_MAX, Stat, batched
+
+_METADATA: Final = (".metadata.json", ".metadata.json.gz")
+_KNOWN: Final = (".parquet", ".orc", ".avro", ".puffin", ".stats")
+"""Names of files that Iceberg's writers make, beside metadata files. Others are left alone."""
+
+
+class IcebergDataScanner(Scanner):
+    """Kind ``iceberg-files``.
+
+    - Collects: files below the locations of managed tables of the present tree, of the formats that Iceberg's writers make,
+      that are older than their grace period and that no metadata file names: of expired snapshots, of writers that died
+      before they committed. Not of tables with ``gc.enabled=false``.
+    - Reachable is what is named by any metadata file that lies in the table's location, current or not, or in the location
+      of a clone that the present or a kept HEAD has. Every HEAD that is kept leads to such a file; kind ``iceberg`` removes
+      one only after the kept history. So nothing is removed that the catalog's past or a named snapshot of it shows (I10).
+    - Unreachable since: they were written, or the edge of the kept history, which the last metadata file that named them did
+      not outlive.
+    - Announced by: the ``Fence`` in the catalog's row. Before each batch the metadata files are listed again, and what new
+      ones name stays.
+    - A crash leaves: fewer files.
+
+    What cannot be found out is a ``Problem``, and nothing of that table is removed. A writer may put files in place and commit
+    them within the grace period; one that was frozen for longer has to write them again, as with Iceberg's own
+    ``remove_orphan_files``.
+    """
+
+    row_kind = "catalog"
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        kept = KeptTrees.of(self._context, CatalogHead.from_row(row), now)
+        if kept is None:
+            return
+        scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
+        for tables in batched(_tables(kept.reader, kept.current), BATCH_GET_MAX):
+            managed = [table for table in tables if table.managed]
+            owners = self._world.refs.read_many([scan.owner_key(table) for table in managed])
+            for table in managed:
+                if self._context.time_is_up():
+                    return
+                try:
+                    yield from scan.of_table(table, owners.get(scan.owner_key(table)))
+                except (NotKnown, TurnstileError) as error:
+                    message = error.message if isinstance(error, TurnstileError) else str(error)
+                    yield Problem("iceberg-files", table.table_id, f"{message}, so nothing is removed")
+
+
+@dataclass
+class _Reached:
+    """What the metadata files below ``folders`` name, as far as they were ``read``."""
+
+    folders: tuple[str, ...]
+    marks: Marks
+    read: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _CatalogScan:
+    """The scan of one catalog at ``now`` (ms)."""
+
+    context: GcContext
+    kept: KeptTrees
+    now: int
+    fence: Fence
+    kept_clones: dict[str, dict[str, IcebergTable]] | None = None
+
+    def __post_init__(self) -> None:
+        self._files = MetadataFiles(self.context.world.storages, self.context.world.ids)
+
+    def owner_key(self, table: IcebergTable) -> str:
+        return self.context.world.space.location(table.location)
+
+    def of_table(self, table: IcebergTable, row: Row | None) -> Iterator[Batch | Problem]:
+        """What is to go of one table. Raises NotKnown or TurnstileError if that cannot be found out."""
+        if row is None or not self._owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
+            return
+        if not may_collect(self._files.table(table).properties):
+            return
+        storage = self.context.world.storages.open(table.location)
+        oldest = list(islice((file for file in storage.list_all() if self._old(file)), 1))
+        if not oldest:
+            return
+        reached = self._reached(table, Location.from_row(row).clones)
+        edge_ms, grace = self.kept.edge.commit.at // 1000, self.context.grace.history_ms
+        unnamed = (file for file in storage.list_all() if self._old(file) and file.path not in reached.marks)
+        items = (
+            due(
+                "iceberg-files",
+                f"{table.location}/{file.path}",
+                file.size,
+                since=max(file.modified_ms, edge_ms),
+                now=self.now,
+                grace=grace,
+            )
+            for file in islice(unnamed, FILES_MAX)
+        )
+        yield from batches(items, partial(self._remove, table, row, reached))
+
+    def _old(self, file: Stat) -> bool:
+        """Whether a file may go at all: by its age, and its name. Hidden ones are somebody else's, as in Iceberg."""
+        grace = self.context.grace
+        if file.modified_ms > self.now - max(grace.files_ms, grace.history_ms) - SETTLED_MS:
+            return False
+        hidden = any(part.startswith(("_", ".")) for part in file.path.split("/"))
+        return file.path.endswith(_KNOWN) and not hidden
+
+    def _reached(self, table: IcebergTable, clones: frozenset[str]) -> _Reached:
+        """Everything that metadata files of the table and of its clones name. Raises NotKnown or TurnstileError."""
+        clones_here = self._clones.get(table.location, {})
+        if missing := clones - clones_here.keys():
+            raise NotKnown(f"clone {min(missing)} of {table.location} is not in the catalog")
+        shown = (table, *clones_here.values())
+        roots = {held.location for one in shown for held in one.needs} | {one.location for one in shown}
+        marks = Marks(self.context.world.storages, frozenset(roots), self.now)
+        reached = _Reached(tuple(dict.fromkeys(one.location for one in shown)), marks)
+        for one in shown:
+            if one is table or one.table_id in clones:
+                if not one.metadata.startswith(f"{one.location}/"):
+                    raise NotKnown(f"{one.metadata} is outside the table's location")
+                marks.add(self._files.table(one), present=True)
+                reached.read.add(one.metadata)
+        self._read_new(reached)
+        return reached
+
+    def _read_new(self, reached: _Reached) -> None:
+        """Marks what metadata files name that were not read before. One that is gone by now names nothing."""
+        for folder in reached.folders:
+            storage = self.context.world.storages.open(folder)
+            for file in storage.list_all():
+                path = f"{folder}/{file.path}"
+                if file.path.endswith(_METADATA) and path not in reached.read:
+                    if self.context.time_is_up():
+                        raise NotKnown("the time was up before all metadata files were read")
+                    metadata = self._parsed(path)
+                    if metadata is not None:
+                        reached.marks.add(metadata, present=False)
+                    reached.read.add(path)
+
+    def _parsed(self, path: str) -> TableMetadata | None:
+        try:
+            return self._files.any_table(path)
+        except TurnstileError as error:
+            raise NotKnown(f"{path} cannot be read ({error.message})") from error
+
+    @property
+    def _clones(self) -> dict[str, dict[str, IcebergTable]]:
+        """By location, the clones by uuid that need files there, of the present and of every kept tree; one of several HEADs
+        comes as the present has it."""
+        if self.kept_clones is None:
+            found: dict[str, dict[str, IcebergTable]] = {}
+            trees = chain((self.kept.current, self.kept.edge), self.kept.others())
+            for tree in trees:
+                unlike = None if tree is self.kept.current else self.kept.current
+                for table in _tables(self.kept.reader, tree, unlike=unlike):
+                    for held in table.needs:
+                        found.setdefault(held.location, {}).setdefault(table.table_id, table)
+            self.kept_clones = found
+        return self.kept_clones
+
+    def _owns(self, table: IcebergTable, row: Row) -> bool:
+        head = self.kept.head
+        return row.get("table_id") == table.table_id and row.get("catalog", "").lower() == head.name.lower()
+
+    def _remove(self, table: IcebergTable, owner: Row, reached: _Reached, items: tuple[Item, ...]) -> None:
+        world = self.context.world
+        self.fence.require()
+        present = world.refs.read(self.owner_key(table))
+        if present is None or not self._owns(table, present) or present["created"] != owner["created"]:
+            raise NotNow(f"{table.location} has another owner, or begun another life")
+        if Location.from_row(present).clones != Location.from_row(owner).clones:
+            raise NotNow(f"{table.location} has other clones by now")
+        try:
+            self._read_new(reached)
+        except NotKnown as reason:
+            raise NotNow(str(reason)) from reason
+        paths = tuple(ids_in(items, table.location))
+        if named := next((path for path in paths if path in reached.marks), None):
+            raise NotNow(f"{named} is named again")
+        self.context.delete_files(world.storages.open(table.location), paths)
+
+
+def _tables(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) -> Iterator[IcebergTable]:
+    """The Iceberg tables of ``tree``, without those that are the same in ``unlike``."""
+    entries = (
+        entry.obj
+        for key, entry in tree.subtree(())
+        if entry.kind == ICEBERG_TABLE and (unlike is None or unlike.index.get(key) != entry)
+    )
+    for objs in batched(entries, BATCH_GET_MAX):
+        entities = reader.store.entities(tree.catalog, objs)
+        yield from (entity for obj in objs if isinstance(entity := entities[obj], IcebergTable))
