@@ -10,9 +10,12 @@ import pytest
 from tests.support.faults import Crash, Faulty
 from tests.support.gc import DAY, everything
 from tests.support.iceberg.client import SALES, T1, Iceberg, add_snapshot, set_properties, set_ref
+from turnstile.catalog.core.entities import IcebergTable
 from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import Grace
-from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE
+from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE, Expired
+from turnstile.iceberg.expiry import Expiry
+from turnstile.iceberg.files import MetadataFiles
 
 GRACE = Grace(history_ms=2 * DAY)
 ASKED = {EXPIRE: "true", MAX_SNAPSHOT_AGE: "0"}
@@ -126,3 +129,18 @@ def test_i9_wherever_it_dies_the_table_is_whole_and_the_next_run_finishes(client
     assert ids(client) in ([1, 2, 3], [3])
     expire(client)
     assert ids(client) == [3]
+
+
+def test_another_table_by_that_name_and_one_of_which_nothing_expired_are_left_as_they_are(client: Iceberg) -> None:
+    catalog = client.services.open_catalog
+    expiry = Expiry(client.world, catalog.committer, MetadataFiles(client.world.storages, client.world.ids))
+    before = everything(client.world)
+    assert expiry.expire("main", ("sales", "t1"), "another") == Expired()
+    assert expiry.expire("main", ("sales",), "") == Expired() == expiry.expire("main", ("sales", "none"), "")
+    assert everything(client.world) == before
+    table_id, now = client.load()["metadata"]["table-uuid"], client.world.clock.now_ms()
+    assert expiry.expire("main", ("sales", "t1"), table_id).snapshot_ids == (1, 2)
+    entity = catalog.reader.store.entity("main", catalog.reader.current("main").find(("sales", "t1")).obj)  # type: ignore[union-attr]
+    assert isinstance(entity, IcebergTable) and entity.updated >= now
+    after = everything(client.world)
+    assert expiry.expire("main", ("sales", "t1"), table_id) == Expired() and everything(client.world) == after
