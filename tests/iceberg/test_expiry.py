@@ -28,6 +28,7 @@ GRACE = Grace(history_ms=3 * HOUR, files_ms=24 * HOUR)
 KINDS: tuple[Kind, ...] = ("iceberg-snapshots", "iceberg", "iceberg-files")
 PROPERTIES = {
     "turnstile.maintenance.expire-snapshots": "true",
+    "turnstile.maintenance.remove-orphan-files": "true",
     "history.expire.max-snapshot-age-ms": "0",
     "history.expire.min-snapshots-to-keep": "2",
     "write.metadata.previous-versions-max": "1",

@@ -12,7 +12,7 @@ import msgspec
 from turnstile.catalog.commit import Committer, Edit, View
 from turnstile.catalog.core.entities import IcebergTable
 from turnstile.catalog.core.paths import Path, dotted
-from turnstile.iceberg.core.expiry import Expired, expired, wanted
+from turnstile.iceberg.core.expiry import Expired, expired, expires
 from turnstile.iceberg.core.table_updates import applied
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import OutcomeUnknown, TurnstileError
@@ -30,7 +30,7 @@ class Expiry:
         """What has expired of ``table``; nothing if it does not ask for expiry. Changes nothing. One read, none when cached.
         Raises as ``MetadataFiles.table``, and InvalidRequest for a property that is no number."""
         metadata = self._files.table(table)
-        return expired(metadata, self._world.clock.now_ms()) if wanted(metadata.properties) else Expired()
+        return expired(metadata, self._world.clock.now_ms()) if expires(metadata.properties) else Expired()
 
     def expire(self, catalog: str, path: Path, table_id: str) -> Expired:
         """Removes what has expired of the table ``table_id`` at ``path``, and returns it; nothing if another table is there by

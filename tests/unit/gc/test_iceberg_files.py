@@ -22,13 +22,13 @@ from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.gc.iceberg_marks import Marks
 from turnstile.gc.kinds.iceberg_files import _CatalogScan
-from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE
+from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE, REMOVE
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import Kind
 
 GRACE = Grace(history_ms=2 * DAY, staging_ms=DAY, files_ms=3 * DAY)
 ALL: tuple[Kind, ...] = ("iceberg-snapshots", "iceberg", "iceberg-files")
-PROPERTIES = {EXPIRE: "true", MAX_SNAPSHOT_AGE: "0", "write.metadata.previous-versions-max": "1"}
+PROPERTIES = {EXPIRE: "true", REMOVE: "true", MAX_SNAPSHOT_AGE: "0", "write.metadata.previous-versions-max": "1"}
 
 
 @pytest.fixture
@@ -94,13 +94,14 @@ def test_i10_age_counts_from_the_writing_and_is_as_long_as_the_history_at_least(
         assert [item.id for item in collect(lake, grace=grace).items] == [orphan]
 
 
-def test_i10_gc_enabled_false_keeps_everything(lake: LakeFiles) -> None:
+@pytest.mark.parametrize("name", [GC_ENABLED, REMOVE])
+def test_i10_a_table_that_does_not_ask_for_it_or_forbids_it_keeps_everything(lake: LakeFiles, name: str) -> None:
     orphan = lake.data(location(lake))
     lake.commit()
-    assert lake.client.commit(set_properties(**{GC_ENABLED: "false"})).status == 200
+    assert lake.client.commit(set_properties(**{name: "false"})).status == 200
     days(lake.client.world, 9)
     assert collect(lake).items == () and orphan in lake.stored
-    assert lake.client.commit(set_properties(**{GC_ENABLED: "true"})).status == 200
+    assert lake.client.commit(set_properties(**{name: "true"})).status == 200
     assert [item.id for item in collect(lake).items] == [orphan]
 
 
@@ -166,7 +167,7 @@ def broken(lake: LakeFiles, how: str) -> None:
 def test_i10_what_cannot_be_found_out_removes_nothing(lake: LakeFiles, how: str) -> None:
     lake.commit()
     orphan = lake.data(location(lake))
-    lake.client.create("t2")
+    lake.client.create("t2", properties={REMOVE: "true"})
     second = lake.data(location(lake, f"{SALES}/tables/t2"))
     broken(lake, how)
     days(lake.client.world, 9)
@@ -271,7 +272,7 @@ def test_i10_another_life_of_the_location_is_noticed(lake: LakeFiles) -> None:
 
 
 def test_a_table_at_a_location_of_its_own_choice_is_left_alone(lake: LakeFiles) -> None:
-    lake.client.create("t2", location="s3://other/t2")
+    lake.client.create("t2", location="s3://other/t2", properties={REMOVE: "true"})
     orphan = lake.data("s3://other/t2")
     days(lake.client.world, 9)
     assert collect(lake).items == () and orphan in lake.stored

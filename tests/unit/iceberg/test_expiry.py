@@ -17,11 +17,12 @@ from turnstile.iceberg.core.expiry import (
     MAX_REF_AGE,
     MAX_SNAPSHOT_AGE,
     MIN_SNAPSHOTS,
+    REMOVE,
     Expired,
     Retention,
     expired,
-    may_collect,
-    wanted,
+    expires,
+    removes,
 )
 from turnstile.iceberg.core.metadata import TableMetadata, check_readable
 from turnstile.iceberg.core.schema import Schema
@@ -153,9 +154,10 @@ def test_at_least_one_snapshot_is_kept() -> None:
 
 
 def test_only_tables_that_ask_for_it_and_allow_it() -> None:
-    assert wanted({EXPIRE: "true"}) and wanted({EXPIRE: "TRUE", GC_ENABLED: "True"})
-    assert not wanted({}) and not wanted({EXPIRE: "yes"}) and not wanted({EXPIRE: "true", GC_ENABLED: "false"})
-    assert may_collect({}) and not may_collect({GC_ENABLED: "0"})
+    for asks, name, other in ((expires, EXPIRE, REMOVE), (removes, REMOVE, EXPIRE)):
+        assert asks({name: "true"}) and asks({name: "TRUE", GC_ENABLED: "True"})
+        assert not asks({}) and not asks({name: "yes"}) and not asks({other: "true"})
+        assert not asks({name: "true", GC_ENABLED: "false"}) and not asks({name: "true", GC_ENABLED: "0"})
 
 
 _AGE = st.integers(0, 12 * DAY)

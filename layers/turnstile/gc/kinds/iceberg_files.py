@@ -17,7 +17,7 @@ from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.iceberg_marks import Marks, NotKnown
 from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
-from turnstile.iceberg.core.expiry import may_collect
+from turnstile.iceberg.core.expiry import removes
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import TurnstileError
@@ -34,7 +34,7 @@ class IcebergDataScanner(Scanner):
 
     - Collects: files below the locations of managed tables of the present tree, of the formats that Iceberg's writers make,
       that are older than their grace period and that no metadata file names: of expired snapshots, of writers that died
-      before they committed. Not of tables with ``gc.enabled=false``.
+      before they committed. Only of tables that ask for it (``iceberg.core.expiry.removes``).
     - Reachable is what is named by any metadata file that lies in the table's location, current or not, or in the location
       of a clone that the present or a kept HEAD has. Every HEAD that is kept leads to such a file; kind ``iceberg`` removes
       one only after the kept history. So nothing is removed that the catalog's past or a named snapshot of it shows (I10).
@@ -98,7 +98,7 @@ class _CatalogScan:
         """What is to go of one table. Raises NotKnown or TurnstileError if that cannot be found out."""
         if row is None or not self._owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
             return
-        if not may_collect(self._files.table(table).properties):
+        if not removes(self._files.table(table).properties):
             return
         storage = self.context.world.storages.open(table.location)
         oldest = list(islice((file for file in storage.list_all() if self._old(file)), 1))

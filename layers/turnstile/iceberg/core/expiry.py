@@ -28,6 +28,9 @@ from turnstile.store.core.limits import LONG_MAX
 EXPIRE: Final = "turnstile.maintenance.expire-snapshots"
 """Table property: ``true`` has the catalog expire snapshots."""
 
+REMOVE: Final = "turnstile.maintenance.remove-orphan-files"
+"""Table property: ``true`` has the catalog remove files that no metadata file names."""
+
 GC_ENABLED: Final = "gc.enabled"
 """Iceberg's table property: whether maintenance may remove data files that no snapshot names any more."""
 
@@ -69,14 +72,20 @@ class Expired(msgspec.Struct, frozen=True):
         return (*refs, u.RemoveSnapshots(self.snapshot_ids)) if self.snapshot_ids else refs
 
 
-def wanted(properties: Mapping[str, str]) -> bool:
+def expires(properties: Mapping[str, str]) -> bool:
     """Whether a table with these ``properties`` asks the catalog to expire its snapshots."""
-    return may_collect(properties) and properties.get(EXPIRE, "false").lower() == "true"
+    return _asks(properties, EXPIRE)
 
 
-def may_collect(properties: Mapping[str, str]) -> bool:
-    """Whether maintenance may remove what no snapshot names. As in Java, every other text than ``true`` means no."""
-    return properties.get(GC_ENABLED, "true").lower() == "true"
+def removes(properties: Mapping[str, str]) -> bool:
+    """Whether a table with these ``properties`` asks the catalog to remove what no metadata file names."""
+    return _asks(properties, REMOVE)
+
+
+def _asks(properties: Mapping[str, str], name: str) -> bool:
+    """As in Java, every other text than ``true`` means no; ``gc.enabled`` is true unless it says otherwise."""
+    allowed = properties.get(GC_ENABLED, "true").lower() == "true"
+    return allowed and properties.get(name, "false").lower() == "true"
 
 
 def expired(metadata: TableMetadata, now_ms: int) -> Expired:
