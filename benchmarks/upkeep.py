@@ -230,14 +230,13 @@ def main() -> None:
     options = parser.parse_args()
     runs = [options.only == "with"] if options.only else [False, True]
     for maintained in runs:
-        with tempfile.TemporaryDirectory() as folder:
-            with Server.start(Path(folder) / "home", 0) as server:
-                settings = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
-                spark = turnstile_spark.session("upkeep", small=True, master="local[2]", options=settings)
-                spark.sparkContext.setLogLevel("OFF")
-                stream = Stream(server, spark, commits=options.commits, seconds=options.seconds, maintained=maintained)
-                figures = {**stream.play(), "load": round(os.getloadavg()[0], 1)}
-                spark.stop()
+        with tempfile.TemporaryDirectory() as folder, Server.start(Path(folder) / "home", 0) as server:
+            settings = {"spark.sql.warehouse.dir": f"{folder}/warehouse"}
+            spark = turnstile_spark.session("upkeep", small=True, master="local[2]", options=settings)
+            spark.sparkContext.setLogLevel("OFF")
+            stream = Stream(server, spark, commits=options.commits, seconds=options.seconds, maintained=maintained)
+            figures = {**stream.play(), "load": round(os.getloadavg()[0], 1)}
+            spark.stop()
         print(json.dumps(figures), flush=True)
         if options.out:
             with options.out.open("a") as file:
