@@ -288,15 +288,15 @@ def _columns(storage: LogStorage, path: str, seen: dict[bytes, int]) -> Iterator
 
 def _wanted(schema: pa.Schema) -> list[str]:
     """The members of ``add`` and ``remove`` that a state needs and the file has."""
-    wanted: list[str] = []
-    for name, members in (("add", _ADD), ("remove", _REMOVE)):
-        if name in schema.names:
-            there = {field.name for field in schema.field(name).type}
-            wanted += [f"{name}.{member}" for member in members if member in there]
-            stats = next((form for form in ("stats", "stats_parsed") if form in there), None)
-            if name == "add" and stats is not None:
-                wanted.append(f"add.{stats}")
-    return wanted
+    there = {
+        f"{name}.{field.name}"
+        for name in ("add", "remove")
+        if name in schema.names
+        for field in schema.field(name).type
+    }
+    members = [f"add.{member}" for member in _ADD] + [f"remove.{member}" for member in _REMOVE]
+    stats = [form for form in ("add.stats", "add.stats_parsed") if form in there]
+    return [member for member in members if member in there] + stats[:1]
 
 
 def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | None:
@@ -304,7 +304,7 @@ def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | 
     import pyarrow as pa
 
     structs = column.drop_null()
-    if seen and len(structs):
+    if seen:
         paths = structs.field("path").to_pylist()
         vectors = [vector_id(vector) for vector in vectors_of(structs)]
         kept = [file_key(path, vector) not in seen for path, vector in zip(paths, vectors, strict=True)]
@@ -315,7 +315,7 @@ def _unseen(column: pa.StructArray, seen: dict[bytes, int]) -> pa.StructArray | 
 
 def vectors_of(structs: pa.StructArray) -> list[DeletionVector | None]:
     """The deletion vector of each file action of an array."""
-    if structs.type.get_field_index("deletionVector") < 0:
+    if structs.type.get_field_index("deletionVector") == -1:
         return [None] * len(structs)
     column = structs.field("deletionVector")
     return [None if vector is None else msgspec.convert(vector, DeletionVector) for vector in column.to_pylist()]
