@@ -22,6 +22,7 @@ from turnstile.gc.collector import Collector, Report
 from turnstile.gc.core import HOUR_MS, Grace
 from turnstile.gc.iceberg_marks import Marks
 from turnstile.gc.kinds.iceberg_files import _CatalogScan
+from turnstile.iceberg.core import avro, manifests
 from turnstile.iceberg.core.expiry import EXPIRE, GC_ENABLED, MAX_SNAPSHOT_AGE, REMOVE
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.rows import Kind
@@ -123,6 +124,21 @@ def test_i10_a_name_in_another_spelling_keeps_the_file(lake: LakeFiles) -> None:
     assert collect(lake).items == () and {*files} <= lake.stored
 
 
+WITHOUT_PATH = {
+    "type": "record",
+    "name": "manifest_entry",
+    "fields": [
+        {"name": "status", "type": "int", "field-id": manifests.STATUS},
+        {
+            "name": "data_file",
+            "field-id": manifests.DATA_FILE,
+            "type": {"type": "record", "name": "r2", "fields": [{"name": "n", "type": "long", "field-id": 103}]},
+        },
+    ],
+}
+"""The schema of a manifest whose entries have no path."""
+
+
 def broken(lake: LakeFiles, how: str) -> None:
     """A present or former metadata file leads to something that cannot be read."""
     here, files = location(lake), lake.client.world.storages.files
@@ -132,7 +148,11 @@ def broken(lake: LakeFiles, how: str) -> None:
     elif how == "missing list":
         lake.commit(listed=f"{here}/metadata/none.avro")
     elif how == "elsewhere":
-        lake.commit(listed="file:///lake/elsewhere/snap.avro")
+        lake.commit(listed=lake.snapshot("file:///lake/elsewhere", 9, live))
+    elif how == "no path":
+        record = {manifests.STATUS: manifests.ADDED, manifests.DATA_FILE: {103: 1}}
+        entry = lake.put(here, "metadata/odd-m0.avro", avro.write([record], WITHOUT_PATH, {}, bytes(16)))
+        lake.commit(listed=lake.snapshot(here, 9, live, names=entry))
     elif how == "unclear":
         lake.commit(listed=f"{here}/metadata/../snap.avro")
     elif how == "damaged":
@@ -156,6 +176,7 @@ def broken(lake: LakeFiles, how: str) -> None:
         "missing manifest",
         "missing list",
         "elsewhere",
+        "no path",
         "unclear",
         "damaged",
         "no metadata",
