@@ -28,7 +28,7 @@ from turnstile.store.core.names import LOG, published_path
 class LightWork(Tables):
     """Checkpoints of a table that changes (I15)."""
 
-    name = "light work"
+    name = "light-work"
 
     def plan(self, seed: int) -> Plan:
         """Replacers, and whoever publishes."""
