@@ -40,7 +40,8 @@ class DeltaTable:
     """A table, quoted ``name`` with its catalog: its ``log``, its ``catalog_table`` (an ``Option``) and the latest ``snapshot``."""
 
     def __init__(self, jvm: Jvm, spark: Any, name: str) -> None:
-        self._jvm = jvm
+        self._jvm, self._spark = jvm, spark
+        activate(jvm, spark)
         table = jvm.cls("io.delta.tables.DeltaTable").forName(spark._jsparkSession, name)
         member = table.getClass().getDeclaredField("table")
         member.setAccessible(True)
@@ -55,10 +56,12 @@ class DeltaTable:
 
     def update(self) -> None:
         """Makes the snapshot that of the latest version."""
+        activate(self._jvm, self._spark)
         self.snapshot = self._v2.update()
 
     def at(self, version: int) -> JavaObject:
         """Delta's snapshot of a version."""
+        activate(self._jvm, self._spark)
         default = self.log
         return self.log.getSnapshotAt(version, getattr(default, "getSnapshotAt$default$2")(), self.catalog_table, False)
 
@@ -66,6 +69,12 @@ class DeltaTable:
         """The options with which Delta opens the table's files, credentials among them."""
         options = self._jvm.cls("scala.jdk.javaapi.CollectionConverters").asJava(self.log.options())
         return {str(key): str(options[key]) for key in options}
+
+
+def activate(jvm: Jvm, spark: Any) -> None:
+    """Makes ``spark`` the session of this thread, which Delta's classes ask for. In a thread that Spark has not started, or not run a
+    statement in, there is none."""
+    jvm.cls("org.apache.spark.sql.SparkSession").setActiveSession(spark._jsparkSession)
 
 
 def check_features(jvm: Jvm, snapshot: JavaObject, name: str, operation: str) -> set[str]:

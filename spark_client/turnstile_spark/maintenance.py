@@ -23,7 +23,7 @@ from delta import exceptions
 from pyspark import inheritable_thread_target
 
 from turnstile_spark.context import LakeContext
-from turnstile_spark.delta_table import DELTA, DeltaTable, check_features, python_list, scala_seq
+from turnstile_spark.delta_table import DELTA, DeltaTable, activate, check_features, python_list, scala_seq
 from turnstile_spark.errors import TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject, Jvm
 from turnstile_spark.vacuum import VacuumStep
@@ -257,7 +257,7 @@ class _Run:
 
     def _rewrite_bin(self, plan: _Plan, each: _Bin) -> tuple[JavaObject, JavaObject]:
         """Writes the files that a bin becomes, in this thread; nobody sees them. Returns the transaction and its actions."""
-        self._jvm.cls("org.apache.spark.sql.SparkSession").setActiveSession(self._spark._jsparkSession)
+        activate(self._jvm, self._spark)
         txn = plan.log.startTransaction(plan.catalog_table, self._jvm.some(plan.snapshot))
         txn.trackFilesRead(each.files)
         # Not ``where``: it would be evaluated unresolved when the next bin is compared with this one. What was read is the files.
@@ -267,6 +267,7 @@ class _Run:
     def _commit(self, plan: _Plan, each: _Bin, txn: JavaObject, actions: JavaObject, result: Rewrite) -> bool:
         """Whether the bin is done: it was committed, or no row is left in its files. False: another commit changed a file of it."""
         jvm = self._jvm
+        activate(jvm, self._spark)
         kinds: dict[str, list[JavaObject]] = {"AddFile": [], "RemoveFile": []}
         for action in python_list(jvm, actions):
             kinds[str(action.getClass().getSimpleName())].append(action)

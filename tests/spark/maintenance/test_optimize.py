@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -277,6 +278,39 @@ def test_a_transaction_that_changed_what_was_rewritten_meanwhile_runs_again_by_r
     assert len(runs) == 2
     assert rows(sql, f"lake.{name}") == [row for row in before if row[0] != 3]
     assert issubclass(TransactionConflict, Exception)
+
+
+def test_a_thread_without_a_session_of_its_own_may_rewrite(lake: Any, sql: Any, spark: Any, name: str) -> None:
+    table = f"lake.{name}"
+    sql(f"CREATE TABLE {table} (id BIGINT, k INT) TBLPROPERTIES ('delta.checkpointInterval' = '2')")
+    fill(sql, table, 6)
+    lake.table(name).publish()
+    sql(f"INSERT INTO {table} VALUES (7777, 1)")
+    log = Path(sql(f"DESCRIBE DETAIL {table}")[0].location.removeprefix("file:")) / "_delta_log"
+    assert list(log.glob("*.checkpoint*.parquet")), "a checkpoint is what Delta reads with the thread's session"
+    before, outcomes = rows(sql, table), list[Any]()
+
+    def forget_session() -> None:
+        spark._jvm.org.apache.spark.sql.SparkSession.clearActiveSession()
+
+    def work() -> None:
+        try:
+            forget_session()
+            rewritten = lake.table(name).optimize(target_bytes=SMALL, progress=lambda _: forget_session())
+            forget_session()
+            outcomes.extend((len(rewritten.versions), lake.table(name).reorg().versions))
+        except Exception as error:
+            outcomes.append(error)
+
+    # the snapshot is this thread's, and its checkpoint is not read yet
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    lake.table(name).head()
+    spark._jvm.io.delta.tables.DeltaTable.forName(spark._jsparkSession, table).toDF().schema()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcomes == [1, []]
+    assert rows(sql, table) == before
 
 
 def test_the_command_rewrites_and_says_what_it_did(
