@@ -210,7 +210,12 @@ def test_a_server_whose_home_is_deleted_stops(tmp_path: Path) -> None:
     server = Server.start(tmp_path / "home", 0)
     Table(server)
     pids = server.pids
-    shutil.rmtree(server.home)
+
+    def is_deleted() -> bool:
+        shutil.rmtree(server.home, ignore_errors=True)  # the server may write a file meanwhile
+        return not server.home.exists()
+
+    until(is_deleted, "the home is deleted")
     server.stop()
     until(lambda: not any(map(alive, pids)), "all processes have ended")
     with pytest.raises(httpx.TransportError):
