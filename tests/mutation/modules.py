@@ -165,6 +165,9 @@ MODULES: Final = {
     "turnstile.iceberg.core.expiry": Mutated(
         ("unit/iceberg/test_expiry.py", "unit/gc/test_iceberg_snapshots.py"), writes=False, decides=True
     ),
+    "turnstile.gc.iceberg_scan": Mutated(
+        ("unit/gc/test_iceberg.py", "unit/gc/test_iceberg_files.py"), writes=False, decides=True
+    ),
     "turnstile.gc.iceberg_marks": Mutated(
         ("unit/gc/test_iceberg_marks.py", "unit/gc/test_iceberg_files.py"), writes=False, decides=True, guards=True
     ),

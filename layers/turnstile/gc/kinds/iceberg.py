@@ -12,15 +12,13 @@ from typing import Final
 
 import msgspec
 
-from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergEntity, IcebergTable, IcebergView
+from turnstile.catalog.core.entities import ICEBERG_KINDS, IcebergEntity
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, BloomFilter, Item, due
-from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
+from turnstile.gc.iceberg_scan import IcebergScan, entities_of
+from turnstile.gc.scanner import FILES_MAX, Batch, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, batched
 
 _FOLDER: Final = "metadata/"
 _NAME: Final = re.compile(r"metadata/\d{5,9}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.metadata\.json")
@@ -68,29 +66,17 @@ class IcebergFileScanner(Scanner):
         if kept is None:
             return
         scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
-        for entities in batched(_entities(kept.reader, kept.current), BATCH_GET_MAX):
-            managed = [entity for entity in entities if entity.managed]
-            owners = self._world.refs.read_many([scan.owner_key(entity) for entity in managed])
-            for entity in managed:
-                yield from scan.at(entity, owners.get(scan.owner_key(entity)))
+        for entity, owner in scan.managed(ICEBERG_KINDS):
+            yield from scan.at(entity, owner)
 
 
 @dataclass
-class _CatalogScan:
-    """The scan of one catalog at ``now`` (ms)."""
-
-    context: GcContext
-    kept: KeptTrees
-    now: int
-    fence: Fence
+class _CatalogScan(IcebergScan):
     kept_files: BloomFilter | None = None
-
-    def owner_key(self, entity: IcebergEntity) -> str:
-        return self.context.world.space.location(entity.location)
 
     def at(self, entity: IcebergEntity, owner: Row | None) -> Iterator[Batch | Problem]:
         settled = self.kept.began - SETTLED_MS
-        if owner is None or not self._owns(entity, owner) or owner["created"] > settled:
+        if owner is None or not self.owns(entity, owner) or owner["created"] > settled:
             return  # nothing of this life is old enough
         unnamed = (
             file
@@ -120,7 +106,7 @@ class _CatalogScan:
         if self.kept_files is None:
             named = BloomFilter(_BITS, self.now)
             for tree in (self.kept.edge, *self.kept.others()):
-                for entity in _entities(self.kept.reader, tree, unlike=self.kept.current):
+                for entity in entities_of(self.kept.reader, tree, ICEBERG_KINDS, unlike=self.kept.current):
                     named.add(entity.metadata)
             self.kept_files = named
         return self.kept_files
@@ -139,26 +125,6 @@ class _CatalogScan:
             return Problem("iceberg", entity.table_id, f"{entity.metadata} cannot be read, so nothing is removed")
         return frozenset(entry.metadata_file for entry in metadata.metadata_log)
 
-    def _owns(self, entity: IcebergEntity, owner: Row) -> bool:
-        head = self.kept.head
-        return owner.get("table_id") == entity.table_id and owner.get("catalog", "").lower() == head.name.lower()
-
     def _remove(self, entity: IcebergEntity, owner: Row, items: tuple[Item, ...]) -> None:
-        world = self.context.world
-        self.fence.require()
-        present = world.refs.read(self.owner_key(entity))
-        if present is None or not self._owns(entity, present) or present["created"] != owner["created"]:
-            raise NotNow(f"{entity.location} has another owner, or begun another life")
-        self.context.delete_files(world.storages.open(entity.location), ids_in(items, entity.location))
-
-
-def _entities(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) -> Iterator[IcebergEntity]:
-    """The Iceberg tables and views of ``tree``, without those that are the same in ``unlike``."""
-    entries = (
-        entry.obj
-        for key, entry in tree.subtree(())
-        if entry.kind in ICEBERG_KINDS and (unlike is None or unlike.index.get(key) != entry)
-    )
-    for objs in batched(entries, BATCH_GET_MAX):
-        entities = reader.store.entities(tree.catalog, objs)
-        yield from (entity for obj in objs if isinstance(entity := entities[obj], IcebergTable | IcebergView))
+        self.require_same_life(entity, owner)
+        self.context.delete_files(self.context.world.storages.open(entity.location), ids_in(items, entity.location))

@@ -11,18 +11,17 @@ from typing import Final
 from turnstile.catalog.core.entities import ICEBERG_TABLE, IcebergTable
 from turnstile.catalog.core.location_rows import Location
 from turnstile.catalog.core.rows import CatalogHead
-from turnstile.catalog.core.tree import Tree
-from turnstile.catalog.reader import CatalogReader
 from turnstile.gc.core import SETTLED_MS, Item, due
 from turnstile.gc.iceberg_marks import Marks, NotKnown
-from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, NotNow, Problem, Scanner, batches, ids_in
+from turnstile.gc.iceberg_scan import IcebergScan, entities_of
+from turnstile.gc.scanner import FILES_MAX, Batch, NotNow, Problem, Scanner, batches, ids_in
 from turnstile.gc.trees import Fence, KeptTrees
 from turnstile.iceberg.core.expiry import removes
 from turnstile.iceberg.core.metadata import TableMetadata
 from turnstile.iceberg.files import MetadataFiles
 from turnstile.store.core.errors import TurnstileError
 from turnstile.store.core.writes import Row
-from turnstile.store.ports import BATCH_GET_MAX, Stat, batched
+from turnstile.store.ports import Stat
 
 _METADATA: Final = (".metadata.json", ".metadata.json.gz")
 _KNOWN: Final = (".parquet", ".orc", ".avro", ".puffin", ".stats")
@@ -56,17 +55,15 @@ class IcebergDataScanner(Scanner):
         if kept is None:
             return
         scan = _CatalogScan(self._context, kept, now, Fence(self._world.refs, kept))
-        for tables in batched(_tables(kept.reader, kept.current), BATCH_GET_MAX):
-            managed = [table for table in tables if table.managed]
-            owners = self._world.refs.read_many([scan.owner_key(table) for table in managed])
-            for table in managed:
-                if self._context.time_is_up():
-                    return
-                try:
-                    yield from scan.of_table(table, owners.get(scan.owner_key(table)))
-                except (NotKnown, TurnstileError) as error:
-                    message = error.message if isinstance(error, TurnstileError) else str(error)
-                    yield Problem("iceberg-files", table.table_id, f"{message}, so nothing is removed")
+        for table, owner in scan.managed((ICEBERG_TABLE,)):
+            assert isinstance(table, IcebergTable), "a table, by its kind"
+            if self._context.time_is_up():
+                return
+            try:
+                yield from scan.of_table(table, owner)
+            except (NotKnown, TurnstileError) as error:
+                message = error.message if isinstance(error, TurnstileError) else str(error)
+                yield Problem("iceberg-files", table.table_id, f"{message}, so nothing is removed")
 
 
 @dataclass
@@ -79,24 +76,15 @@ class _Reached:
 
 
 @dataclass
-class _CatalogScan:
-    """The scan of one catalog at ``now`` (ms)."""
-
-    context: GcContext
-    kept: KeptTrees
-    now: int
-    fence: Fence
+class _CatalogScan(IcebergScan):
     kept_clones: dict[str, dict[str, IcebergTable]] | None = None
 
     def __post_init__(self) -> None:
         self._files = MetadataFiles(self.context.world.storages, self.context.world.ids)
 
-    def owner_key(self, table: IcebergTable) -> str:
-        return self.context.world.space.location(table.location)
-
     def of_table(self, table: IcebergTable, row: Row | None) -> Iterator[Batch | Problem]:
         """What is to go of one table. Raises NotKnown or TurnstileError if that cannot be found out."""
-        if row is None or not self._owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
+        if row is None or not self.owns(table, row) or row["created"] > self.kept.began - SETTLED_MS:
             return
         if not removes(self._files.table(table).properties):
             return
@@ -171,26 +159,19 @@ class _CatalogScan:
         """By location, the clones by uuid that need files there, of the present and of every kept tree; one of several HEADs
         comes as the present has it."""
         if self.kept_clones is None:
-            found: dict[str, dict[str, IcebergTable]] = {}
+            clones: dict[str, dict[str, IcebergTable]] = {}
             trees = chain((self.kept.current, self.kept.edge), self.kept.others())
             for tree in trees:
                 unlike = None if tree is self.kept.current else self.kept.current
-                for table in _tables(self.kept.reader, tree, unlike=unlike):
+                for table in entities_of(self.kept.reader, tree, (ICEBERG_TABLE,), unlike=unlike):
+                    assert isinstance(table, IcebergTable), "a table, by its kind"
                     for held in table.needs:
-                        found.setdefault(held.location, {}).setdefault(table.table_id, table)
-            self.kept_clones = found
+                        clones.setdefault(held.location, {}).setdefault(table.table_id, table)
+            self.kept_clones = clones
         return self.kept_clones
 
-    def _owns(self, table: IcebergTable, row: Row) -> bool:
-        head = self.kept.head
-        return row.get("table_id") == table.table_id and row.get("catalog", "").lower() == head.name.lower()
-
     def _remove(self, table: IcebergTable, owner: Row, reached: _Reached, items: tuple[Item, ...]) -> None:
-        world = self.context.world
-        self.fence.require()
-        present = world.refs.read(self.owner_key(table))
-        if present is None or not self._owns(table, present) or present["created"] != owner["created"]:
-            raise NotNow(f"{table.location} has another owner, or begun another life")
+        present = self.require_same_life(table, owner)
         if Location.from_row(present).clones != Location.from_row(owner).clones:
             raise NotNow(f"{table.location} has other clones by now")
         try:
@@ -200,16 +181,4 @@ class _CatalogScan:
         paths = tuple(ids_in(items, table.location))
         if named := next((path for path in paths if path in reached.marks), None):
             raise NotNow(f"{named} is named again")
-        self.context.delete_files(world.storages.open(table.location), paths)
-
-
-def _tables(reader: CatalogReader, tree: Tree, *, unlike: Tree | None = None) -> Iterator[IcebergTable]:
-    """The Iceberg tables of ``tree``, without those that are the same in ``unlike``."""
-    entries = (
-        entry.obj
-        for key, entry in tree.subtree(())
-        if entry.kind == ICEBERG_TABLE and (unlike is None or unlike.index.get(key) != entry)
-    )
-    for objs in batched(entries, BATCH_GET_MAX):
-        entities = reader.store.entities(tree.catalog, objs)
-        yield from (entity for obj in objs if isinstance(entity := entities[obj], IcebergTable))
+        self.context.delete_files(self.context.world.storages.open(table.location), paths)
