@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from turnstile.events.core.cursors import Place
+from turnstile.store.core.limits import growing_pause_ms
 from turnstile.store.core.rows import StoredRow
 from turnstile.store.core.writes import Change, Clause, Equals, Insert, Set, new_row
 
@@ -102,7 +103,7 @@ def released(delivery: EventDelivery, now: int) -> EventDelivery:
 
 def pause_ms(failures: int) -> int:
     """Returns how long a target is left alone after its ``failures``-th failure in a row."""
-    return min(FIRST_PAUSE_MS << min(failures - 1, 16), LONGEST_PAUSE_MS)
+    return growing_pause_ms(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
 def change_delivery(before: EventDelivery | None, after: EventDelivery) -> Insert | Change:

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from turnstile.store.core.limits import growing_pause_ms
+
 STEP_BYTES: Final = 256 * 1024 * 1024
 """Bytes of the commits between two checkpoints that one is made from: what a worker holds grows with the file actions in them. A
 commit that is larger is on its own."""
@@ -76,4 +78,4 @@ def _bytes(window: tuple[int, int], sizes: Mapping[int, int]) -> int:
 
 def pause_ms(failures: int) -> int:
     """Returns how long a table is left alone after its ``failures``-th failure in a row."""
-    return min(FIRST_PAUSE_MS << min(failures - 1, 16), LONGEST_PAUSE_MS)
+    return growing_pause_ms(failures, FIRST_PAUSE_MS, LONGEST_PAUSE_MS)

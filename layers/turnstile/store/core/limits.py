@@ -124,3 +124,8 @@ class Limits(msgspec.Struct, frozen=True):
     attempts: int = 8
     spill: SpillLimits = SpillLimits()
     history_ms: int = 168 * 3_600_000
+
+
+def growing_pause_ms(failures: int, first_ms: int, longest_ms: int) -> int:
+    """Returns how long to leave alone what failed ``failures`` times in a row, at least once: twice as long each time."""
+    return min(first_ms << min(failures - 1, 16), longest_ms)
