@@ -21,8 +21,8 @@ OTHER = "#8a8a8a"
 
 
 def colour(title: str) -> str:
-    known = [name for name in COLOURS if title.startswith(name)]
-    return COLOURS[max(known, key=len)] if known else OTHER
+    prefixes = [name for name in COLOURS if title.startswith(name)]
+    return COLOURS[max(prefixes, key=len)] if prefixes else OTHER
 
 
 def medians(results: list[dict[str, Any]], *keys: str) -> list[dict[str, Any]]:

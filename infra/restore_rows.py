@@ -73,16 +73,16 @@ class Table:
 
     def find(self, keys: Sequence[Item]) -> dict[str, Item]:
         """The rows with these keys, at most ``READ``, by ``name_of`` their key."""
-        found: dict[str, Item] = {}
+        rows: dict[str, Item] = {}
         left: Any = {self.name: {"Keys": list(keys), "ConsistentRead": True}}
         for _ in _tries():
             answer = self._client.batch_get_item(RequestItems=left)
             for item in answer["Responses"].get(self.name, ()):
-                found[name_of(self.key(item))] = item
+                rows[name_of(self.key(item))] = item
             left = answer.get("UnprocessedKeys")
             if not left:
                 break
-        return found
+        return rows
 
     def write(self, requests: list[Item]) -> None:
         """Put and delete rows, in no order."""

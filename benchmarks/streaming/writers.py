@@ -330,8 +330,8 @@ class Stream:
 
 def _kind(error: Exception) -> str:
     name, text = type(error).__name__, str(error)
-    known = ("database is locked", "maximum retry count", "conflict", "duplicate key")
-    return next((f"{name}: {part}" for part in known if part in text), name)
+    kinds = ("database is locked", "maximum retry count", "conflict", "duplicate key")
+    return next((f"{name}: {part}" for part in kinds if part in text), name)
 
 
 def write(plan: dict[str, Any]) -> dict[str, Any]:

@@ -15,8 +15,8 @@ class ServerError(Exception):
     @classmethod
     def of(cls, kind: str, message: str, remedy: str) -> ServerError:
         """Returns the error that another process told by these three."""
-        known = next((error for error in cls.__subclasses__() if error.__name__ == kind), cls)
-        error = known.__new__(known)
+        error_class = next((error for error in cls.__subclasses__() if error.__name__ == kind), cls)
+        error = error_class.__new__(error_class)
         ServerError.__init__(error, message, remedy=remedy, kind=kind)
         return error
 

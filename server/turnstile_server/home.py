@@ -70,8 +70,8 @@ class ServerState:
         """Returns the state on disk; None if there is none or it is not readable."""
         try:
             raw = json.loads(home.state_file.read_text())
-            known = {field.name: raw[field.name] for field in fields(cls) if field.name in raw}
-            return cls(**{**known, "pids": tuple(raw.get("pids", ()))})
+            members = {field.name: raw[field.name] for field in fields(cls) if field.name in raw}
+            return cls(**{**members, "pids": tuple(raw.get("pids", ()))})
         except (OSError, ValueError, TypeError, AttributeError):
             return None
 
