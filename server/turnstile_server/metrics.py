@@ -1,7 +1,8 @@
 """Figures for Prometheus, of all processes of a server together, and log lines for what failed.
 
 Each process writes its figures into files of the runtime folder (``prometheus_client``'s multiprocess mode), and whichever
-process is asked adds them up. ``start`` has to come before anything that counts.
+process is asked adds them up. ``start`` has to come before anything that counts. No figure is in a registry of the process
+(``registry=None``): ``exposition`` reads the files, and a process may have several servers, as tests do.
 """
 
 from __future__ import annotations
@@ -46,8 +47,10 @@ class RequestMetrics:
         from prometheus_client import Counter, Histogram
 
         self._every = every
-        self._requests = Counter("turnstile_requests", "Answered requests", ["operation", "status"])
-        self._seconds = Histogram("turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS)
+        self._requests = Counter("turnstile_requests", "Answered requests", ["operation", "status"], registry=None)
+        self._seconds = Histogram(
+            "turnstile_request_seconds", "Time to answer", ["operation"], buckets=_SECONDS, registry=None
+        )
         self._children: dict[tuple[str, int], tuple[Any, Any]] = {}
 
     def record(self, operation: str, status: int, duration_ms: float, fault: BaseException | None, **more: Any) -> None:
@@ -69,20 +72,30 @@ class BackgroundMetrics:
     def __init__(self) -> None:
         from prometheus_client import Counter, Gauge, Histogram
 
-        self.published = Counter("turnstile_published_versions", "Versions copied into _delta_log or found there")
+        self.published = Counter(
+            "turnstile_published_versions", "Versions copied into _delta_log or found there", registry=None
+        )
         self.lag_seconds = Histogram(
             "turnstile_publish_lag_seconds",
             "From ratification to publication, oldest version of a turn",
             buckets=_SECONDS,
+            registry=None,
         )
-        self.failures = Counter("turnstile_publish_failures", "Turns of tables that could not be published further")
+        self.failures = Counter(
+            "turnstile_publish_failures", "Turns of tables that could not be published further", registry=None
+        )
         # The latest of whichever process set them: a background that was started anew replaces the figures of the last.
-        self.tables = Gauge("turnstile_tables", "Tables at the last sweep", multiprocess_mode="mostrecent")
-        self.stuck = Gauge("turnstile_tables_stuck", "Stuck tables at the last sweep", multiprocess_mode="mostrecent")
+        self.tables = Gauge(
+            "turnstile_tables", "Tables at the last sweep", multiprocess_mode="mostrecent", registry=None
+        )
+        self.stuck = Gauge(
+            "turnstile_tables_stuck", "Stuck tables at the last sweep", multiprocess_mode="mostrecent", registry=None
+        )
         self.behind = Gauge(
             "turnstile_unpublished_versions",
             "Unpublished versions after the last sweep",
             multiprocess_mode="mostrecent",
+            registry=None,
         )
 
 
@@ -92,8 +105,10 @@ class LightWorkMetrics:
     def __init__(self) -> None:
         from prometheus_client import Counter
 
-        self._written = Counter("turnstile_light_work_files", "Files written beside the commits of tables", ["kind"])
-        self._failures = Counter("turnstile_light_work_failures", "Attempts on a table that failed")
+        self._written = Counter(
+            "turnstile_light_work_files", "Files written beside the commits of tables", ["kind"], registry=None
+        )
+        self._failures = Counter("turnstile_light_work_failures", "Attempts on a table that failed", registry=None)
 
     def record(self, done: Maintained) -> None:
         """Counts what became of one table."""
@@ -112,9 +127,9 @@ class DeliveryMetrics:
     def __init__(self) -> None:
         from prometheus_client import Counter
 
-        self._sent = Counter("turnstile_events_sent", "Events that a target acknowledged", ["target"])
+        self._sent = Counter("turnstile_events_sent", "Events that a target acknowledged", ["target"], registry=None)
         self._failures = Counter(
-            "turnstile_event_delivery_failures", "Batches that a target did not acknowledge", ["target"]
+            "turnstile_event_delivery_failures", "Batches that a target did not acknowledge", ["target"], registry=None
         )
 
     def record(self, target: str, sent: int, *, failed: bool) -> None:

@@ -173,6 +173,18 @@ def test_i12_readyz_tells_strangers_that_the_store_fails_and_not_in_its_words(
     assert b"arn:aws" not in body
 
 
+def test_a_process_may_have_several_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a server, such as its figures, is held once for the process."""
+    monkeypatch.setenv("TURNSTILE_AUTHENTICATION", "none")
+    settings = ServerSettings(str(tmp_path))
+    with closing(open_store(settings)) as store:
+        for application in (Application(settings, store), Application(settings, store)):
+            statuses: list[str] = []
+            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/readyz", "HTTP_HOST": "localhost"}
+            list(application(environ, lambda status, _headers, statuses=statuses: statuses.append(status)))
+            assert statuses == ["200 OK"]
+
+
 # -- what is asked ----------------------------------------------------------------------------------------------------
 
 

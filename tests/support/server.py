@@ -163,7 +163,7 @@ class MovingServer:
 
 @contextmanager
 def moving_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MovingServer]:
-    """A server on SQLite in ``home``, with its tables beside it; one in a process. Ends with the block."""
+    """A server on SQLite in ``home``, with its tables beside it. Ends with the block."""
     from turnstile_server.http import Application, read_settings
     from turnstile_server.world import open_store
 
