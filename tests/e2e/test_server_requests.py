@@ -180,7 +180,7 @@ def test_a_process_may_have_several_servers(tmp_path: Path, monkeypatch: pytest.
     with closing(open_store(settings)) as store:
         for application in (Application(settings, store), Application(settings, store)):
             statuses: list[str] = []
-            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/readyz", "HTTP_HOST": "localhost"}
+            environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/healthz", "HTTP_HOST": "localhost"}
             list(application(environ, lambda status, _headers, statuses=statuses: statuses.append(status)))
             assert statuses == ["200 OK"]
 
