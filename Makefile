@@ -54,6 +54,12 @@ clean: ## Remove what builds, tests and local stacks left behind (not .venv)
 	rm -rf spark-warehouse metastore_db derby.log mutants states
 	find . -name __pycache__ -not -path './.venv/*' -type d -prune -exec rm -rf {} +
 
+.PHONY: artefacts
+artefacts: setup ## Build the functions and their layers for AWS, into .aws-sam (needs Python 3.13 on the path)
+	@[ -x .venv/sam/bin/sam ] || { $(BIN)/python -m venv .venv/sam && $(BIN)/uv pip install --quiet --python .venv/sam/bin/python \
+	    --require-hashes -r infra/sam.txt; }
+	.venv/sam/bin/sam build
+
 # -- check ------------------------------------------------------------------------------------------------------------
 
 .PHONY: check lint types imports fix

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 
 from localstack_client import config
 
-from turnstile_local.deployment import Package, deploy, parameters_for, project_root, read_template
+from turnstile_local.deployment import Package, deploy, parameters_for, project_root
 from turnstile_local.errors import StackError
 from turnstile_local.settings import Keys
 
@@ -30,7 +29,6 @@ KEYS: Final = Keys("test", "test")
 """What LocalStack's own tools sign with: it takes any key, and reads the account from its id."""
 
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "arm64", "arm64": "arm64"}
-_PLATFORMS: Final = {"x86_64": "manylinux2014_x86_64", "arm64": "manylinux2014_aarch64"}
 
 
 class Deployed(NamedTuple):
@@ -63,14 +61,11 @@ def own_architecture() -> str:
 
 
 def build(folder: Path, architecture: str) -> Path:
-    """Puts the layer's packages, as locked, and ``turnstile`` itself into ``folder``, for the functions' Python on
-    ``architecture``. Raises StackError with what pip says."""
-    root = project_root()
-    runtime = read_template(root / "template.yaml")["Globals"]["Function"]["Runtime"].removeprefix("python")
+    """Puts what the shared layer carries into ``folder``, for ``architecture`` (``layers/build.py``). Modules are not compiled:
+    that needs the functions' Python. Raises StackError with what the builder says."""
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile",
-         "--only-binary=:all:", "--platform", _PLATFORMS[architecture], "--python-version", runtime,
-         "--target", str(folder), "--requirement", str(root / "layers/requirements.txt")],
+        [sys.executable, str(project_root() / "layers/build.py"), "shared", str(folder),
+         "--architecture", architecture, "--uncompiled"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -79,8 +74,6 @@ def build(folder: Path, architecture: str) -> Path:
             remedy="see that a package index can be reached",
             kind="BuildFailed",
         )
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(root / "layers/turnstile", folder / "turnstile", ignore=ignored, dirs_exist_ok=True)
     return folder
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from turnstile.adapters import opening
 from turnstile.events.core.cloud_events import CloudEvent
 from turnstile.events.deliver import EventTarget, NotDelivered
 from turnstile.store.ports import Clock
@@ -141,9 +142,7 @@ class EventBus:
         from botocore.exceptions import BotoCoreError, ClientError
 
         if self._client is None:
-            import boto3
-
-            self._client = boto3.client("events")
+            self._client = opening.events()
         entries = [
             {
                 "EventBusName": self._bus,

@@ -132,6 +132,12 @@ def sts() -> Any:
     return _client("sts", None, attempts=2)
 
 
+@cache
+def events() -> Any:
+    """The client of EventBridge."""
+    return _client("events", None, attempts=2)
+
+
 class FileStorages:
     """``turnstile.store.ports.Storages`` by scheme: ``file:`` in all slash forms, ``s3:`` (``s3a:`` is the same). Paths are
     taken as they are: percent signs are not decoded, as in Hadoop's ``Path``."""

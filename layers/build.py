@@ -1,0 +1,113 @@
+"""Puts what a layer carries into a folder: ``python3.13 layers/build.py shared FOLDER``. ``sam build`` calls it (``Makefile``).
+
+    shared    the functions' packages and ``turnstile``        (shared.txt)
+    arrow     pyarrow, for the function of light work alone    (arrow.txt)
+
+Packages are installed for the functions' Python and architecture, whatever machine this is, and pip holds every file against
+its hash in the list. Of botocore's descriptions of services those stay that functions call. Every module is compiled:
+``/opt`` cannot be written on Lambda, so what is not compiled here would be compiled again at each cold start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import py_compile
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+PYTHON: Final = (3, 13)
+"""Of the functions, as template.yaml says. Modules compiled by another Python would not be read."""
+
+PLATFORMS: Final = {
+    ("shared", "arm64"): "manylinux2014_aarch64",
+    ("shared", "x86_64"): "manylinux2014_x86_64",
+    ("arrow", "arm64"): "manylinux_2_28_aarch64",
+    ("arrow", "x86_64"): "manylinux_2_28_x86_64",
+}
+
+SERVICES: Final = ("dynamodb", "events", "s3", "sts")
+"""Of AWS that functions call."""
+
+_HERE: Final = Path(__file__).resolve().parent
+
+
+class BuildError(Exception):
+    """The layer cannot be built; the message says why, and what to do."""
+
+
+def build(layer: str, folder: Path, architecture: str, *, compiled: bool = True) -> None:
+    """Fills ``folder``, which must not have anything in it.
+
+    Args:
+        compiled: whether modules are compiled; needs the functions' Python to run this.
+
+    Raises:
+        BuildError: another Python runs this, ``folder`` is not empty, or pip could not install a package.
+    """
+    if compiled and sys.version_info[:2] != PYTHON:
+        wanted, here = (".".join(map(str, version)) for version in (PYTHON, sys.version_info[:2]))
+        raise BuildError(f"modules are compiled by Python {wanted}, and this is {here}: run it by python{wanted}")
+    if folder.exists() and any(folder.iterdir()):
+        raise BuildError(f"{folder} is not empty: name a folder that is")
+    _install(layer, folder, architecture)
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+    if layer == "shared":
+        shutil.copytree(_HERE / "turnstile", folder / "turnstile", ignore=shutil.ignore_patterns("__pycache__"))
+        leave_out_services(folder / "botocore" / "data")
+    if compiled:
+        compile_modules(folder)
+
+
+def _install(layer: str, folder: Path, architecture: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile",
+         "--only-binary=:all:", "--platform", PLATFORMS[layer, architecture], "--implementation", "cp",
+         "--python-version", ".".join(map(str, PYTHON)), "--require-hashes", "--target", str(folder),
+         "--requirement", str(_HERE / f"{layer}.txt")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise BuildError(
+            f"the packages could not be installed; see that a package index can be reached: {done.stderr[-1_000:]}"
+        )
+
+
+def leave_out_services(data: Path) -> None:
+    """Removes the descriptions of services that no function calls: 24 of botocore's 26 MB."""
+    for folder in data.iterdir():
+        if folder.is_dir() and folder.name not in SERVICES:
+            shutil.rmtree(folder)
+
+
+def compile_modules(folder: Path) -> None:
+    """Compiles every module below ``folder``. The compiled form is read without a look at the source's time, which packing
+    changes; the source stays beside it, for tracebacks. Raises BuildError for a module that does not compile."""
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(
+        folder, quiet=1, stripdir=str(folder), prependdir="/opt/python", invalidation_mode=mode, workers=0
+    ):
+        raise BuildError(f"a module below {folder} does not compile: see above")
+
+
+def main() -> None:
+    """Builds one layer into a folder."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("layer", choices=sorted({layer for layer, _ in PLATFORMS}))
+    parser.add_argument("folder", type=Path, help="where the packages go; an empty one, or none yet")
+    parser.add_argument("--architecture", default="arm64", choices=sorted({name for _, name in PLATFORMS}))
+    parser.add_argument(
+        "--uncompiled", action="store_true", help="leave modules uncompiled; then any Python may run this"
+    )
+    options = parser.parse_args()
+    try:
+        build(options.layer, options.folder, options.architecture, compiled=not options.uncompiled)
+    except BuildError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What is deployed: what each function imports, and what the layers carry."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from layers import build as layers
+from tests.support.repository import ROOT
+from turnstile_local.deployment import read_template
+
+TEMPLATE: Final = read_template(ROOT / "template.yaml")
+FUNCTIONS: Final = sorted(path.parent.name for path in (ROOT / "functions").glob("*/app.py"))
+
+EVERYWHERE: Final = {"aws_lambda_powertools", "botocore", "jmespath", "msgspec", "turnstile", "typing_extensions"}
+STORES: Final = EVERYWHERE | {"cachetools", "dateutil", "pynamodb", "six", "urllib3"}
+HTTP: Final = STORES | {"chalice"}
+PACKAGES: Final = {
+    "authorizer": EVERYWHERE,
+    "events": STORES,
+    "gc": STORES,
+    "maintain": STORES,
+    "publish": STORES,
+    "tokens": HTTP | {"_cffi_backend", "cryptography", "jwt"},
+}
+"""Of each function; of the others ``HTTP``. pyarrow is imported by the first request that reads Parquet."""
+
+ELSEWHERE: Final = {"__editable___turnstile_0_1_0_finder", "_distutils_hack", "certifi"}
+"""Of a development environment. botocore takes certifi's certificates where they are, else its own."""
+
+FOREIGN: Final = {
+    "authorizer": ("catalog", "delta", "events", "gc", "iceberg", "maintenance", "transfer"),
+    "commit": ("gc", "iceberg", "transfer", "events"),
+    "events": ("gc", "iceberg", "maintenance", "transfer"),
+    "iceberg": ("gc", "maintenance", "transfer", "events"),
+    "publish": ("gc", "iceberg", "maintenance", "transfer", "events"),
+    "tokens": ("gc", "iceberg", "maintenance", "transfer", "events"),
+}
+"""Subjects of which a function needs nothing but decisions (``core``)."""
+
+_REPORT = """
+import json, sys
+import app
+files = {name: getattr(module, "__file__", None) or "" for name, module in list(sys.modules.items())}
+print(json.dumps({
+    "packages": sorted({name.partition(".")[0] for name, file in files.items() if "site-packages" in file}),
+    "own": sorted(name for name in files if name.startswith("turnstile.")),
+}))
+"""
+
+
+def imported(function: str) -> dict[str, list[str]]:
+    """Modules after a cold start of ``function``, in a process of its own."""
+    environment = {
+        "PATH": os.environ["PATH"], "AWS_LAMBDA_FUNCTION_NAME": function, "AWS_DEFAULT_REGION": "eu-west-1",
+        "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "POWERTOOLS_SERVICE_NAME": function,
+        "TURNSTILE_REFS_TABLE": "refs", "TURNSTILE_OBJS_TABLE": "objs", "TURNSTILE_LAKE_ROOT": "s3://bucket/lake",
+        "TURNSTILE_AUTHENTICATION": "required", "TURNSTILE_TOKEN": "token",
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", _REPORT], cwd=ROOT / "functions" / function, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, list[str]] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_cold_start_imports_what_the_function_needs_and_nothing_else(function: str) -> None:
+    modules = imported(function)
+    assert set(modules["packages"]) - ELSEWHERE <= PACKAGES.get(function, HTTP)
+    subjects = FOREIGN.get(function, ())
+    foreign = [
+        name for name in modules["own"] if name.split(".")[1] in subjects and name.split(".")[2:3] not in ([], ["core"])
+    ]
+    assert not foreign
+
+
+def test_the_shared_layer_lists_no_command_line_and_no_second_client_of_aws() -> None:
+    names = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "layers/shared.txt").read_text(), re.MULTILINE))
+    assert not names & {"boto3", "s3transfer", "pip", "setuptools", "wheel", "click", "inquirer", "pyyaml"}
+
+
+def test_the_layers_are_built_for_the_functions_python_and_architecture() -> None:
+    settings = TEMPLATE["Globals"]["Function"]
+    assert settings["Runtime"] == "python" + ".".join(map(str, layers.PYTHON))
+    assert settings["Architectures"] == ["arm64"]
+    makefile = (ROOT / "layers/Makefile").read_text()
+    for name, resource in TEMPLATE["Resources"].items():
+        if resource["Type"] == "AWS::Serverless::LayerVersion":
+            assert resource["Metadata"]["BuildMethod"] == "makefile"
+            assert f"build-{name}:" in makefile
+
+
+def test_the_services_that_the_code_opens_are_those_that_the_layer_describes() -> None:
+    opened = re.findall(r"_client\(\s*\"(\w[\w-]*)\"", (ROOT / "layers/turnstile/adapters/opening.py").read_text())
+    assert sorted(opened) == sorted(layers.SERVICES)
+
+
+def test_another_python_builds_no_compiled_layer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layers, "PYTHON", (3, 99))
+    with pytest.raises(layers.BuildError, match=r"run it by python3\.99"):
+        layers.build("shared", tmp_path / "layer", "arm64")
+    assert not (tmp_path / "layer").exists()
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(layers.BuildError, match="not empty"):
+        layers.build("shared", tmp_path, "arm64", compiled=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_every_module_is_compiled_and_the_compiled_form_is_read_whatever_the_time_of_its_source(tmp_path: Path) -> None:
+    """Unpacking a layer changes the times of its files, after which Python would compile each module again."""
+    source = tmp_path / "package" / "module.py"
+    source.parent.mkdir()
+    source.write_text("VALUE = 1\n")
+    layers.compile_modules(tmp_path)
+    source.write_text("VALUE = 2, and this would not compile\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "from package.module import VALUE; print(VALUE)"], cwd=tmp_path, capture_output=True,
+        text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "1\n"
+
+
+def test_a_module_that_does_not_compile_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("this is no Python\n")
+    with pytest.raises(layers.BuildError, match="does not compile"):
+        layers.compile_modules(tmp_path)
+
+
+def test_descriptions_of_other_services_are_left_out(tmp_path: Path) -> None:
+    for name in ("dynamodb", "ec2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "endpoints.json").write_text("{}")
+    layers.leave_out_services(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dynamodb", "endpoints.json"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("layer", "most_bytes"), [("shared", 52_000_000), ("arrow", 190_000_000)])
+def test_a_layer_is_built_for_the_other_architecture_and_fits(layer: str, most_bytes: int, tmp_path: Path) -> None:
+    """Needs the package index that the environment was installed from. Lambda allows 250 MB for a function with its layers."""
+    try:
+        layers.build(layer, tmp_path / "layer", "arm64", compiled=False)
+    except layers.BuildError as error:
+        pytest.skip(f"NOT TESTED: {error}")
+    files = [path for path in (tmp_path / "layer").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < most_bytes
+    names = [path.name for path in files if path.suffix == ".so"]
+    assert any("cpython-313-aarch64-linux" in name for name in names), names[:5]
+    assert not [name for name in names if "x86_64" in name]
