@@ -26,10 +26,9 @@ from turnstile.api.services import Services
 from turnstile.coordination.tasks import Busy
 from turnstile.delta.core.head import STUCK
 from turnstile.events.append import behind
-from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.events.deliver import catalogs
 from turnstile.gc.collector import totals
 from turnstile.gc.core import KINDS
-from turnstile.maintenance.work import Maintained, MaintenanceTarget
 from turnstile.store.core.errors import NotFound
 from turnstile_server import logs, metrics
 from turnstile_server.events import DeliveryWorker, EventWorker
@@ -64,11 +63,6 @@ GATHER_S: Final = 0.05
 """How long events are gathered before they are appended together."""
 GATHER_PAID_S: Final = 0.5
 """The same where every write is paid for."""
-LIGHT_WORK_REST_S: Final = 10.0
-"""Least time between two turns of light work for a catalog, in which commits gather: nobody waits for it."""
-MAINTAIN_S: Final = 6 * 3600.0
-"""How often all tables are looked at for light work: that no event named, or that failed."""
-MAINTAIN_FIRST_S: Final = 300.0
 LOST_EVENTS_S: Final = 3600.0
 """How often HEADs are looked at that no hint named."""
 
@@ -93,10 +87,6 @@ class Background:
         gather_s = GATHER_S if self._store.database is not None else GATHER_PAID_S
         delivered = metrics.DeliveryMetrics()
         self._deliveries = [DeliveryWorker(deliverer, delivered) for deliverer in self._services.deliverers]
-        self._light_work = metrics.LightWorkMetrics()
-        maintenance = MaintenanceTarget(self._services.maintainer, self._maintained, lambda: not self.stop.is_set())
-        maintains = Deliverer(self._store.world, maintenance, alone=alone)
-        self._deliveries.append(DeliveryWorker(maintains, delivered, rest_s=LIGHT_WORK_REST_S))
         self._events = EventWorker(self._services.appender, gather_s, self._deliver)
 
     def run(self) -> None:
@@ -104,7 +94,6 @@ class Background:
         self._start(0, SWEEP_S, self._sweep)
         self._start(COLLECT_FIRST_S, COLLECT_S, self._collect)
         self._start(0, LOST_EVENTS_S, self._find_lost_events)
-        self._start(MAINTAIN_FIRST_S, MAINTAIN_S, self._maintain_all)
         if self._store.database is not None:
             self._start(TIDY_S, TIDY_S, self._store.remove_expired)
             self._follow_feed(self._store.database, listener)
@@ -190,15 +179,6 @@ class Background:
             return
         log.info("collected: %s", totals(report))
 
-    def _maintain_all(self) -> None:
-        for done in self._services.maintainer.maintain_all(lambda: not self.stop.is_set()):
-            self._maintained(done)
-
-    def _maintained(self, done: Maintained) -> None:
-        self._light_work.record(done)
-        if done.outcome == "failed":
-            log.warning("table %s is not maintained: %s", done.table_id, done.reason)
-
     def _find_lost_events(self) -> None:
         self._events.add(behind(self._store.world, self._services.appender))
         self._deliver(list(catalogs(self._store.world)))
@@ -208,19 +188,25 @@ class Background:
             delivery.add(names)
 
     def _start(self, first_s: float, every_s: float, run: Callable[[], None]) -> None:
-        def repeat() -> None:
-            wait_s = first_s
-            while not self.stop.wait(wait_s):
-                try:
-                    run()
-                except Exception:  # the next run may succeed
-                    log.exception("a run failed")
-                wait_s = every_s
-
-        threading.Thread(target=repeat, name=run.__name__, daemon=True).start()
+        start_loop(self.stop, first_s, every_s, run)
 
     def _now_ms(self) -> int:
         return self._store.world.clock.now_ms()
+
+
+def start_loop(stop: threading.Event, first_s: float, every_s: float, run: Callable[[], None]) -> None:
+    """Starts a thread that calls ``run`` after ``first_s``, and again and again ``every_s`` after its end, until ``stop`` is set."""
+
+    def repeat() -> None:
+        wait_s = first_s
+        while not stop.wait(wait_s):
+            try:
+                run()
+            except Exception:  # the next run may succeed
+                log.exception("a run failed")
+            wait_s = every_s
+
+    threading.Thread(target=repeat, name=run.__name__, daemon=True).start()
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 from turnstile_server.errors import AlreadyRunning, NotRunning, ServerError
 from turnstile_server.home import Home, ServerState, has_open, is_locked, locked
 from turnstile_server.settings import ACCEPTS, AUTHENTICATION, DEFAULT_PORT, TOKEN, ServerSettings, default_workers
+from turnstile_server.supervisor import CHILDREN
 
 if TYPE_CHECKING:
     import httpx
@@ -195,7 +196,11 @@ def _start(
     deadline = time.monotonic() + READY_S
     while True:
         state = ServerState.read(home)
-        is_whole = state is not None and state.pids[:1] == (process.pid,) and len(state.pids) == settings.workers + 2
+        is_whole = (
+            state is not None
+            and state.pids[:1] == (process.pid,)
+            and len(state.pids) == 1 + settings.workers + len(CHILDREN)
+        )
         if state is not None and is_whole and _answers(state.url):
             return state, process
         if process.poll() is not None:

@@ -3,6 +3,7 @@
     main process    holds the lock of the home, and the port; starts the others, and starts them anew when one dies
     http            ``workers`` processes that answer requests
     background      one that publishes, sweeps and collects
+    light work      one that writes checkpoints, version checksums and log compaction files
 
 Processes are forked where the system can, after everything is imported, so that a start, and the replacement of a killed
 process, costs no imports. A process whose main process is gone ends itself; a server whose home is gone stops.
@@ -36,6 +37,9 @@ WATCH_S: Final = 0.2
 STOP_S: Final = 15.0
 LOCK_S: Final = 3.0
 """How long a server that was killed may take to end all its processes, which hold the lock and the port."""
+
+CHILDREN: Final = {"background": "turnstile_server.background", "light-work": "turnstile_server.light_work"}
+"""Processes beside those that answer requests, and the module whose ``main`` each runs."""
 
 _RUNTIME: Final = "tst-"
 """How the name of a runtime folder begins. It is no folder of the home: a socket's path may have a hundred characters."""
@@ -90,10 +94,10 @@ class _Server:
             authentication=mode,
         )
         self._stopping = threading.Event()
-        self._background: BaseProcess | None = None
+        self._children: dict[str, BaseProcess] = {}
 
     def run(self, ready: Callable[[ServerState], None]) -> None:
-        for module in ("turnstile_server.http", "turnstile_server.background"):
+        for module in ("turnstile_server.http", *CHILDREN.values()):
             importlib.import_module(module)
         _check_settings()
         server = self._granian()
@@ -123,33 +127,26 @@ class _Server:
         )
 
     def _start(self, server: Any, ready: Callable[[ServerState], None]) -> None:
-        self._background = self._start_background()
+        self._children = {name: _start_child(name) for name in CHILDREN}
         threading.Thread(target=self._watch, args=(server,), name="watch", daemon=True).start()
         self._state.write(self._home)
         ready(self._state)
 
-    def _start_background(self) -> BaseProcess:
-        from turnstile_server import background
-
-        context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-        process: BaseProcess = context.Process(target=background.main, name="turnstile-background")
-        process.start()
-        return process
-
     def _watch(self, server: Any) -> None:
-        """Keeps the background alive and ``server.json`` true; ends the server when its home is gone."""
+        """Keeps the children alive and ``server.json`` true; ends the server when its home is gone."""
         while not self._stopping.wait(WATCH_S):
             if not self._home.lock.exists():
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
-            if self._background is not None and not self._background.is_alive():
-                log.error("the background ended with %s and is started anew", self._background.exitcode)
-                self._background = self._start_background()
+            for name, process in self._children.items():
+                if not process.is_alive():
+                    log.error("the process of %s ended with %s and is started anew", name, process.exitcode)
+                    self._children[name] = _start_child(name)
             if server.interrupt_children:  # granian forgets a death in the moment in which it mends another
                 server.main_loop_interrupt.set()
             workers = [worker.inner.pid for worker in server.wrks if worker.inner.pid]
-            others = [self._background.pid] if self._background is not None else []
-            pids = (os.getpid(), *workers, *(pid for pid in others if pid))
+            children = [process.pid for process in self._children.values() if process.pid]
+            pids = (os.getpid(), *workers, *children)
             if pids != self._state.pids:
                 self._state = replace(self._state, pids=pids)
                 try:
@@ -159,12 +156,21 @@ class _Server:
 
     def _stop(self) -> None:
         self._stopping.set()
-        process = self._background
-        if process is not None:
+        for process in self._children.values():
             process.terminate()
-            process.join(STOP_S)
+        deadline = time.monotonic() + STOP_S
+        for process in self._children.values():
+            process.join(max(0.0, deadline - time.monotonic()))
             if process.is_alive():
                 process.kill()
+
+
+def _start_child(name: str) -> BaseProcess:
+    module = importlib.import_module(CHILDREN[name])
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    process: BaseProcess = context.Process(target=module.main, name=f"turnstile-{name}")
+    process.start()
+    return process
 
 
 class StartTimes(dict[int, float]):

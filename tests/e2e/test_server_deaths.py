@@ -20,7 +20,7 @@ from turnstile_server.home import Home, is_locked
 pytestmark = needs_proc
 
 
-@pytest.mark.parametrize("name", ["http", "background"])
+@pytest.mark.parametrize("name", ["http", "background", "light-work"])
 def test_i1_to_i11_a_killed_process_is_replaced_and_nothing_that_was_acknowledged_is_lost(
     tmp_path: Path, name: str
 ) -> None:

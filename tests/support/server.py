@@ -80,24 +80,29 @@ def server_on_s3(
 
 
 def processes(server: Server) -> dict[int, str]:
-    """The name of each of its processes: ``main``, ``http`` or ``background``."""
-    main, *others = server.pids
-    return {main: "main", **dict.fromkeys(others[:-1], "http"), others[-1]: "background"}
+    """The name of each of its processes: ``main``, ``http``, ``background`` or ``light-work``."""
+    main, *http, background, light_work = server.pids
+    return {main: "main", **dict.fromkeys(http, "http"), background: "background", light_work: "light-work"}
 
 
 @contextmanager
 def resting_background(server: Server) -> Iterator[None]:
-    """Nothing is published, swept or collected while the block runs."""
-    background = next(pid for pid, name in processes(server).items() if name == "background")
+    """Nothing is published, swept, collected or maintained while the block runs."""
+    resting = [pid for pid, name in processes(server).items() if name in ("background", "light-work")]
     while True:
-        os.kill(background, signal.SIGSTOP)
+        _send(resting, signal.SIGSTOP)
         if _writes(server):
             break
-        os.kill(background, signal.SIGCONT)  # it was stopped with the store's lock in its hands
+        _send(resting, signal.SIGCONT)  # one was stopped with the store's lock in its hands
     try:
         yield
     finally:
-        os.kill(background, signal.SIGCONT)
+        _send(resting, signal.SIGCONT)
+
+
+def _send(pids: list[int], signal_number: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal_number)
 
 
 def _writes(server: Server) -> bool:

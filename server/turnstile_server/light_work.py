@@ -1,0 +1,98 @@
+"""The process that does light work on Delta tables: checkpoints, version checksums, log compaction (``turnstile.maintenance``).
+
+It has a process of its own because it reads whole tables: in the background it would keep publishing waiting, which shares one
+interpreter with it. Its priority is low. The events of a catalog say which of its tables changed; they are kept, with a cursor, so
+nobody has to wake it, and what a crash interrupted is done after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import logging
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from turnstile.api.services import Services
+from turnstile.events.deliver import Deliverer, catalogs
+from turnstile.maintenance.work import MaintenanceTarget
+from turnstile_server import logs, metrics
+from turnstile_server.background import start_loop
+from turnstile_server.events import DeliveryWorker
+from turnstile_server.http import end_with_parent, read_settings
+from turnstile_server.settings import ServerSettings
+from turnstile_server.world import open_store
+
+if TYPE_CHECKING:
+    from turnstile.maintenance.work import Maintained
+
+LOOK_S: Final = 10.0
+"""How often the events are looked at, and the least time between two turns for a catalog, in which commits gather: nobody waits
+for light work."""
+LOOK_PAID_S: Final = 60.0
+"""The same where every read is paid for."""
+ALL_S: Final = 6 * 3600.0
+"""How often all tables are looked at: that no event named, or that failed."""
+ALL_FIRST_S: Final = 300.0
+NICE: Final = 10
+"""Added to the niceness of the process: requests and publishing come first."""
+
+log = logging.getLogger("turnstile.light_work")
+
+
+class LightWork:
+    """The loops of the process. ``run`` returns soon after ``stop`` is set, when the file under way is written."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.stop = threading.Event()
+        self._store = open_store(settings)
+        self._metrics = metrics.LightWorkMetrics()
+        alone = settings.store_kind == "sqlite"
+        background = msgspec.structs.replace(read_settings(settings), delivers_alone=alone)
+        self._maintainer = Services(self._store.world, background).maintainer
+        target = MaintenanceTarget(self._maintainer, self._maintained, self._goes_on)
+        self._look_s = LOOK_S if alone else LOOK_PAID_S
+        self._worker = DeliveryWorker(
+            Deliverer(self._store.world, target, alone=alone), metrics.DeliveryMetrics(), rest_s=self._look_s
+        )
+
+    def run(self) -> None:
+        start_loop(self.stop, self._look_s, self._look_s, self._look)
+        start_loop(self.stop, ALL_FIRST_S, ALL_S, self._maintain_all)
+        self.stop.wait()
+        self._worker.close()
+        self._store.close()
+
+    def _look(self) -> None:
+        self._worker.add(list(catalogs(self._store.world)))
+
+    def _maintain_all(self) -> None:
+        for done in self._maintainer.maintain_all(self._goes_on):
+            self._maintained(done)
+
+    def _maintained(self, done: Maintained) -> None:
+        self._metrics.record(done)
+        if done.outcome == "failed":
+            log.warning("table %s is not maintained: %s", done.table_id, done.reason)
+
+    def _goes_on(self) -> bool:
+        return not self.stop.is_set()
+
+
+def main() -> None:
+    """Runs until SIGTERM, or until the main process is gone."""
+    settings = ServerSettings.from_environment()
+    logs.configure("light work")
+    end_with_parent()
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    metrics.start(settings)
+    work = LightWork(settings)
+    gc.freeze()
+    signal.signal(signal.SIGTERM, lambda *_: work.stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    work.run()
