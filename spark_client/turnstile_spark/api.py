@@ -6,6 +6,7 @@ transient; so are changes of the catalog, under a key by which the server makes 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -49,9 +50,10 @@ class Api:
         sent_ms = time.time() * 1000
         return TableState.read(self.http.call("load", "GET", self._table(namespace, table)), sent_ms)
 
-    def tables(self, namespace: str) -> list[str]:
-        """The names of the tables in a namespace."""
-        return [t["name"] for t in self._pages("tables", self._namespace(namespace, "tables"), "tables")]
+    def tables(self, namespace: str, as_of: str | None = None) -> list[str]:
+        """The names of the tables in a namespace, now or as of a moment."""
+        listed = self._pages("tables", self._namespace(namespace, "tables"), "tables", as_of=as_of)
+        return [t["name"] for t in listed]
 
     def delta_tables(self, namespace: str) -> list[tuple[str, str]]:
         """Name and id of the Delta tables in a namespace."""
@@ -89,13 +91,23 @@ class Api:
 
     # -- namespaces ---------------------------------------------------------------------------------------------------
 
-    def namespaces(self) -> list[str]:
-        """The names of all namespaces, levels joined by dots."""
-        return [n["name"] for n in self._pages("namespaces", self._namespaces(), "namespaces")]
+    def namespaces(self, as_of: str | None = None) -> list[str]:
+        """The names of all namespaces, levels joined by dots, now or as of a moment."""
+        return [n["name"] for n in self._pages("namespaces", self._namespaces(), "namespaces", as_of=as_of)]
 
-    def namespace(self, name: str) -> dict[str, Any]:
-        """One namespace: ``name``, ``comment``, ``properties``, ``created``."""
-        return self.http.call("namespace", "GET", self._namespace(name))  # type: ignore[no-any-return]
+    def namespace(self, name: str, as_of: str | None = None) -> dict[str, Any]:
+        """One namespace: ``name``, ``comment``, ``properties``, ``created``; now or as of a moment."""
+        query = {"as_of": as_of} if as_of else {}
+        return self.http.call("namespace", "GET", self._namespace(name), query=query)  # type: ignore[no-any-return]
+
+    def find(self, query: str, as_of: str | None = None) -> Iterator[dict[str, Any]]:
+        """What a path query leads to: ``name``, ``kind``, ``id`` and more of each entry; now or as of a moment."""
+        return self._pages("find", path("v1", "find"), "found", query=query, as_of=as_of)
+
+    def catalog_head(self) -> str:
+        """The id of the catalog's present HEAD."""
+        query = {"query": f"/{self.catalog}/*", "max_results": 1}
+        return str(self.http.call("find", "GET", path("v1", "find"), query=query)["head"])
 
     def create_namespace(self, name: str, comment: str | None, properties: dict[str, str]) -> None:
         """Creates a namespace; 409 ``AlreadyExists``."""
@@ -183,8 +195,8 @@ class Api:
     # -- several tables -------------------------------------------------------------------------------------------------
 
     def transact(self, group: dict[str, Any]) -> dict[str, Any]:
-        """Proposes a group of commits, or of commits and changes of the catalog: a single attempt (``groups.ratify_group`` repeats it)."""
-        at_catalog = ("catalogs", self.catalog) if group.get("changes") else ()
+        """Proposes a group of commits, or of commits with changes and reads of the catalog: a single attempt (``groups.ratify_group`` repeats it)."""
+        at_catalog = ("catalogs", self.catalog) if "changes" in group else ()
         return self.http.once("transaction", "POST", path("v1", *at_catalog, "transactions"), group)  # type: ignore[no-any-return]
 
     def announce(self, id: str, announcement: dict[str, Any]) -> None:
@@ -306,6 +318,19 @@ class TableState:
             sent_ms=sent_ms,
             pinned=response.get("state") == "pinned",
         )
+
+    @classmethod
+    def created_by(cls, content: str, name: str, table_id: str, location: str) -> TableState:
+        """A table that the server does not have yet, as the content of its version 0 describes it."""
+        actions = [json.loads(line) for line in content.split("\n") if line]
+        metadata = next(action["metaData"] for action in actions if "metaData" in action)
+        described = {
+            "schema": json.loads(metadata["schemaString"]),
+            "partition_columns": metadata.get("partitionColumns") or [],
+            "properties": metadata.get("configuration") or {},
+        }
+        now = time.time() * 1000
+        return cls(name, table_id, location, "", int(now), described, Tail((), 0, 0), now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ sets that conclusion.
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, ClassVar
 
 from turnstile_spark import refusals
@@ -19,7 +20,7 @@ from turnstile_spark.jvm import JavaObject, Jvm, Proxy
 from turnstile_spark.names import checked, dotted, is_path
 from turnstile_spark.transactions import cut_log
 from turnstile_spark.transactions.catalog_changes import Name
-from turnstile_spark.transactions.scope import Scope
+from turnstile_spark.transactions.scope import OPTION, Scope
 from turnstile_spark.view_catalog import ViewsOfLake
 
 _ABSTRACT = "org.apache.spark.sql.delta.catalog.AbstractDeltaCatalog"
@@ -35,6 +36,7 @@ _FORCED_SCHEMA = "spark.databricks.delta.hms.schema.forceAlterTableDataSchema"
 #: one-row INSERT several times slower (every writer then needs the whole state of the table); v2 checkpoints cost no
 #: measurable time, but shut out readers that do not know them.
 _LEAN = {"delta.enableRowTracking": "false", "delta.checkpointPolicy": "classic"}
+_REPLACE = "REPLACE TABLE, or mode('overwrite') with saveAsTable"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
 #: What CREATE TABLE LIKE does not take over: keys that Spark fills, and beginnings of keys of properties of that one table.
 _CLAUSES = frozenset(("provider", "location", "owner", "external", "is_managed_location", "table_type", "Type"))
@@ -140,45 +142,47 @@ class SparkCatalog(ViewsOfLake):
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.createTable(identifier, columns, partitions, properties)
-        self._outside_of_scopes("CREATE TABLE")
+        scope = self._changing("CREATE TABLE")
         if self.lake.freshness.analyzing():  # Spark creates tables when it executes; Delta, for CLONE, when it analyses
             self._refuse(refusals.clone(self.lake.name))
-        return self.inner.createTable(identifier, columns, partitions, self._for_new(levels, table, properties))
+        prepared = self._for_new(levels, table, properties)
+        return self._inner_for(scope).createTable(identifier, columns, partitions, prepared)
 
     def stageCreate(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.stageCreate(identifier, columns, partitions, properties)
-        self._outside_of_scopes("CREATE TABLE")
-        return self.inner.stageCreate(identifier, columns, partitions, self._for_new(levels, table, properties))
+        scope = self._changing("CREATE TABLE")
+        prepared = self._for_new(levels, table, properties)
+        return self._inner_for(scope).stageCreate(identifier, columns, partitions, prepared)
 
     def stageReplace(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.stageReplace(identifier, columns, partitions, properties)
-        self._outside_of_scopes("REPLACE TABLE, or mode('overwrite') with saveAsTable")
-        self._writable(self._state(levels, table))  # "table not found" before the data is written
-        return self.inner.stageReplace(identifier, columns, partitions, self._checked(properties))
+        scope = self._changing(_REPLACE)
+        self._replaceable(identifier, scope, self._state(levels, table))  # "table not found" before the data is written
+        return self._inner_for(scope).stageReplace(identifier, columns, partitions, self._checked(properties))
 
     def stageCreateOrReplace(self, identifier: JavaObject, *definition: Any) -> JavaObject:
         columns, partitions, properties = _parts(definition)
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.stageCreateOrReplace(identifier, columns, partitions, properties)
-        self._outside_of_scopes("REPLACE TABLE, or mode('overwrite') with saveAsTable")
+        scope = self._changing(_REPLACE)
         exists = super().tableExists(identifier)
         if exists:
-            self._writable(self._state(levels, table))
+            self._replaceable(identifier, scope, self._state(levels, table))
         prepared = self._checked(properties) if exists else self._for_new(levels, table, properties)
-        return self.inner.stageCreateOrReplace(identifier, columns, partitions, prepared)
+        return self._inner_for(scope).stageCreateOrReplace(identifier, columns, partitions, prepared)
 
     def createTableLike(self, identifier: JavaObject, definition: JavaObject, source: JavaObject) -> JavaObject:
         levels, table = self._split(identifier)
         if paths := self._path_catalog(levels, table):
             return paths.createTableLike(identifier, definition, source)
-        self._outside_of_scopes("CREATE TABLE")
+        scope = self._changing("CREATE TABLE")
         properties = self.jvm.new("java.util.HashMap")
         of_source = dict(source.properties())
         if str(of_source.get("provider")).lower() == "delta":
@@ -191,7 +195,17 @@ class SparkCatalog(ViewsOfLake):
         columns = definition.columns() if len(definition.columns()) else source.columns()
         partitions = definition.partitions() if len(definition.partitions()) else source.partitioning()
         prepared = self._for_new(levels, table, properties)
-        return self.inner.createTable(identifier, columns, partitions, prepared)
+        return self._inner_for(scope).createTable(identifier, columns, partitions, prepared)
+
+    def _inner_for(self, scope: Scope | None) -> JavaObject:
+        """Delta's catalog for the statements of a scope; outside of one, the lake's."""
+        return self.inner if scope is None else self._inner_of_scopes()
+
+    def _replaceable(self, identifier: JavaObject, scope: Scope | None, state: TableState) -> None:
+        """Throws when the table cannot be replaced. In a transaction its log is opened: Delta replaces it on top of what that shows."""
+        self._writable(state)
+        if scope is not None:
+            self._loaded(identifier, state)
 
     def _checked(self, properties: JavaObject) -> JavaObject:
         """A copy of the user's properties with what Delta needs; throws when a lake cannot do what they demand."""
@@ -209,13 +223,30 @@ class SparkCatalog(ViewsOfLake):
         prepared = self._checked(properties)
         if not levels:
             raise self.lake.throw.no_such_namespace([self.lake.name])
+        scope = self._scope()
         try:
-            staged = self.lake.stage(dotted(levels), table)
+            staged = self.lake.stage(dotted(levels), self._staged_name(scope, levels, table))
         except ApiError as e:
             raise self.lake.throw.table_error(e, self.lake.name, *levels, table) from None
+        if scope is not None:
+            scope.stage(staged["location"])
+            staged |= {OPTION: scope.options[OPTION], f"option.{OPTION}": scope.options[OPTION]}
         for key, value in staged.items():
             prepared.put(key, value)
         return prepared
+
+    def _staged_name(self, scope: Scope | None, levels: list[str], table: str) -> str:
+        """The name under which a new table is staged. The server refuses one that is taken, and a transaction may have freed it."""
+        if scope is None:
+            return table
+        if scope.changes.namespace(dotted(levels)) is not None:
+            text = f"CREATE TABLE in a namespace that the same transaction creates: create '{dotted(levels)}' before it"
+            raise self.lake.throw.unsupported(text)
+        return (
+            f"new_{uuid.uuid4().hex}"
+            if scope.changes.is_freed(Name(dotted(levels), table))
+            else checked(table, "table")
+        )
 
     # -- drop, rename, alter ----------------------------------------------------------------------------------------
 
@@ -225,8 +256,7 @@ class SparkCatalog(ViewsOfLake):
             return paths.alterTable(identifier, changes)
         self._refuse(refusals.changes(self.lake.name, changes))
         self._writable(self._state(levels, table))
-        inner = self._inner_of_scopes() if self._scope() else self.inner
-        return inner.alterTable(identifier, changes)
+        return self._inner_for(self._scope()).alterTable(identifier, changes)
 
     def dropTable(self, identifier: JavaObject) -> bool:
         levels, table = self._split(identifier)

@@ -59,6 +59,17 @@ class Credentials:
                 return {}
         return self._built(lambda builder: builder.buildForStagingTable(table_id, "s3" + location.removeprefix("s3a")))
 
+    def adopt(self, table_id: str, options: dict[str, str]) -> None:
+        """Makes ``options``, those of a new table, what :meth:`of_table` returns until :meth:`forget`: the server vends none for a table
+        that has no name."""
+        with self._lock:
+            self._tables[table_id] = options
+
+    def forget(self, table_id: str) -> None:
+        """Has the options of a table asked for again."""
+        with self._lock:
+            self._tables.pop(table_id, None)
+
     def _may_ask(self, probe: Callable[[], bool]) -> bool:
         """Whether the session wants the server's credentials and the server vends any: ``probe`` asks it, once."""
         if self._asks is None:

@@ -13,8 +13,9 @@ from turnstile_spark.api import TableState
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import ApiError, TurnstileError
 from turnstile_spark.jvm import JavaObject, Proxy, names_of
+from turnstile_spark.log_files import Write
 from turnstile_spark.names import dotted
-from turnstile_spark.transactions.catalog_changes import NewNamespace
+from turnstile_spark.transactions.catalog_changes import Name, NewNamespace
 from turnstile_spark.transactions.scope import Scope, catalog_of, over
 
 #: Keys Spark reserves: the comment has a member of its own; the owner of a new namespace is who asks for it.
@@ -133,7 +134,8 @@ class LakeCatalog(Proxy):
         try:
             namespace = dotted(names)
             is_new = scope is not None and scope.changes.namespace(namespace) is not None
-            tables = [] if is_new else self.lake.api.tables(namespace)
+            reads = scope.catalog_reads if scope is not None else None
+            tables = [] if is_new else (reads or self.lake.api).tables(namespace)
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
         return scope.changes.tables(namespace, tables) if scope and scope.changes else tables
@@ -156,7 +158,9 @@ class LakeCatalog(Proxy):
         try:
             scope = self._scope()
             created = scope.changes.namespaces() if scope else []
-            names = [name.split(".") for name in (*self.lake.api.namespaces(), *created)]
+            reads = scope.catalog_reads if scope is not None else None
+            stored = self.lake.api.namespaces() if reads is None else reads.namespaces(above)
+            names = [name.split(".") for name in (*stored, *created)]
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, above) from None
         depth = len(above) + 1
@@ -169,8 +173,9 @@ class LakeCatalog(Proxy):
         names = names_of(levels)
         if not names or self._created(names) is not None:
             return True
+        scope = self._scope()
         try:
-            self.lake.api.namespace(dotted(names))
+            ((scope.catalog_reads if scope else None) or self.lake.api).namespace(dotted(names))
         except ApiError as e:
             if e.type in ("NoSuchNamespace", "NoSuchCatalog", "InvalidName"):
                 return False
@@ -183,9 +188,12 @@ class LakeCatalog(Proxy):
             comment = {} if created.comment is None else {_COMMENT: created.comment}
             return self.jvm.hash_map({**created.properties, **comment})
         try:
-            name = dotted(names)
-            namespace = self.lake.freshness.once_per_analysis(
-                "namespace " + name, lambda: self.lake.api.namespace(name)
+            name, scope = dotted(names), self._scope()
+            reads = scope.catalog_reads if scope is not None else None
+            namespace = (
+                self.lake.freshness.once_per_analysis("namespace " + name, lambda: self.lake.api.namespace(name))
+                if reads is None
+                else reads.namespace(name)
             )
         except ApiError as e:
             raise self.lake.throw.namespace_error(e, names) from None
@@ -317,7 +325,27 @@ class ScopeDelegate(Delegate):
         return catalog_of(self.lake.name)
 
     def createTable(self, identifier: JavaObject, *definition: Any) -> JavaObject:
-        raise self.lake.throw.unsupported("CREATE TABLE in a transaction")
+        """Holds the creation of a table whose version 0 Delta has just written."""
+        properties = definition[0].properties() if len(definition) == 1 else definition[2]
+        levels, table = self._split(identifier)
+        location = str(properties.get("location"))
+        table_id, scope = self.lake.take_staged_id(location), self._changing("CREATE TABLE")
+        if table_id is None or scope is None:
+            raise self.lake.throw.unsupported("a lake holds only the Delta tables that it creates itself")
+        conf = self.session.sessionState().newHadoopConf()
+        credentials = self.lake.credentials.of_new_table(table_id, location)
+        self.lake.credentials.adopt(table_id, credentials)
+        for key, value in credentials.items():
+            conf.set(key, value)
+        path = f"{location}/_delta_log/{0:020d}.json"
+        name, first = Name(dotted(levels), table), Write(None, conf, path, self.lake.files.read(path, conf))
+        state = TableState.created_by(first.content, f"{self.lake.api.catalog}.{name}", table_id, location)
+        try:
+            scope.create(state, name, first)
+        except TurnstileError as e:
+            raise self.lake.throw.refused(e) from None
+        self.lake.learn(state)
+        return self._v1_table(state)
 
     def _v1_table(self, state: TableState) -> JavaObject:
         scope = self._scope()

@@ -73,6 +73,17 @@ class Lake:
         except ApiError as e:
             raise e.as_turnstile_error() from None
 
+    def find(self, query: str) -> list[dict[str, Any]]:
+        """What a path query leads to (docs/path-queries.md), each with ``name``, ``kind``, ``id`` and more. In a serializable transaction
+        the catalog is asked as it was when the transaction first asked it for a list, and the answer is checked when it commits."""
+        try:
+            scope = self.context.scopes.current()
+            if scope is not None and scope.catalog_reads is not None:
+                return scope.catalog_reads.find(query)
+            return list(self.api.find(query))
+        except ApiError as e:
+            raise e.as_turnstile_error() from None
+
     def create(self, name: str) -> TableBuilder:
         """A builder for the new table ``namespace.table``, in the style of ``DeltaTable.create``."""
         return TableBuilder(self.table(name), "CREATE TABLE")

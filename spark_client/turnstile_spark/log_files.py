@@ -81,6 +81,27 @@ class LogFiles:
             finally:
                 stream.close()
 
+    def rewrite(self, file: Write) -> None:
+        """Writes a file of a log that nobody reads yet, in the place of what is there, and takes away the checksum of its version."""
+        path = self.jvm.new("org.apache.hadoop.fs.Path", file.path)
+        system = path.getFileSystem(file.conf)
+        checksum = file.path.removesuffix(".json") + ".crc"
+        system.delete(self.jvm.new("org.apache.hadoop.fs.Path", checksum), False)
+        stream = system.create(path, True)
+        try:
+            stream.write(file.content.encode())
+        finally:
+            stream.close()
+
+    def read(self, path: str, conf: JavaObject) -> str:
+        """The content of a file, as text."""
+        at = self.jvm.new("org.apache.hadoop.fs.Path", path)
+        stream = at.getFileSystem(conf).open(at)
+        try:
+            return str(self.jvm.cls("org.apache.commons.io.IOUtils").toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
     def write_later(self, file: Write) -> Future[None]:
         """:meth:`write` in a thread of its own, in parallel with the caller's request to the server, which carries the
         content too: so the file need not be durable."""

@@ -59,6 +59,21 @@ def test_every_request_is_signed_with_a_key_of_the_server(spark: Any, lake: Any,
     assert {request.status for request in s3.requests()} <= {200, 204, 206}
 
 
+def test_a_table_that_a_transaction_creates_is_written_and_read_with_its_keys(
+    spark: Any, lake: Any, s3: CountingProxy, table: str
+) -> None:
+    s3.clear()
+    with lake.transaction():
+        spark.sql(f"CREATE TABLE vended.{table}_new AS SELECT id FROM vended.{table}")
+        spark.sql(f"INSERT INTO vended.{table}_new VALUES (2)")
+        spark.sql(f"INSERT INTO vended.{table} SELECT max(id) FROM vended.{table}_new")
+    assert [sorted(row.id for row in spark.table(f"vended.{name}").collect()) for name in (table, f"{table}_new")] == [
+        [1, 2],
+        [1, 2],
+    ]
+    assert {request.access_key[:4] for request in s3.requests()} == {"ASIA"}
+
+
 def test_a_table_has_keys_of_its_own(spark: Any, lake: Any, s3: CountingProxy, table: str) -> None:
     spark.sql(f"CREATE TABLE vended.{table}_other (id BIGINT)")
     keys = []

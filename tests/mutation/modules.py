@@ -202,7 +202,21 @@ MODULES: Final = {
     ),
     "turnstile.delta.core.journal_rows": Mutated(("unit/transactions/test_journal.py", "unit/gc/test_transactions.py")),
     "turnstile.catalog.transactions": Mutated(
-        ("unit/transactions/test_catalog_transactions.py", "functional/v1/test_catalog_transactions.py"),
+        (
+            "unit/transactions/test_catalog_transactions.py",
+            "unit/transactions/test_catalog_reads.py",
+            "functional/v1/test_catalog_transactions.py",
+            "functional/catalog/test_catalog_reads.py",
+        ),
+        writes=False,
+        decides=True,
+        guards=True,
+    ),
+    "turnstile.catalog.query.core.differences": Mutated(
+        ("unit/query/test_differences.py",), writes=False, decides=True
+    ),
+    "turnstile.catalog.query.reads": Mutated(
+        ("functional/catalog/test_catalog_reads.py", "unit/transactions/test_catalog_reads.py"),
         writes=False,
         decides=True,
         guards=True,
@@ -260,6 +274,9 @@ def nearest(module: str) -> list[Path]:
 
 
 SURVIVORS: Final[dict[str, str]] = {
+    "turnstile.catalog.query.reads: _differences: branch read.head.head == tree.head": (
+        "one HEAD has one tree, which is not different from itself: it saves the two walks"
+    ),
     "turnstile.gc.core: decided_at: edge first > version": "the version is none of the published ones there, so not the first",
     "turnstile.api.unity.credentials: _free: term bool(claim.table_id)": (
         "without it the HEAD of a table without an id is looked for, which there never is: it saves a read"

@@ -114,6 +114,12 @@ class Sql:
         """The column ``id``, sorted."""
         return sorted(row.id for row in self(f"SELECT id FROM {table}"))
 
+    def names(self, table: str, lake: str = "lake") -> set[str]:
+        """The tables whose names begin as that of ``table``, without that beginning."""
+        namespace, _, prefix = table.rpartition(".")
+        rows = self(f"SHOW TABLES IN {lake}.{namespace} LIKE '{prefix}*'")
+        return {row.tableName.removeprefix(prefix) for row in rows}
+
 
 @pytest.fixture
 def sql(spark: Any) -> Sql:

@@ -1,7 +1,8 @@
 """Transactions of a catalog: changes of it and commits of its tables, all or none (I8, docs/decisions/0023).
 
     1  members prepared           commits of Delta tables as in a group of them alone (``delta.groups``); staged tables read
-    2  the catalog's tree         one read; the changes computed from it, each as those before it leave it
+    2  the catalog's tree         one read; what was read of the catalog is judged in it (``catalog.query.reads``), and the changes
+                                  are computed from it, each as those before it leave it
     3  objs                       of the catalog's commit
     4  one transaction            the catalog's HEAD swapped, with the rows of the changes, the writes of the commits, the
                                   checks of what was only read, and the row that remembers the transaction
@@ -22,6 +23,7 @@ import msgspec
 from turnstile.catalog.commit import MAX_ROWS, Committer, Edit, View
 from turnstile.catalog.composed import Composition, GroupChange, RefusedChange
 from turnstile.catalog.core.paths import fold
+from turnstile.catalog.query.reads import CatalogReads
 from turnstile.delta.core.decide import Ratified
 from turnstile.delta.groups import GroupRatified, GroupRatifier, GroupRefused, GroupRequest, OpenGroup, check_members
 from turnstile.store.core.errors import (
@@ -46,10 +48,12 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class NotApplied(msgspec.Struct, frozen=True):
-    """Nothing of the transaction was applied: what refused it, commits and reads or the first change that did."""
+    """Nothing of the transaction was applied: what refused it, commits and reads or the first change, or read of the catalog, that
+    did."""
 
     commits: GroupRefused | None = None
     change: RefusedChange | None = None
+    read: StateConflict | None = None
 
 
 class CatalogTransactions:
@@ -58,14 +62,20 @@ class CatalogTransactions:
     def __init__(self, groups: GroupRatifier, committer: Committer) -> None:
         self._groups, self._committer = groups, committer
 
-    def commit(self, catalog: str, group: GroupRequest, changes: Sequence[GroupChange]) -> Applied | NotApplied:
-        """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none. The id of ``group`` is that of
-        the entries in the tables' logs; only this very transaction may have it.
+    def commit(
+        self,
+        catalog: str,
+        group: GroupRequest,
+        changes: Sequence[GroupChange],
+        reads: CatalogReads | None = None,
+    ) -> Applied | NotApplied:
+        """Applies ``changes`` of ``catalog`` and the commits of ``group``, which may be none, if ``reads`` of the catalog still
+        hold. The id of ``group`` is that of the entries in the tables' logs; only this very transaction may have it.
 
         Raises InvalidRequest: too many members, one of another catalog, two that change one table; what a commit or a change
         raises alone, but for conflicts, whose ``field`` begins with the member; StateConflict ``ConcurrentChange``: other
         changes of the catalog were faster until the deadline; Throttled. Then nothing was applied. OutcomeUnknown."""
-        attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes))
+        attempt = _Attempt(catalog, self._groups.open(group), group, Composition(changes), reads)
         try:
             outcome = attempt.run(self._committer)
         except OutcomeUnknown:  # files that were written may be in use
@@ -89,6 +99,14 @@ def earlier(groups: GroupRatifier, group: GroupRequest, seq: int | None) -> Appl
     return Applied(replay.members, seq, replayed=True)
 
 
+class _ReadChanged(Exception):
+    """A read of the catalog does not hold any more. ``refused``: what is different."""
+
+    def __init__(self, refused: StateConflict) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
+
+
 class _Decided(Exception):
     """A commit or a read of the transaction was refused: another attempt cannot be accepted."""
 
@@ -96,8 +114,16 @@ class _Decided(Exception):
 class _Attempt:
     """One request: its members while the catalog is changed."""
 
-    def __init__(self, catalog: str, commits: OpenGroup, group: GroupRequest, changes: Composition) -> None:
+    def __init__(
+        self,
+        catalog: str,
+        commits: OpenGroup,
+        group: GroupRequest,
+        changes: Composition,
+        reads: CatalogReads | None,
+    ) -> None:
         self._catalog, self._commits, self._group, self.changes = catalog, commits, group, changes
+        self._reads = reads
         self._own = 0
         """Rows of the changes among the writes of the latest edit; those of the commits and reads follow."""
 
@@ -110,6 +136,11 @@ class _Attempt:
             tree = committer.commit(self._catalog, self._change, on_rejected=self._on_rejected)
         except _Decided:
             return self._refused()
+        except _ReadChanged as changed:
+            replay = commits.replayed() if self._group.commits else None
+            if replay is not None:  # what was read was changed since by this very transaction
+                return self._earlier(replay)
+            return NotApplied(read=changed.refused)
         except TurnstileError as error:
             refused = self.changes.refused
             if refused is None:
@@ -132,6 +163,11 @@ class _Attempt:
                 )
 
     def _change(self, view: View) -> Edit | None:
+        if self._reads is not None:
+            try:
+                self._reads.require_same(view.tree)
+            except StateConflict as error:
+                raise _ReadChanged(error) from error
         edit = self.changes.apply(view)
         if edit is None:
             if not self._group.commits and not self._group.reads:
@@ -177,11 +213,12 @@ class _Attempt:
         return Applied(replay.members, None, replayed=True)
 
 
-def check_transaction(group: GroupRequest, changes: int) -> None:
-    """Checks shapes and ranges of a request with this many changes; raises InvalidRequest naming the member."""
-    if changes < 1:
+def check_transaction(group: GroupRequest, changes: int, catalog_reads: int = 0) -> None:
+    """Checks shapes and ranges of a request with this many changes and reads of the catalog; raises InvalidRequest naming the
+    member."""
+    if changes + catalog_reads < 1:
         raise InvalidRequest(
-            "a transaction of a catalog without changes of it",
+            "a transaction of a catalog without changes or reads of it",
             field="changes",
             remedy="send commits of tables alone to POST /v1/transactions",
         )

@@ -1,7 +1,7 @@
 """Changes of the catalog that a transaction holds back, and what names lead to because of them. Pure.
 
-They are members of the transaction's request (``POST /v1/catalogs/{catalog}/transactions``), in their order. A table is renamed or
-dropped once in a transaction, as the server has it: a row takes part in a write once.
+They are members of the transaction's request (``POST /v1/catalogs/{catalog}/transactions``), in their order. A table is created, renamed
+or dropped once in a transaction, as the server has it: a row takes part in a write once.
 """
 
 from __future__ import annotations
@@ -56,16 +56,31 @@ class NewNamespace:
         return {"change": "create_namespace", "name": self.name, "properties": self.properties, **comment}
 
 
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that is created: its version 0 is written where the server staged it, and it has no name on the server yet."""
+
+    table_id: str
+    name: Name
+
+    def body(self) -> dict[str, Any]:
+        at = {"namespace": self.name.namespace, "name": self.name.table}
+        return {"change": "create_table", **at, "table_id": self.table_id}
+
+
+Change = MovedTable | NewTable | NewNamespace
+
+
 class CatalogChanges:
     """The changes of one transaction so far, in their order."""
 
     def __init__(self) -> None:
-        self._changes: list[MovedTable | NewNamespace] = []
+        self._changes: list[Change] = []
 
     def __len__(self) -> int:
         return len(self._changes)
 
-    def add(self, change: MovedTable | NewNamespace) -> None:
+    def add(self, change: Change) -> None:
         """Holds a change. The caller has checked it against what the names lead to now."""
         self._changes.append(change)
 
@@ -81,10 +96,21 @@ class CatalogChanges:
         """Whether the table is renamed or dropped."""
         return any(isinstance(c, MovedTable) and c.table_id == table_id for c in self._changes)
 
+    def created(self) -> list[NewTable]:
+        """The tables that are created."""
+        return [change for change in self._changes if isinstance(change, NewTable)]
+
+    def is_freed(self, name: Name) -> bool:
+        """Whether the table that the server has under this name is renamed or dropped."""
+        return any(isinstance(c, MovedTable) and c.old.key == name.key for c in self._changes)
+
     def origin(self, name: Name) -> Name:
-        """The name by which the server has what ``name`` leads to in the transaction. Raises :class:`ApiError` ``NoSuchTable``
+        """The name by which the server has what ``name`` leads to in the transaction; of a table that is created, the name that it is
+        to have. Raises :class:`ApiError` ``NoSuchTable``
         where a table was dropped or renamed and no other has its name."""
         for change in reversed(self._changes):
+            if isinstance(change, NewTable) and change.name.key == name.key:
+                return change.name
             if not isinstance(change, MovedTable):
                 continue
             if change.new is not None and change.new.key == name.key:
@@ -97,6 +123,8 @@ class CatalogChanges:
         """The tables of a namespace, given those that the server has in it."""
         names = {name.casefold(): name for name in before}
         for change in self._changes:
+            if isinstance(change, NewTable) and change.name.namespace.casefold() == namespace.casefold():
+                names[change.name.table.casefold()] = change.name.table
             if isinstance(change, MovedTable):
                 if change.old.namespace.casefold() == namespace.casefold():
                     names.pop(change.old.table.casefold(), None)

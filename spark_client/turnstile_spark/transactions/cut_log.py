@@ -70,6 +70,12 @@ def drop(jvm: Jvm, session: JavaObject, scope: Scope) -> None:
             cache.invalidate(jvm.new(_DELTA + "DeltaLog$DeltaLogCacheKey", delta_log.logPath(), delta_log.options()))
 
 
+def forget(jvm: Jvm, session: JavaObject, location: str) -> None:
+    """Takes all logs of the table at ``location`` out of Delta's cache: its version 0 was written again."""
+    path = jvm.new("org.apache.hadoop.fs.Path", location)
+    jvm.module(_DELTA + "DeltaLog").invalidateCache(session, path)
+
+
 class CutLogStore(Proxy):
     """Delta's ``LogStore`` for one log of a scope: ``store``, without the files of versions after ``base``."""
 

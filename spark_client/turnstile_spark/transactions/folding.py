@@ -149,7 +149,8 @@ def _info(infos: list[Action], version: int, txn_id: str) -> Action:
     info: Action = {key: last[key] for key in _FROM_LAST if key in last}
     info["operation"] = OPERATION
     info["operationParameters"] = {"statements": json.dumps(statements, separators=(",", ":"), ensure_ascii=False)}
-    info["readVersion"] = version - 1
+    if version:
+        info["readVersion"] = version - 1
     info["isBlindAppend"] = all(i.get("isBlindAppend") is True for i in infos)
     if common := {key: value for key, value in tags[0].items() if all(t.get(key) == value for t in tags)}:
         info["tags"] = common

@@ -67,8 +67,8 @@ class Group:
 
     @property
     def has_changes(self) -> bool:
-        """Whether it changes the catalog as well."""
-        return bool(self.body.get("changes"))
+        """Whether the catalog takes part in it: by changes of it, or reads."""
+        return "changes" in self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,9 @@ def _is_remembered(refused: ApiError) -> bool:
 
 
 def _is_of_change(refused: ApiError) -> bool:
-    """Whether a change of the catalog was refused because what it names is not, or no more, there."""
-    return refused.status == 404 and str(refused.body.get("field")).startswith("changes[")
+    """Whether a change, or read, of the catalog was refused because what it names is not, or no more, there."""
+    field = str(refused.body.get("field"))
+    return refused.status == 404 and field.startswith(("changes[", "catalog_reads["))
 
 
 def _excludes_earlier(refused: ApiError) -> bool:

@@ -21,15 +21,22 @@ from turnstile_spark.transactions.scope import ScopedTable
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The folded commit of one table, and the file that it is to have."""
+    """The folded commit of one table, and the file that it is to have. Version 0, of a table that is created, has its file in the log:
+    nobody reads that before the table has a name, so it may be written again until then."""
 
     version: int
     txn_id: str
     write: Write
     is_written: bool
 
+    @property
+    def is_first(self) -> bool:
+        return self.version == 0
+
     def moved(self, version: int, content: str) -> Part:
-        """The same part with another content and version, in a file of its own."""
+        """The same part with another content and version, in a file of its own; version 0 stays where it is."""
+        if self.is_first:
+            return replace(self, write=replace(self.write, content=content), is_written=False)
         path = f"{self.write.path.rpartition('/')[0]}/{version:020d}.{uuid.uuid4()}.json"
         return replace(self, version=version, write=replace(self.write, path=path, content=content), is_written=False)
 
@@ -73,8 +80,8 @@ class Parts:
 
     @property
     def names(self) -> dict[str, str]:
-        """The names of the commits' files, by table id."""
-        return {table_id: part.write.name for table_id, part in self._parts.items()}
+        """The names of the files of the commits that are proposed, by table id."""
+        return {table_id: part.write.name for table_id, part in self._parts.items() if not part.is_first}
 
     @property
     def versions(self) -> dict[str, int]:
@@ -82,10 +89,12 @@ class Parts:
         return {table_id: part.version for table_id, part in self._parts.items()}
 
     def bodies(self, inline: int) -> list[dict[str, Any]]:
-        """The members of the request: commits up to ``inline`` bytes travel in it, others as files."""
+        """The members of the request: commits up to ``inline`` bytes travel in it, others as files. Version 0 is none: the server
+        reads it where it is."""
         return [
             part.body(table_id, inline=len(part.write.content.encode()) <= inline)
             for table_id, part in self._parts.items()
+            if not part.is_first
         ]
 
     def move(self, later: Mapping[str, tuple[int, str]]) -> dict[str, Future[None]]:
@@ -95,18 +104,21 @@ class Parts:
         return self.write_later({*later, *self._set_timestamp(), *self._name_participants()})
 
     def write(self) -> None:
-        """Writes all files, and returns when they are there."""
+        """Writes the files of all commits that are proposed, and returns when they are there."""
         for part in self._parts.values():
-            self._files.write(part.write)
+            if not part.is_first:
+                self._files.write(part.write)
 
     def write_later(self, only: Iterable[str] | None = None) -> dict[str, Future[None]]:
-        """Writes the files that are not there yet (``only``: of these tables): those that are proposed as files at once, the others
-        beside the request."""
+        """Writes the files that are not there yet (``only``: of these tables): those that are proposed as files, and versions 0, at
+        once, the others beside the request. Not while a request that names them may be under way."""
         files, pending = self._files, {}
         for table_id, part in self._parts.items():
             if part.is_written or (only is not None and table_id not in only):
                 continue
-            if len(part.write.content.encode()) > self._inline_limit:
+            if part.is_first:
+                files.rewrite(part.write)
+            elif len(part.write.content.encode()) > self._inline_limit:
                 files.write(part.write)
             else:
                 pending[table_id] = files.write_later(part.write)
@@ -142,14 +154,16 @@ class Parts:
 
 def _part_of(table: ScopedTable, application: tuple[str, int] | None) -> Part:
     """One commit of what is held for a table."""
-    version, held = table.base + 1, table.held
-    content = fold([h.content for h in held], version, str(uuid.uuid4()))
+    version, contents = table.version, table.contents
+    content = fold(contents, version, str(uuid.uuid4()))
     if application is not None:
         app_id, number = application
         note = {"txn": {"appId": app_id, "version": number, "lastUpdated": now_ms()}}
         content += json.dumps(note, separators=(",", ":")) + "\n"
-    is_same = content == held[0].content
-    name = held[0].commit.name if is_same else f"{version:020d}.{uuid.uuid4()}.json"
+    is_same = content == contents[0]
+    if table.first is not None:
+        return Part(version, str(commit_info(content)["txnId"]), replace(table.first, content=content), is_same)
+    name = table.held[0].commit.name if is_same else f"{version:020d}.{uuid.uuid4()}.json"
     files = table.files
     assert files is not None, "a commit was held"
     path = f"{files.path.rpartition('/')[0]}/{name}"

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from turnstile_spark.api import Commit, TableState, Tail
-from turnstile_spark.errors import CONFLICT, TurnstileError, turnstile_error
+from turnstile_spark.errors import CONFLICT, ApiError, TurnstileError, turnstile_error
 from turnstile_spark.jvm import JavaObject
 from turnstile_spark.log_files import Write
 from turnstile_spark.names import location_key
-from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace
+from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
+from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 
 #: File system option that sets the logs of a scope apart.
 OPTION = "fs.turnstile.scope"
@@ -54,7 +55,7 @@ class Held:
 @dataclass(slots=True)
 class ScopedTable:
     """A table in a scope. ``base``: its version in the cut; ``state``: the table as it was loaded; ``held``: commits ``base`` + 1
-    and up."""
+    and up; ``first``: version 0, if the transaction creates the table. Its ``base`` is 0."""
 
     state: TableState
     base: int
@@ -62,11 +63,22 @@ class ScopedTable:
     described: tuple[int, JavaObject] | None = None  # in which epoch, and Spark's V1Table
     files: Write | None = None  # how the last commit's file was written
     delta_log: JavaObject | None = None  # Delta's, of the present epoch
+    first: Write | None = None
 
     @property
     def latest(self) -> int:
         """The newest version that the scope sees."""
         return self.base + len(self.held)
+
+    @property
+    def version(self) -> int:
+        """The version that the table becomes by what is held."""
+        return self.base + 1 if self.first is None else 0
+
+    @property
+    def contents(self) -> list[str]:
+        """What is held, in its order: the contents of :attr:`version` and up."""
+        return [*([] if self.first is None else [self.first.content]), *(held.content for held in self.held)]
 
     @property
     def tail(self) -> Tail:
@@ -107,11 +119,14 @@ class Scope:
         self.fixed_catalog = fixed_catalog
         self._load, self._latest = load, latest
         self._changes = CatalogChanges()
+        #: What is read of the catalog, where that is checked at the end.
+        self.catalog_reads: CatalogReadLog | None = None
         self._cut = dict(cut or {})
         self._names: dict[tuple[str, str], str] = {}
         self._tables: dict[str, ScopedTable] = {}
         self._logs: dict[str, str] = {}
         self._clones: set[str] = set()
+        self._staged: set[str] = set()
         self._delta_logs: list[JavaObject] = []
         self._epoch = 0
         self._lock = threading.RLock()
@@ -147,7 +162,7 @@ class Scope:
             table_id = self._names.get((at.namespace, at.table))
             if table_id is not None:
                 return self._tables[table_id].state
-            state = self._load(at.namespace, at.table)
+            state = self._loaded(at)
             if state.pinned:  # the version that a clone shows never changes
                 self._clones.add(location_key(state.location))
                 return state
@@ -158,6 +173,18 @@ class Scope:
             self._names[at.namespace, at.table] = state.table_id
             return self._tables[state.table_id].state
 
+    def _loaded(self, name: Name) -> TableState:
+        """Loads a table, and takes note of what its name leads to."""
+        try:
+            state = self._load(name.namespace, name.table)
+        except ApiError as e:
+            if self.catalog_reads is not None and e.type in ("NoSuchTable", "NoSuchNamespace"):
+                self.catalog_reads.name(name.namespace, name.table, "")
+            raise
+        if self.catalog_reads is not None:
+            self.catalog_reads.name(name.namespace, name.table, state.table_id)
+        return state
+
     def _base_of(self, state: TableState) -> int:
         """The version at which a table that was just loaded is read."""
         if (base := self._cut.get(state.table_id)) is not None:
@@ -165,7 +192,7 @@ class Scope:
         if not self.is_writable:
             text = f"'{state.name}' is not in this snapshot: name all its tables, lake.snapshot(..., '{_short(state.name)}')"
             raise turnstile_error("TURNSTILE_REFUSED", text)
-        others = {table_id: table.base for table_id, table in self._tables.items()} | self._cut
+        others = {table_id: table.base for table_id, table in self._tables.items() if table.first is None} | self._cut
         # The versions of the others were the latest before this one was loaded. If they are still, they were at that moment.
         now = self._latest(list(others)) if others else {}
         changed = [table_id for table_id, base in others.items() if now.get(table_id) != base]
@@ -225,8 +252,8 @@ class Scope:
             return logs
 
     def written(self) -> dict[str, ScopedTable]:
-        """The tables with held commits, by id."""
-        return {table_id: table for table_id, table in self.tables().items() if table.held}
+        """The tables with held commits, by id, with those that are created."""
+        return {table_id: table for table_id, table in self.tables().items() if table.contents}
 
     def mark(self) -> Mark:
         """How much is held: for :meth:`go_back`."""
@@ -239,6 +266,10 @@ class Scope:
             for table_id, table in self._tables.items():
                 del table.held[mark.commits.get(table_id, 0) :]
             self._changes.go_back(mark.changes)
+            created = {change.table_id for change in self._changes.created()}
+            gone = {table_id for table_id, table in self._tables.items() if table.first and table_id not in created}
+            self._tables = {table_id: table for table_id, table in self._tables.items() if table_id not in gone}
+            self._names = {name: table_id for name, table_id in self._names.items() if table_id not in gone}
             self._epoch += 1
 
     # -- changing the catalog -------------------------------------------------------------------------------------------
@@ -250,9 +281,29 @@ class Scope:
             if not self.is_open:
                 raise over()
             table = self._tables.get(state.table_id)
-            if self._changes.moves(state.table_id) or (table is not None and table.held):
+            if self._changes.moves(state.table_id) or (table is not None and table.contents):
                 raise _moved(state.name)
             self._changes.add(MovedTable(state.table_id, old, new))
+
+    def stage(self, location: str) -> None:
+        """Takes note of where a table is about to be created."""
+        with self._lock:
+            self._staged.add(location_key(location))
+
+    def staged_at(self, log_path: str) -> bool:
+        """Whether this is the log of a table that was, or is about to be, created in the scope."""
+        with self._lock:
+            return location_key(log_path) in self._staged
+
+    def create(self, state: TableState, name: Name, first: Write) -> None:
+        """Holds the creation of a table. ``state``: as version 0 (``first``), which is written, describes it."""
+        with self._lock:
+            if not self.is_open:
+                raise over()
+            self._changes.add(NewTable(state.table_id, name))
+            self._tables[state.table_id] = ScopedTable(state, 0, first=first)
+            self._logs[location_key(state.location)] = state.table_id
+            self._names[name.namespace, name.table] = state.table_id
 
     def create_namespace(self, namespace: NewNamespace) -> None:
         """Holds the creation of a namespace."""
@@ -325,8 +376,8 @@ def over() -> TurnstileError:
 def _moved(name: str) -> TurnstileError:
     """For a table that is renamed or dropped, and written or renamed as well."""
     text = (
-        f"'{name}' is written, renamed or dropped by this transaction already: it does one of these to a table, and once. Do the other "
-        "in a transaction of its own"
+        f"'{name}' is written, renamed or dropped by this transaction already, or created by it: it does one of these to a table, and "
+        "once. Do the other in a transaction of its own"
     )
     return turnstile_error("TURNSTILE_REFUSED", text)
 

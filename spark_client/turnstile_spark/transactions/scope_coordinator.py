@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from turnstile_spark.api import Commit
+from turnstile_spark.api import Commit, Tail
 from turnstile_spark.context import LakeContext
 from turnstile_spark.coordinator import refuse_mirroring
 from turnstile_spark.errors import Throw, TurnstileError
@@ -94,7 +94,7 @@ class ScopeCoordinator(Proxy):
         refuse_mirroring(lake, log_path)
         content = self.jvm.cls("org.apache.commons.lang3.StringUtils").join(actions, "\n") + "\n"
         try:
-            fold([*(h.content for h in scoped.held), content], scoped.base + 1, "")
+            fold([*scoped.contents, content], scoped.version, "")
         except CannotFold as e:
             text = f"[TURNSTILE_REFUSED] '{scoped.state.name}' takes no further statement in this transaction: {e}"
             raise self._throw.commit_failed(False, False, text) from None
@@ -127,10 +127,18 @@ class ScopeCoordinator(Proxy):
         """The commits up to the cut, and those that are held."""
         log_path = table.getLogPath().toString()
         try:
+            if (created := self._before_creation(log_path)) is not None:
+                return created
             lake, _, scoped = self._table(log_path)
         except TurnstileError as e:
             raise throw(self.jvm.new("java.lang.IllegalStateException", str(e))) from None
         return lake.files.describe_all(log_path, scoped.tail, start, end)
+
+    def _before_creation(self, log_path: str) -> JavaObject | None:
+        """The commits of a table whose version 0 Delta has just written, and which the scope does not have yet: none. Else None."""
+        scope, lake = self._scope, self._attached
+        is_new = scope is not None and scope.is_open and scope.staged_at(log_path) and scope.at(log_path) is None
+        return lake.files.describe_all(log_path, Tail((), 0, 0), None, None) if is_new and lake is not None else None
 
     def backfillToVersion(
         self, log_store: JavaObject, conf: JavaObject, table: JavaObject, version: int, latest_backfilled: int | None

@@ -62,6 +62,10 @@ class Scoped:
         scope = self._opened()
         self._lake.scopes.leave(scope)
         cut_log.drop(self._lake.jvm, self._session, scope)
+        for table in scope.tables().values():
+            if table.first is not None:
+                self._lake.credentials.forget(table.state.table_id)
+                cut_log.forget(self._lake.jvm, self._session, table.state.location)
 
     def _opened(self) -> Scope:
         if self._scope is None:

@@ -19,6 +19,7 @@ from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import ApiError, TurnstileError, turnstile_error
 from turnstile_spark.proposals import await_file
 from turnstile_spark.transactions import cut_log
+from turnstile_spark.transactions.catalog_reads import CatalogReadLog
 from turnstile_spark.transactions.folding import fold
 from turnstile_spark.transactions.groups import Group, TransactionConflict, TransactionOutcomeUnknown, ratify_group
 from turnstile_spark.transactions.journal import Announcer
@@ -77,7 +78,7 @@ class Transaction(Scoped):
     ) -> None:
         if isolation not in ISOLATION:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
-        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(isolation, journal))
+        super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(journal))
         self.isolation, self.retries, self._application = isolation, retries, application
         self._state = "new"
         self._group: Group | None = None
@@ -102,6 +103,8 @@ class Transaction(Scoped):
         super().__enter__()
         self._state = "open"
         if self.isolation == "serializable":
+            if self._journal is None:
+                self._opened().catalog_reads = CatalogReadLog(self._lake.api)
             self._collector = _collecting(self._lake, self._spark)
         return self
 
@@ -210,7 +213,9 @@ class Transaction(Scoped):
         if self._parts is None:
             self._parts = self._folded()
             written = self._parts.versions
-            self._read_at = {id: table.base for id, table in scope.tables().items() if id not in written}
+            moved = self._moved_and_not_read()
+            unwritten = {id: table for id, table in scope.tables().items() if id not in written and id not in moved}
+            self._read_at = {id: table.base for id, table in unwritten.items()}
         parts = self._parts
         reconciler = Reconciler(lake, self.isolation, scope.tables(), parts.folded, self._collected)
         files = {} if resent else parts.write_later()
@@ -227,6 +232,21 @@ class Transaction(Scoped):
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
         for table_id, name in parts.names.items():
             await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or _done())
+
+    def _moved_and_not_read(self) -> set[str]:
+        """The tables that are renamed or dropped. Raises :class:`TurnstileError` under serializable isolation when one of them was read:
+        the server takes a table once in a transaction, so its version cannot be checked as well."""
+        scope = self._opened()
+        moved = {id: table for id, table in scope.tables().items() if scope.changes.moves(id)}
+        if moved and self.isolation == "serializable":
+            reads = self._collected()
+            if names := [table.state.name for id, table in moved.items() if reads.get(id)]:
+                text = (
+                    f"'{names[0]}' is renamed or dropped by this transaction, and read by it: serializable isolation would have to check "
+                    "what was read as well, and the server takes a table once in a transaction. Read it in a transaction before"
+                )
+                raise turnstile_error("TURNSTILE_REFUSED", text)
+        return set(moved)
 
     def _folded(self) -> Parts:
         """The commits of what is held."""
@@ -304,13 +324,16 @@ class Transaction(Scoped):
         }
         if self._journal is not None:
             body["journal"] = True
-        changes = self._opened().changes
-        if changes:
+        changes, catalog_reads = self._opened().changes, self._opened().catalog_reads
+        has_reads = catalog_reads is not None and (len(changes) > 0 or catalog_reads.has_answers)
+        if changes or has_reads:
             # Its id is an idempotency key of the server, so every content has one of its own.
             body |= {
                 "id": str(uuid.uuid5(uuid.UUID(self.id), f"{self._rebases} {inline}")),
                 "changes": changes.bodies(),
             }
+            if catalog_reads is not None:
+                body["catalog_reads"] = catalog_reads.bodies()
         return Group(self.id, parts.txn_id, body)
 
     # -- what it did ----------------------------------------------------------------------------------------------------
@@ -323,14 +346,17 @@ class Transaction(Scoped):
 
     def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
         entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
-        if not table.held:
+        if not table.contents:
             return entry
-        content = fold([h.content for h in table.held], table.base + 1, "")
+        entry["statements"] = len(table.contents)
+        if table.first is not None:
+            entry["read"] = None
+        content = fold(table.contents, table.version, "")
         actions = parse(content)
         adds = [a["add"] for a in actions if "add" in a]
         counts = [json.loads(add["stats"]).get("numRecords") if add.get("stats") else None for add in adds]
         versions = self._parts.versions if self._parts is not None else {}
-        version = versions.get(table.state.table_id, table.base + 1)
+        version = versions.get(table.state.table_id, table.version)
         entry["version"] = version if self._state in ("open", "committed") else None
         entry["files_added"], entry["files_removed"] = len(adds), sum("remove" in a for a in actions)
         entry["rows_in_added_files"] = None if None in counts else sum(counts)
@@ -346,10 +372,8 @@ def _collecting(lake: LakeContext, spark: Any) -> Collector | None:
         return None
 
 
-def _fixed_catalog(isolation: Isolation, journal: bool) -> str:
-    """Why the catalog cannot be changed in a transaction with these options; empty when it can."""
-    if isolation == "serializable":
-        return "names that it read are not checked when it commits, so its isolation is to be 'snapshot'"
+def _fixed_catalog(journal: bool) -> str:
+    """Why the catalog cannot be changed in a transaction with this option; empty when it can."""
     return "the journal has no changes of the catalog" if journal else ""
 
 

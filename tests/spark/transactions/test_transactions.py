@@ -246,7 +246,7 @@ def test_changes_of_the_catalog_are_refused_before_anything_happened(
     lake: Any, sql: Any, two: tuple[str, str], statement: str
 ) -> None:
     a, _ = two
-    with lake.transaction(isolation="serializable"), pytest.raises(Exception, match="in a transaction"):
+    with lake.transaction(journal=True), pytest.raises(Exception, match="in a transaction"):
         sql(statement.format(a, a.rpartition(".")[2]))
     with lake.snapshot(a), pytest.raises(Exception, match="in a transaction or snapshot"):
         sql(statement.format(a, a.rpartition(".")[2]))

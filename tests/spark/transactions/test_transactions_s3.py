@@ -47,9 +47,12 @@ def test_i8_all_statements_are_there_at_once_and_in_cuts_of_before_and_after(
         sql(f"INSERT INTO bucket.{a} VALUES (2)")
         sql(f"DELETE FROM bucket.{a} WHERE id = 0")
         sql(f"MERGE INTO bucket.{b} t USING bucket.{a} s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *")
+        sql(f"CREATE TABLE bucket.{a}_new AS SELECT id FROM bucket.{b}")
+        sql(f"DELETE FROM bucket.{a}_new WHERE id = 1")
         assert ids(sql, pair) == [[1, 2], [0, 1, 2]]
         assert elsewhere(lambda: ids(sql, pair)) == [[0, 1], [0, 1]]
     assert txn.state == "committed"
+    assert sql.ids(f"bucket.{a}_new") == [0, 2]
     assert ids(sql, pair) == [[1, 2], [0, 1, 2]]
     at_ms, same = (entry.timestamp for entry in bucket.context.api.cut(list(pair)))
     assert at_ms == same

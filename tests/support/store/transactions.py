@@ -9,6 +9,7 @@ from turnstile.access.core.grants import OPERATOR
 from turnstile.catalog.commit import CatalogChange
 from turnstile.catalog.composed import GroupChange
 from turnstile.catalog.idempotency import IdempotentCommitter
+from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.services import CatalogServices
 from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, earlier
 from turnstile.delta.groups import GroupRatifier, GroupRequest, ReadVersion
@@ -32,7 +33,9 @@ class Client:
         self._services, self._catalog, world = services, catalog, services.world
         self._world, self._groups = world, GroupRatifier(world, Ratifier(world))
 
-    def commit(self, changes: Sequence[CatalogChange], group: GroupRequest) -> Applied:
+    def commit(
+        self, changes: Sequence[CatalogChange], group: GroupRequest, reads: CatalogReads | None = None
+    ) -> Applied:
         """Raises Refused, and what a change or a commit raises that is no conflict."""
         world = self._world
         committer = IdempotentCommitter(
@@ -45,7 +48,7 @@ class Client:
 
         def first() -> Applied:
             members = [GroupChange(change, lambda _: None) for change in changes]
-            outcome = CatalogTransactions(self._groups, committer).commit(self._catalog, group, members)
+            outcome = CatalogTransactions(self._groups, committer).commit(self._catalog, group, members, reads)
             if isinstance(outcome, NotApplied):
                 raise Refused(outcome)
             return outcome
@@ -59,6 +62,12 @@ def _final(error: TurnstileError) -> int:
 
 def group(*commits: CommitRequest, reads: Sequence[ReadVersion] = (), id: str = "") -> GroupRequest:
     return GroupRequest(id or str(uuid.uuid4()), commits, tuple(reads))
+
+
+def read(services: CatalogServices, query: str, head: str = "") -> CatalogReads:
+    """What a query leads to at a HEAD, by default the present one, as a read of a transaction."""
+    head = head or services.reader.current("main").head
+    return CatalogReads("main", [CatalogRead(query, head)], services.reader, services.as_of_reader)
 
 
 def rename(services: CatalogServices, name: str, new: str) -> CatalogChange:

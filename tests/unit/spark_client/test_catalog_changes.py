@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnstile_spark.errors import ApiError
-from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace
+from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
 
 
 @pytest.fixture
@@ -51,3 +51,15 @@ def test_i8_the_changes_are_sent_in_their_order(swap: CatalogChanges) -> None:
         {"change": "create_namespace", "name": "t.u", "properties": {"k": "v"}, "comment": "ours"},
         {"change": "rename_table", "namespace": "s", "table": "third", "name": "New", "to_namespace": "S"},
     ]
+
+
+def test_i8_a_table_that_is_created_has_its_name_at_once_also_one_that_was_freed(swap: CatalogChanges) -> None:
+    assert (swap.is_freed(Name("S", "third")), swap.is_freed(Name("s", "kept"))) == (True, False)
+    swap.add(NewTable("4", Name("s", "Third")))
+    assert swap.origin(Name("s", "third")) == Name("s", "Third")
+    assert swap.tables("S", ["old", "new", "third", "kept"]) == ["New", "Third", "kept", "old"]
+    assert swap.tables("other", []) == []
+    assert (swap.created(), swap.moves("4")) == ([NewTable("4", Name("s", "Third"))], False)
+    assert swap.bodies()[-1] == {"change": "create_table", "namespace": "s", "name": "Third", "table_id": "4"}
+    swap.go_back(4)
+    assert swap.created() == []

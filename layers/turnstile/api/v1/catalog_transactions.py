@@ -17,8 +17,8 @@ import msgspec
 from chalice.app import Blueprint
 from msgspec import UNSET, UnsetType
 
-from turnstile.access.authorizer import Guard
-from turnstile.access.core.rules import read_table
+from turnstile.access.authorizer import Guard, Need, Target
+from turnstile.access.core.rules import read_table, use_catalog
 from turnstile.api.http import idempotency
 from turnstile.api.http.authorization import authorized_by_view, guard, table_guards
 from turnstile.api.http.request import Query, body, current, note
@@ -37,6 +37,7 @@ from turnstile.api.v1.transactions import (
 )
 from turnstile.catalog.commit import Committer
 from turnstile.catalog.composed import RefusedChange
+from turnstile.catalog.query.reads import CatalogRead, CatalogReads
 from turnstile.catalog.transactions import Applied, CatalogTransactions, NotApplied, check_transaction, earlier
 from turnstile.delta.groups import GroupRequest, ReadVersion
 from turnstile.store.core.errors import ErrorType, NotFound, PermissionDenied, StateConflict
@@ -46,14 +47,15 @@ routes = Blueprint(__name__)
 
 
 class CatalogTransactionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?}``: ``id`` a uuid that the client makes, one for each
-    transaction; ``changes`` in their order, each in the catalog as those before it leave it; the others as of
-    ``POST /v1/transactions``."""
+    """``{"id", "changes": [{"change", ...}], "commits"?, "reads"?, "catalog_reads"?}``: ``id`` a uuid that the client makes, one for
+    each transaction; ``changes`` in their order, each in the catalog as those before it leave it; ``catalog_reads``: queries of the
+    catalog whose answers must be the same; the others as of ``POST /v1/transactions``."""
 
     id: str
     changes: list[Change]
     commits: list[MemberBody] = []
     reads: list[ReadVersion] = []
+    catalog_reads: list[CatalogRead] = []
 
 
 class CatalogTransaction(msgspec.Struct, frozen=True):
@@ -68,22 +70,24 @@ class CatalogTransaction(msgspec.Struct, frozen=True):
 
 @routes.route(CATALOG + "/transactions", methods=["POST"])
 @authorized_by_view(
-    "of each change what it needs alone, modify_table of each table that is written, read_table of each read"
+    "of each change what it needs alone, modify_table of each table that is written, read_table of each read, use_catalog"
 )
 def transact_catalog(catalog: str) -> CatalogTransaction:
     Query()
     body_sent, of = body(CatalogTransactionBody), check_identifier(catalog, "catalog")
-    sent = _Sent(
-        of, body_sent.id, _group(body_sent), [member_of(of, at, one) for at, one in enumerate(body_sent.changes)]
-    )
-    check_transaction(sent.group, len(sent.changes))
-    by = services().guard_of(*sent.changes[0].needs)  # of the first change; each is authorized where it is computed
+    changes = [member_of(of, at, change) for at, change in enumerate(body_sent.changes)]
+    sent = _Sent(of, body_sent.id, _group(body_sent), changes, body_sent.catalog_reads)
+    check_transaction(sent.group, len(sent.changes), len(sent.catalog_reads))
+    # Of the first change; each is authorized where it is computed. What was read is judged as far as it may be seen.
+    needs = sent.changes[0].needs if sent.changes else (Need(use_catalog, Target(of)),)
+    by = services().guard_of(*needs)
     note(transaction=sent.id, tables=len(sent.group.commits), changes=len(sent.changes))
     here = services().catalog_for(by)
+    reads = CatalogReads(of, sent.catalog_reads, here.reader, here.as_of_reader)
     return idempotency.once(
         sent.id,
         of,
-        lambda committer: _first(sent, by, committer),
+        lambda committer: _first(sent, by, reads, committer),
         lambda seq: _again(sent, seq),
         world=here.world,
         reader=here.reader,
@@ -100,6 +104,7 @@ class _Sent:
     id: str
     group: GroupRequest
     changes: Sequence[PreparedMember]
+    catalog_reads: Sequence[CatalogRead]
 
 
 def _group(sent: CatalogTransactionBody) -> GroupRequest:
@@ -115,13 +120,13 @@ def _entry_id(id: str) -> str:
     return str(uuid.uuid5(uuid.UUID(id), hashlib.sha256(current().path.encode() + b"\n" + current().body).hexdigest()))
 
 
-def _first(sent: _Sent, by: Guard, committer: Committer) -> CatalogTransaction:
+def _first(sent: _Sent, by: Guard, reads: CatalogReads, committer: Committer) -> CatalogTransaction:
     group = sent.group
     guards = GroupGuards.of([commit.table_id for commit in group.commits], [read.table_id for read in group.reads])
     by.authorize_now()
     guard().mark_authorized()  # of the first; a later change that is not permitted refuses all
     transactions = CatalogTransactions(services().groups, committer)
-    outcome = transactions.commit(sent.catalog, group, prepared(sent.changes, by))
+    outcome = transactions.commit(sent.catalog, group, prepared(sent.changes, by), reads)
     if isinstance(outcome, NotApplied):
         raise _refused(sent, outcome, guards)
     return _answer(sent, outcome, [guards.written[commit.table_id].may(read_table) for commit in group.commits])
@@ -150,11 +155,21 @@ def _answer(sent: _Sent, outcome: Applied, may_read: Sequence[bool]) -> CatalogT
 def _refused(sent: _Sent, outcome: NotApplied, guards: GroupGuards) -> StateConflict:
     if outcome.change is not None:
         shown = [_change(sent.changes[outcome.change.index].name, outcome.change)]
+    elif outcome.read is not None:
+        shown = [_read(sent.catalog_reads, outcome.read)]
     else:
         assert outcome.commits is not None
         shown = refused_members(sent.group, outcome.commits, guards)
     note(outcome="conflict", refused=len(shown))
     return conflict(shown, len(shown))
+
+
+def _read(reads: Sequence[CatalogRead], error: StateConflict) -> dict[str, Any]:
+    """What the answer says of a read of the catalog that does not hold any more: what its query leads to now and did not, or the
+    reverse."""
+    at = int(str(error.field).removeprefix("catalog_reads[").removesuffix("]"))
+    shown = {"name": reads[at].query[:200], "type": error.type, "message": error.message, "field": error.field}
+    return {**error.details, **shown}
 
 
 def _change(name: str, refused: RefusedChange) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from turnstile.catalog.core.index import IndexEntry
 from turnstile.catalog.core.paths import Path, below, child_key, dotted, fold, is_below, key_of, past_subtree, path_of
 from turnstile.catalog.core.tree import Tree
 from turnstile.catalog.history.core import AsOf
-from turnstile.catalog.history.reader import AsOfReader, PageStart
+from turnstile.catalog.history.reader import AsOfReader, TreeAsOf
 from turnstile.catalog.listing import size_of
 from turnstile.catalog.paging import page_size
 from turnstile.catalog.query.core.parser import parse
@@ -84,10 +84,28 @@ class Finder:
         spelling = to_text(msgspec.structs.replace(parsed, catalog=catalog))  # the same for all spellings of the query
         kind = f"find/{hashlib.sha256(spelling.encode()).hexdigest()[:32]}"
         start = self._as_of_reader.page(catalog, "", kind, as_of, page_token)
-        walk = _Walk(self._reader, self._properties if as_of is None else None, start)
+        walk = _Walk(self._reader, self._properties if as_of is None else None, start.moment, start.after)
         hits, end = _page(walk, parsed, size)
         token, moment = None if end is None else start.following(end), start.moment
         return MatchPage(moment.tree.catalog, moment.tree.head, tuple(walk.named(hits)), token, moment.versions)
+
+
+def whole_answer(reader: CatalogReader, tree: Tree, query: Query, visits_max: int) -> tuple[dict[str, Entity], int]:
+    """Returns all that ``query`` leads to in ``tree``, by index key, with how many entries were visited for it. Of what the reader's
+    principal may see by the rights of that tree.
+
+    Raises InvalidRequest: more than ``visits_max`` entries would be visited; the answer depends on properties of Delta tables, which
+    are not in the tree."""
+    walk = _Walk(reader, None, TreeAsOf(tree, tree))
+    hits: dict[str, Entity] = {}
+    for event in walk.matches(query):
+        if isinstance(event, _Hit):
+            assert event.entity is not None  # the last level reads all entities
+            hits[event.key] = event.entity
+        if walk.visits > visits_max:
+            remedy = "ask for less: name the namespaces, or give names a prefix"
+            raise InvalidRequest(f"more than {visits_max} entries to visit", field="query", remedy=remedy)
+    return hits, walk.visits
 
 
 class _Hit(msgspec.Struct, frozen=True):
@@ -125,9 +143,11 @@ def _page(walk: _Walk, query: Query, size: int) -> tuple[list[_Hit], str | None]
 class _Walk:
     """One page's way through one tree."""
 
-    def __init__(self, reader: CatalogReader, properties: TableProperties | None, start: PageStart) -> None:
+    def __init__(
+        self, reader: CatalogReader, properties: TableProperties | None, moment: TreeAsOf, after: str = ""
+    ) -> None:
         self._store, self._authorizer, self._properties = reader.store, reader.authorizer, properties
-        self._tree, self._present, self.after = start.moment.tree, start.moment.present, start.after
+        self._tree, self._present, self.after = moment.tree, moment.present, after
         self.visits = 0
 
     def matches(self, query: Query) -> _Stream:
