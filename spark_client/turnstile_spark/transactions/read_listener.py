@@ -256,7 +256,7 @@ public class ReadListener extends SparkListener {
     StringBuilder text = new StringBuilder(state.catalogManager().currentCatalog().name());
     text.append(" ").append(java.util.Arrays.toString(state.catalogManager().currentNamespace()));
     String[] keys = new String[] {"session.timeZone", "ansi.enabled", "caseSensitive", "storeAssignmentPolicy"};
-    for (int i = 0; i < keys.length; i++) text.append(" ").append(state.conf().getConfString("spark.sql." + keys[i], ""));
+    for (int i = 0; i < keys.length; i++) text.append(" ").append(state.conf().getConfString("spark.sql." + keys[i]));
     return text.toString();
   }
 

@@ -81,7 +81,7 @@ class Replay:
 
     def _reason_of_read(self, table_id: str, read: Read) -> str:
         table = self._tables[table_id]
-        if read.is_stale_allowed or (read.is_time_travel and read.version < table.base):
+        if read.is_time_travel and read.version < table.base:
             return ""
         if read.version < table.base:
             return f"version {read.version} was read, which is before the transaction's cut"

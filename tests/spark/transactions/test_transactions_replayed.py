@@ -23,7 +23,7 @@ def _files(sql: Any, table: str) -> set[str]:
     return {row.file for row in sql(f"SELECT DISTINCT _metadata.file_name AS file FROM lake.{table}")}
 
 
-def test_i8_only_the_statements_that_are_concerned_run_again(lake: Any, sql: Any, three: Names) -> None:
+def test_i8_only_the_statements_that_are_concerned_run_again(lake: Any, sql: Any, log_of: Any, three: Names) -> None:
     a, b, c = three
     with lake.transaction(journal=True) as txn:
         assert txn.sql(f"INSERT INTO lake.{c} VALUES (100)") is None
@@ -31,7 +31,7 @@ def test_i8_only_the_statements_that_are_concerned_run_again(lake: Any, sql: Any
         txn.sql(f"INSERT INTO lake.{c} SELECT id FROM lake.{b}")
         txn.sql(f"INSERT INTO lake.{c} SELECT id FROM lake.{a}")
         txn.sql(f"INSERT INTO lake.{b} VALUES (200)")
-        before = {table: _files(sql, table) for table in (b, c)}
+        before = {table: {file.name for file in log_of(table).parent.glob("*.parquet")} for table in (b, c)}
         elsewhere(lambda: [sql(f"UPDATE lake.{a} SET id = id + 1"), sql(f"INSERT INTO lake.{c} VALUES (5)")])
     assert [sql.ids(f"lake.{table}") for table in three] == [[11], [0, 200], [0, 5, 11, 100]]
     summary = txn.summary()
@@ -41,7 +41,7 @@ def test_i8_only_the_statements_that_are_concerned_run_again(lake: Any, sql: Any
         3,
         2,
     )
-    assert before[b] == _files(sql, b)
+    assert _files(sql, b) <= before[b]
     assert len(before[c] & _files(sql, c)) == 2  # what was appended stays; what was read from a changed table does not
     assert [lake.table(table).head().latest for table in three] == [3, 2, 2]
 
@@ -100,12 +100,12 @@ def test_i8_a_script_runs_only_what_is_concerned_again_until_it_wins(lake: Any, 
     lake.spark.sql = watched
     try:
         lake.sql(
-            f"BEGIN ATOMIC INSERT INTO lake.{b} VALUES (8); UPDATE lake.{a} SET id = id * 10; "
-            f"DELETE FROM lake.{c} WHERE id = 1; END"
+            f"BEGIN ATOMIC INSERT INTO lake.{b} VALUES (8); DELETE FROM lake.{c} WHERE id = 1; "
+            f"UPDATE lake.{a} SET id = id * 10; END"
         )
     finally:
         del lake.spark.sql
-    assert ran == ["INSERT", "UPDATE", "DELETE", "UPDATE", "UPDATE"]
+    assert ran == ["INSERT", "DELETE", "UPDATE", "UPDATE", "UPDATE"]
     assert [sql.ids(f"lake.{table}") for table in three] == [[20], [0, 8], []]
 
 

@@ -211,11 +211,43 @@ def test_an_append_above_what_ran_again_stays_as_it_is_with_fewer_commits_below(
     assert replay.kept(append) == append.commits
 
 
-def test_the_timestamps_of_kept_commits_follow_what_is_below_them() -> None:
+@pytest.mark.parametrize("at", [7, 100])
+def test_the_timestamps_of_kept_commits_follow_what_is_below_them(at: int) -> None:
     replay = Replay({"t": _moved(_commit(at=100))})
-    first, second = (Statement("s", {}, {"t": [_commit(_adds(path, 1, 2), at=7)]}) for path in "xy")
+    first, second = (Statement("s", {}, {"t": [_commit(_adds(path, 1, 2), at=at)]}) for path in "xy")
     placed = [replay.kept(one)["t"][0][0]["commitInfo"]["inCommitTimestamp"] for one in (first, second)]
     assert placed == [101, 102]
+    without = Statement("s", {}, {"t": [[{"commitInfo": {}}, _adds("z", 1, 2)]]})
+    assert replay.kept(without) == without.commits
+
+
+@pytest.mark.parametrize("kind", ["metaData", "protocol"])
+def test_a_change_of_the_definition_above_what_ran_again_runs_again_and_so_do_appends_after_it(kind: str) -> None:
+    define = Statement("s", {}, {"t": [_commit({kind: {}})]})
+    append = Statement("s", {}, {"t": [_commit(_adds("x", 1, 2))]})
+    replay = Replay({"t": _moved()})
+    replay.ran_again(append, append.commits)
+    assert replay.reason(append) == ""
+    assert "writes what this one changes" in replay.reason(define)
+    replay.ran_again(define, define.commits)
+    assert "changes the definition" in replay.reason(append)
+
+
+def test_rows_with_ids_run_again_only_where_ids_may_have_been_copied() -> None:
+    def tracked(path: str, first: int) -> list[dict[str, Any]]:
+        mark = {"domain": "delta.rowTracking", "configuration": f'{{"rowIdHighWaterMark":{first + 1}}}'}
+        added = {**_adds(path, 1, 2)["add"], "baseRowId": first, "defaultRowCommitVersion": 5 + first // 2}
+        return _commit({"add": added}, {"domainMetadata": mark})
+
+    first, second = Statement("s", {}, {"t": [tracked("x", 0)]}), Statement("s", {}, {"t": [tracked("y", 2)]})
+    rewrite = Statement("s", {}, {"t": [[*tracked("z", 2), {"remove": {"path": "x", "dataChange": True}}]]})
+    for winners, has_to in (([tracked("w", 0)], True), ([], False)):
+        replay = Replay({"t": _moved(*winners)})
+        replay.kept(first)
+        assert replay.reason(second) == ""
+        assert bool(replay.reason(rewrite)) == has_to
+    replay.ran_again(first, first.commits)
+    assert "follow one another" in replay.reason(second)
 
 
 def test_a_statement_with_an_obstacle_is_refused_before_anything_runs() -> None:
