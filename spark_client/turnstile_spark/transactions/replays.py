@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import ApiError, TurnstileError
 from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_spark.transactions.folding import CannotFold, fold
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Winner
 from turnstile_spark.transactions.rebasing import CannotRebase
@@ -102,6 +103,8 @@ class Replayer:
                     continue
                 except CannotRebase as e:
                     reason = str(e)
+                except CannotFold as e:
+                    raise _lost(plan.conflict, f"{recorded.name} is kept, but {e}") from None
             if statement.obstacle:
                 raise _lost(plan.conflict, explained(statement, reason))
             if not self._statements.is_as_it_was(recorded):
@@ -132,9 +135,11 @@ class Replayer:
         self._statements.keep(recorded, reads, held_now)
 
     def _hold(self, scope: Scope, table: ScopedTable, held: Held, content: str | None) -> None:
-        """Holds a commit as the next version of a table. ``content``: its content there, if it is another."""
+        """Holds a commit as the next version of a table. ``content``: its content there, if it is another. Raises :class:`CannotFold` when
+        one version of the table cannot have what is held and this."""
         version, file = table.latest + 1, table.files
         assert file is not None, "a commit was held"
+        fold([*(one.content for one in table.held), content or held.content], table.base + 1, "")
         folder = file.path.rpartition("/")[0]
         if content is None and version == held.commit.version:
             file = replace(file, path=f"{folder}/{held.commit.name}", content=held.content)  # it is there

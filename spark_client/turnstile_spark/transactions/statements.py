@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from turnstile_spark.jvm import JavaObject, Jvm
@@ -115,10 +115,17 @@ class Statements:
             self.entries.append(Recorded(name, None, found, held, "it was not run with txn.sql"))
 
     def go_back(self, position: int) -> None:
-        """Forgets the statements from an entry on, whose commits were taken back. What the program read stays read."""
-        later = self.entries[position:]
-        kept = [Recorded(e.name, None, e.reads, {}, e.obstacle) for e in later if e.text is None and e.reads]
-        self.entries[position:] = kept
+        """Forgets the statements from an entry on, after the scope went back to a point before them. What the program did itself is
+        forgotten as far as it was taken back: what it read stays read."""
+        left = {table_id: len(table.held) for table_id, table in self.scope.tables().items()}
+        entries = []
+        for at, entry in enumerate(self.entries):
+            if at >= position and entry.text is not None:
+                continue
+            held = {table_id: some[: left.get(table_id, 0)] for table_id, some in entry.held.items()}
+            left |= {table_id: left.get(table_id, 0) - len(some) for table_id, some in held.items()}
+            entries.append(replace(entry, held={table_id: some for table_id, some in held.items() if some}))
+        self.entries = entries
         self._taken()
 
     def is_as_it_was(self, recorded: Recorded) -> bool:

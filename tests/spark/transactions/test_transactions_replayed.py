@@ -112,11 +112,12 @@ def test_i8_a_script_runs_only_what_is_concerned_again_until_it_wins(lake: Any, 
 def test_i8_a_savepoint_takes_statements_back(lake: Any, sql: Any, three: Names) -> None:
     a, b, _ = three
     with lake.transaction() as txn:
-        txn.sql(f"UPDATE lake.{a} SET id = id + 10")
+        sql(f"INSERT INTO lake.{b} VALUES (1)")
         point = txn.savepoint()
         txn.sql(f"INSERT INTO lake.{b} SELECT id FROM lake.{a}")
         txn.rollback_to(point)
+        txn.sql(f"UPDATE lake.{a} SET id = id + 10")
         txn.sql(f"INSERT INTO lake.{b} VALUES (3)")
         elsewhere(lambda: sql(f"UPDATE lake.{a} SET id = id + 1"))
-    assert (sql.ids(f"lake.{a}"), sql.ids(f"lake.{b}")) == ([11], [0, 3])
+    assert (sql.ids(f"lake.{a}"), sql.ids(f"lake.{b}")) == ([11], [0, 1, 3])
     assert (txn.summary().statements_kept, txn.summary().statements_run_again) == (1, 1)

@@ -17,8 +17,8 @@ from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Read, Winner
 from turnstile_spark.transactions.rebasing import CannotRebase
 from turnstile_spark.transactions.replays import PAUSE_S, Replayer
-from turnstile_spark.transactions.scope import ScopedTable
-from turnstile_spark.transactions.statements import Recorded
+from turnstile_spark.transactions.scope import Held, ScopedTable
+from turnstile_spark.transactions.statements import Recorded, Statements, Text
 
 STATE = SimpleNamespace(name="main.default.t", table_id="t", location="file:/t", metadata={"schema": {"fields": []}})
 
@@ -110,3 +110,28 @@ def test_what_the_program_read_is_judged_and_other_tables_are_not(lost: Transact
         _replayer(look).plan(lost, _latest, _winners)
     other = Recorded("what the program did", None, [Read("file:/other", 4)], {}, "it was not run with txn.sql")
     assert [dict(s.reads) for s in _replayer(other).plan(lost, _latest, _winners).statements] == [{}]
+
+
+def test_going_back_leaves_what_was_done_before_the_point() -> None:
+    scope = _Scope()
+    collector: Any = SimpleNamespace(window=lambda _: [])
+    statements = Statements(None, None, scope, collector, is_from_begin=True)  # type: ignore[arg-type]
+    first, second, third = (
+        Held.of(version, '{"commitInfo":{"inCommitTimestamp":1,"txnId":"x"}}\n') for version in (5, 6, 7)
+    )
+    read = Read("file:/t", 4)
+    statements.entries = [
+        Recorded("what the program did", None, [read], {"t": [first]}),
+        Recorded("statement 1", Text("sql", "settings"), [read], {"t": [second]}),
+        Recorded("statement 2", Text("sql", "settings"), [read]),
+        Recorded("what the program did", None, [read], {"t": [third]}),
+    ]
+    scope.table.held[:] = [first]  # the point was before any statement
+    statements.go_back(0)
+    assert [(entry.text, entry.reads, dict(entry.held)) for entry in statements.entries] == [
+        (None, [read], {"t": [first]}),
+        (None, [read], {}),
+    ]
+    scope.table.held.append(second)
+    statements.flush()
+    assert statements.entries[-1].held == {"t": [second]}
