@@ -121,3 +121,20 @@ def test_i8_a_savepoint_takes_statements_back(lake: Any, sql: Any, three: Names)
         elsewhere(lambda: sql(f"UPDATE lake.{a} SET id = id + 1"))
     assert (sql.ids(f"lake.{a}"), sql.ids(f"lake.{b}")) == ([11], [0, 1, 3])
     assert (txn.summary().statements_kept, txn.summary().statements_run_again) == (1, 1)
+
+
+@pytest.mark.slow
+def test_i8_row_ids_follow_one_another_after_a_replay(lake: Any, sql: Any, two: tuple[str, str], name: str) -> None:
+    a, _ = two
+    tracked = f"lake.{name}_rows"
+    sql(f"CREATE TABLE {tracked} (id BIGINT) TBLPROPERTIES ('delta.enableRowTracking' = 'true')")
+    with lake.transaction() as txn:
+        txn.sql(f"INSERT INTO {tracked} VALUES (1), (2)")
+        txn.sql(f"INSERT INTO {tracked} VALUES (3)")
+        txn.sql(f"UPDATE {tracked} SET id = id + 10 WHERE id = 1")
+        txn.sql(f"UPDATE lake.{a} SET id = id + 10")
+        elsewhere(lambda: [sql(f"INSERT INTO {tracked} VALUES (7)"), sql(f"UPDATE lake.{a} SET id = id + 1")])
+    rows = sql(f"SELECT id, _metadata.row_id AS row FROM {tracked} ORDER BY id")
+    assert [row.id for row in rows] == [2, 3, 7, 11]
+    assert len({row.row for row in rows}) == 4
+    assert (txn.summary().statements_kept, txn.summary().statements_run_again) == (2, 2)

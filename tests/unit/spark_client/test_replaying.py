@@ -209,6 +209,7 @@ def test_an_append_above_what_ran_again_stays_as_it_is_with_fewer_commits_below(
     replay.ran_again(update, {})
     assert replay.reason(append) == ""
     assert replay.kept(append) == append.commits
+    assert replay.kept(append) == {"t": [_commit(_adds("z", 1, 2), at=10)]}  # timestamps increase
 
 
 @pytest.mark.parametrize("at", [7, 100])
