@@ -139,7 +139,7 @@ class Replayer:
         one version of the table cannot have what is held and this."""
         version, file = table.latest + 1, table.files
         assert file is not None, "a commit was held"
-        fold([*(one.content for one in table.held), content or held.content], table.base + 1, "")
+        fold([*(earlier.content for earlier in table.held), content or held.content], table.base + 1, "")
         folder = file.path.rpartition("/")[0]
         if content is None and version == held.commit.version:
             file = replace(file, path=f"{folder}/{held.commit.name}", content=held.content)  # it is there

@@ -83,7 +83,9 @@ class Runner:
         script = text[: match.start("atomic")] + text[match.end("atomic") :]
         statements = statements_of(self._spark, script)
         if statements is not None:
-            self.retry(lambda transaction: [transaction.sql(one) for one in statements], attempts, isolation)
+            self.retry(
+                lambda transaction: [transaction.sql(statement) for statement in statements], attempts, isolation
+            )
             return self._spark.createDataFrame([], StructType())
         return self.retry(lambda _: self._spark.sql(script), attempts, isolation)
 

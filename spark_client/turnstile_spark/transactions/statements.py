@@ -53,7 +53,7 @@ class Recorded:
         for read in self.reads:
             if (table := scope.at(read.table)) is not None:
                 reads.setdefault(table.state.table_id, []).append(read)
-        commits = {table_id: [parse(one.content) for one in held] for table_id, held in self.held.items()}
+        commits = {table_id: [parse(commit.content) for commit in held] for table_id, held in self.held.items()}
         return Statement(self.name, reads, commits, self.obstacle)
 
 
@@ -109,10 +109,10 @@ class Statements:
 
     def flush(self, reads: Sequence[Read] = ()) -> None:
         """Makes an entry of what was done since the last one, if anything was. ``reads``: that are known otherwise."""
-        found, held = [*reads, *self._window()], self._taken()
-        if found or held:
+        all_reads, held = [*reads, *self._window()], self._taken()
+        if all_reads or held:
             name = f"what the program did {'before' if self._number == 0 else 'after'} statement {max(self._number, 1)}"
-            self.entries.append(Recorded(name, None, found, held, "it was not run with txn.sql"))
+            self.entries.append(Recorded(name, None, all_reads, held, "it was not run with txn.sql"))
 
     def go_back(self, position: int) -> None:
         """Forgets the statements from an entry on, after the scope went back to a point before them. What the program did itself is

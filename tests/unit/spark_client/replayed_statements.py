@@ -140,8 +140,8 @@ def run(operation: Operation, disk: Disk, tables: dict[str, State]) -> Statement
         adds = [([operation.number + target.shift], None)]
     elif operation.name == "copy":
         read(operation.source)
-        found = [v for v in disk.rows(source) if v in matches]
-        adds = [([v + operation.number + target.shift for v in found], None)] if found else []
+        values = [v for v in disk.rows(source) if v in matches]
+        adds = [([v + operation.number + target.shift for v in values], None)] if values else []
     elif operation.name == "count":
         read(operation.source, is_whole=True)
         adds = [([len(disk.rows(source)) + target.shift], None)]

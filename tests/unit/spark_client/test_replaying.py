@@ -145,13 +145,13 @@ def test_a_planted_mistake_is_found(mistake, before, own, winners, tracks_rows) 
 
 def _operations(text: str) -> list[Operation]:
     """For example "update a 3" of rows 0 to 1 with the number 3, "copy a from b 3" of rows 0 to 9."""
-    made = []
+    operations_of_text = []
     for line in filter(None, text.split(", ")):
         name, target, *rest = line.split()
         source = rest[1] if rest[:1] == ["from"] else target
         number = int(rest[-1]) if rest and rest[-1].isdigit() else 1
-        made.append(Operation(name, target, source, 0, 9 if name == "copy" else 1, number))
-    return made
+        operations_of_text.append(Operation(name, target, source, 0, 9 if name == "copy" else 1, number))
+    return operations_of_text
 
 
 # -- single rules -----------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_an_append_above_what_ran_again_stays_as_it_is_with_fewer_commits_below(
 def test_the_timestamps_of_kept_commits_follow_what_is_below_them(at: int) -> None:
     replay = Replay({"t": _moved(_commit(at=100))})
     first, second = (Statement("s", {}, {"t": [_commit(_adds(path, 1, 2), at=at)]}) for path in "xy")
-    placed = [replay.kept(one)["t"][0][0]["commitInfo"]["inCommitTimestamp"] for one in (first, second)]
+    placed = [replay.kept(append)["t"][0][0]["commitInfo"]["inCommitTimestamp"] for append in (first, second)]
     assert placed == [101, 102]
     without = Statement("s", {}, {"t": [[{"commitInfo": {}}, _adds("z", 1, 2)]]})
     assert replay.kept(without) == without.commits
