@@ -85,8 +85,9 @@ class Statements:
         if str(analysed.getClass().getSimpleName()) not in _INSERTS | _CHANGES:
             return frame
         self._number += 1
-        obstacle = self._obstacle(execution.logical(), analysed)
-        self.entries.append(Recorded(f"statement {self._number}", text, self._window(), self._taken(), obstacle))
+        reads, held = self._window(), self._taken()
+        obstacle = self._obstacle(execution.logical(), analysed, held)
+        self.entries.append(Recorded(f"statement {self._number}", text, reads, held, obstacle))
         return None
 
     def run_again(self, recorded: Recorded) -> Recorded:
@@ -156,12 +157,15 @@ class Statements:
         self._counts = {table_id: len(table.held) for table_id, table in tables.items()}
         return {table_id: some for table_id, some in held.items() if some}
 
-    def _obstacle(self, parsed: JavaObject, analysed: JavaObject) -> str:
-        """Why a statement cannot run again, by its plans."""
+    def _obstacle(self, parsed: JavaObject, analysed: JavaObject, held: Mapping[str, Sequence[Held]]) -> str:
+        """Why a statement cannot run again, by its plans, and by what has been ``held`` while it ran."""
         plans = self._collector.plans
         path = _target(plans, analysed)
-        if path is None or self.scope.at(path) is None:
+        target = None if path is None else self.scope.at(path)
+        if target is None:
             return "it changes what is not a table of the lake, at once"
+        if held.keys() - {target.state.table_id} or any(len(commits) > 1 for commits in held.values()):
+            return "more was written while it ran than one commit of its table (by another thread, or by a compaction)"
         if unrepeatable := str(plans.unrepeatable(self._spark._jsparkSession, parsed, analysed)):
             return f"it depends on {unrepeatable}, which may be another when it runs again (a value written into the statement is not)"
         return ""
