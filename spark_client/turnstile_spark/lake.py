@@ -25,6 +25,7 @@ from turnstile_spark.session_catalogs import SessionCatalogs
 from turnstile_spark.transactions import scope_coordinator
 from turnstile_spark.transactions.journal import AnnouncedTransaction
 from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.replays import REPLAYS
 from turnstile_spark.transactions.retries import ATTEMPTS, Runner
 from turnstile_spark.transactions.snapshot import Snapshot
 from turnstile_spark.transactions.transaction import Transaction
@@ -108,6 +109,8 @@ class Lake:
         spark: Any = None,
         journal: bool = False,
         group_action: bool = False,
+        replays: int = REPLAYS,
+        replay_deadline_s: float | None = None,
     ) -> Transaction:
         """A transaction, for a ``with`` statement: the statements of this thread on tables of the lake inside are committed
         together at its end, or, after an exception, not at all. See docs/transactions.md.
@@ -117,10 +120,19 @@ class Lake:
         used before have not changed. ``spark``: the session that it is for, if it is not the lake's own. ``journal``: announce it
         before it is sent, so that it can be finished or undone by its id when this process dies (:meth:`transactions`); one
         request more. ``group_action``: write the action ``transactionGroup`` into every commit, as an unsettled proposal for
-        Delta's protocol has it.
+        Delta's protocol has it. ``replays``: how often statements that were run with ``txn.sql`` may run again, in the same
+        transaction, when it loses; ``replay_deadline_s``: none is begun later than this after the begin.
         """
-        session = spark or self.spark
-        return Transaction(self.context, session, isolation, tables, journal=journal, group_action=group_action)
+        return Transaction(
+            self.context,
+            spark or self.spark,
+            isolation,
+            tables,
+            journal=journal,
+            group_action=group_action,
+            replays=replays,
+            replay_deadline_s=replay_deadline_s,
+        )
 
     def transactions(self, state: str | None = "open") -> list[AnnouncedTransaction]:
         """Announced transactions that this client may commit, by id: those that are open, "committed" or "aborted", or all (None)."""

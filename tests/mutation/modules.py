@@ -13,6 +13,7 @@ from typing import Final
 from tests.support.repository import ROOT
 
 LAYER: Final = ROOT / "layers"
+CLIENT: Final = ROOT / "spark_client"
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,9 @@ MODULES: Final = {
         decides=True,
     ),
     "turnstile.iceberg.locations": Mutated(("functional/iceberg/test_*.py",)),
+    "turnstile_spark.transactions.replaying": Mutated(
+        ("unit/spark_client/test_replaying.py",), writes=False, decides=True
+    ),
     "turnstile.transfer.imports": Mutated(
         ("unit/catalog/test_*.py", "functional/transfer/test_import*.py", "functional/transfer/test_http.py")
     ),
@@ -255,7 +259,8 @@ MODULES: Final = {
 
 def source(module: str) -> Path:
     """The module's file."""
-    return LAYER / (module.replace(".", "/") + ".py")
+    root = CLIENT if module.startswith("turnstile_spark.") else LAYER
+    return root / (module.replace(".", "/") + ".py")
 
 
 def nearest(module: str) -> list[Path]:

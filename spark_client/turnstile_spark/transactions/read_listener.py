@@ -169,6 +169,97 @@ public class ReadListener extends SparkListener {
     return !local.isEmpty();
   }
 
+  private static final java.util.List MOMENTS = java.util.Arrays.asList(new String[] {"current_timestamp", "now", "current_date",
+    "curdate", "current_time", "localtimestamp", "unix_timestamp"});
+
+  public static String unrepeatable(Object session, Object parsed, Object analysed) {
+    java.util.TreeSet found = new java.util.TreeSet();
+    ArrayList all = new ArrayList();
+    collectProduct(analysed, all);
+    ArrayList unresolved = new ArrayList();
+    collectProduct(parsed, unresolved);
+    // Delta puts the time into a MERGE when it analyses it.
+    for (int i = 0; i < unresolved.size(); i++) {
+      Object node = unresolved.get(i);
+      if (node instanceof MergeIntoTable) {
+        try {
+          collectProduct(((org.apache.spark.sql.classic.SparkSession) session).sessionState().executePlan(
+            ((MergeIntoTable) node).sourceTable(), org.apache.spark.sql.execution.CommandExecutionMode.SKIP()).analyzed(), all);
+        } catch (Throwable e) {
+          found.add("a source that means something in this statement only");
+        }
+      }
+      Object names = null;
+      if (node instanceof org.apache.spark.sql.catalyst.analysis.UnresolvedFunction)
+        names = ((org.apache.spark.sql.catalyst.analysis.UnresolvedFunction) node).nameParts();
+      if (node instanceof org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute)
+        names = ((org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute) node).nameParts();
+      if (names != null && parsed.toString().contains("MergeIntoTable")) {
+        String name = String.valueOf(((scala.collection.Seq) names).last()).toLowerCase();
+        if (MOMENTS.contains(name)) found.add("the present time (" + name + ")");
+      }
+    }
+    for (int i = 0; i < all.size(); i++) {
+      Object node = all.get(i);
+      if (node instanceof Sample) found.add("TABLESAMPLE");
+      if (node instanceof View && ((View) node).isTempView()) found.add("a temporary view");
+      if (node instanceof LogicalRDD) found.add("rows of a DataFrame");
+      if (node instanceof Expression) {
+        Expression e = (Expression) node;
+        String name = e.getClass().getSimpleName();
+        if (e instanceof CurrentTimestampLike || name.equals("CurrentDate") || name.equals("CurrentTime") || name.equals("LocalTimestamp"))
+          found.add("the present time (" + e.prettyName() + ")");
+        else if (e instanceof UserDefinedExpression) found.add("a function of the user (" + ((UserDefinedExpression) e).name() + ")");
+        else if (name.equals("VariableReference")) found.add("a variable of the session");
+        else if (e instanceof Nondeterministic || (!e.deterministic() && !(e instanceof PlanExpression) && isOwn(e)))
+          found.add(e.prettyName() + "()");
+        else if (e instanceof Cast && ((Cast) e).child() instanceof Literal && isMoment(((Cast) e).child().toString()))
+          found.add("the present time ('" + ((Cast) e).child() + "')");
+      }
+    }
+    StringBuilder text = new StringBuilder();
+    java.util.Iterator i = found.iterator();
+    while (i.hasNext()) text.append(text.length() > 0 ? ", " : "").append(i.next());
+    return text.toString();
+  }
+
+  private static boolean isMoment(String text) {
+    String word = text.trim().toLowerCase();
+    return word.equals("now") || word.equals("today") || word.equals("tomorrow") || word.equals("yesterday");
+  }
+
+  private static boolean isOwn(Expression e) {
+    scala.collection.Iterator i = ((scala.collection.Iterable) e.children()).iterator();
+    while (i.hasNext()) if (!((Expression) i.next()).deterministic()) return false;
+    return true;
+  }
+
+  private static void collectProduct(Object node, ArrayList all) {
+    if (node instanceof scala.Some) {
+      collectProduct(((scala.Some) node).get(), all);
+    } else if (node instanceof scala.collection.immutable.Seq) {
+      scala.collection.Iterator i = ((scala.collection.Iterable) node).iterator();
+      while (i.hasNext()) collectProduct(i.next(), all);
+    } else if (node instanceof TreeNode) {
+      all.add(node);
+      if (node instanceof scala.Product) {
+        scala.collection.Iterator i = ((scala.Product) node).productIterator();
+        while (i.hasNext()) collectProduct(i.next(), all);
+      } else {
+        collectProduct(((TreeNode) node).children(), all);
+      }
+    }
+  }
+
+  public static String settings(Object session) {
+    org.apache.spark.sql.internal.SessionState state = ((org.apache.spark.sql.classic.SparkSession) session).sessionState();
+    StringBuilder text = new StringBuilder(state.catalogManager().currentCatalog().name());
+    text.append(" ").append(java.util.Arrays.toString(state.catalogManager().currentNamespace()));
+    String[] keys = new String[] {"session.timeZone", "ansi.enabled", "caseSensitive", "storeAssignmentPolicy"};
+    for (int i = 0; i < keys.length; i++) text.append(" ").append(state.conf().getConfString("spark.sql." + keys[i]));
+    return text.toString();
+  }
+
   public static String paths(Object files) {
     StringBuilder text = new StringBuilder();
     scala.collection.Iterator i = ((scala.collection.Iterable) files).iterator();

@@ -20,7 +20,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
@@ -33,6 +33,8 @@ log = logging.getLogger("turnstile_spark")
 _QUEUE: Final = "turnstile"
 #: Seconds to wait for Spark's listener queue.
 _PATIENCE_S: Final = 60
+#: Its kind (start, job, end), the execution, that of the statement it is of, and what its plan reads.
+_Event = tuple[str, str, str, PlanReads | None]
 
 
 class Collector:
@@ -46,9 +48,10 @@ class Collector:
         self._jvm, self._context = jvm, spark.sparkContext._jsc.sc()
         self._tag = f"turnstile-reads-{uuid.uuid4().hex}"
         self._listener: JavaObject | None = None
-        self._events: list[tuple[str, str, str, PlanReads | None]] = []
+        self._events: list[_Event] = []
         self._unseen: list[str] = []
         self._dropped = 0
+        self._window = 0, 0  # how many events, and reasons of unseen ones, earlier windows have had
 
     def open(self) -> Self:
         """Begins to collect, on the calling thread."""
@@ -60,6 +63,11 @@ class Collector:
         self._dropped = self._dropped_events()
         self.join_thread()
         return self
+
+    @property
+    def plans(self) -> JavaObject:
+        """The class that looks at plans in the JVM; None when the collector is not open."""
+        return self._listener
 
     def join_thread(self) -> None:
         """Makes what the calling thread executes from now on count, too."""
@@ -123,32 +131,38 @@ class Collector:
         """Everything that was read since :meth:`open`. ``tables``: path and version of each table that the transaction touched, which
         are read whole if something was not seen. Requires an open collector."""
         self.drain()
-        unseen = [*self._unseen, *self._unfinished()]
-        reads = [read for group in self._groups().values() for read in _of_group(group)]
-        reads += [
-            Read(path, version, why="; ".join(dict.fromkeys(unseen))) for path, version in tables.items() if unseen
-        ]
-        return _merged(reads)
+        return _reads_of(self._events, self._unseen, tables)
 
-    def _unfinished(self) -> list[str]:
-        started = {execution for kind, execution, _, _ in self._events if kind == "start"}
-        ended = {execution for kind, execution, _, _ in self._events if kind == "end"}
-        outside = [e for kind, e, _, _ in self._events if kind == "job" and e not in started]
-        problems = ["a statement is still running"] if started - ended else []
-        return problems + (["an RDD was read outside of any query (DataFrame.rdd, say)"] if outside else [])
-
-    def _groups(self) -> dict[str, list[PlanReads]]:
-        """Executions by the statement that they are of: commands of Delta execute queries of their own."""
-        groups: dict[str, list[PlanReads]] = defaultdict(list)
-        for _, _, root, reads in self._events:
-            if reads is not None:
-                groups[root].append(reads)
-        return groups
+    def window(self, tables: Mapping[str, int]) -> list[Read]:
+        """As :meth:`reads`, of what was read since :meth:`open` or the last call of this."""
+        self.drain()
+        events, unseen = self._events[self._window[0] :], self._unseen[self._window[1] :]
+        self._window = len(self._events), len(self._unseen)
+        return _reads_of(events, unseen, tables)
 
     def _dropped_events(self) -> int:
         counters = self._context.listenerBus().metrics().metricRegistry().getCounters()
         counter = counters.get(f"queue.{_QUEUE}.numDroppedEvents")
         return 0 if counter is None else int(counter.getCount())
+
+
+def _reads_of(events: Sequence[_Event], unseen: Sequence[str], tables: Mapping[str, int]) -> list[Read]:
+    """The reads of these events; all of ``tables`` where something was not seen."""
+    groups: dict[str, list[PlanReads]] = defaultdict(list)  # commands of Delta execute queries of their own
+    for _, _, root, plan in events:
+        if plan is not None:
+            groups[root].append(plan)
+    reads = [read for group in groups.values() for read in _of_group(group)]
+    reasons = "; ".join(dict.fromkeys([*unseen, *_unfinished(events)]))
+    return _merged(reads + [Read(path, version, why=reasons) for path, version in tables.items() if reasons])
+
+
+def _unfinished(events: Sequence[_Event]) -> list[str]:
+    started = {execution for kind, execution, _, _ in events if kind == "start"}
+    ended = {execution for kind, execution, _, _ in events if kind == "end"}
+    outside = [e for kind, e, _, _ in events if kind == "job" and e not in started]
+    problems = ["a statement is still running"] if started - ended else []
+    return problems + (["an RDD was read outside of any query (DataFrame.rdd, say)"] if outside else [])
 
 
 def _merged(reads: list[Read]) -> list[Read]:

@@ -68,7 +68,7 @@ class Reconciler:
 
     def _part(self, table: ScopedTable, latest: int) -> Later | list[str]:
         """The part of one table on top of version ``latest``, or why that is not possible."""
-        winners = self._winners_of(table, latest)
+        winners = self.winners(table, latest)
         table_id = table.state.table_id
         content = self._own.get(table_id)
         own = [] if content is None else parse(content)
@@ -89,8 +89,9 @@ class Reconciler:
             self._reads = self._reads_of()
         return self._reads.get(table_id, [])
 
-    def _winners_of(self, table: ScopedTable, latest: int) -> list[Winner]:
-        """The commits after the cut up to ``latest``. Those that were read before are kept."""
+    def winners(self, table: ScopedTable, latest: int) -> list[Winner]:
+        """The commits of a table after the cut up to ``latest``. Those that were read before are kept. Raises :class:`CannotRebase`
+        when they cannot be read."""
         table_id = table.state.table_id
         winners = self._winners.setdefault(table_id, [])
         first = table.base + 1 + len(winners)

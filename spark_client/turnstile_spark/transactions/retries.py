@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from pyspark.sql.types import StructType
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from turnstile_spark.context import LakeContext
 from turnstile_spark.errors import CONFLICT, TurnstileError
 from turnstile_spark.transactions.judging import Isolation
+from turnstile_spark.transactions.statements import statements_of
 from turnstile_spark.transactions.transaction import Transaction
 
 T = TypeVar("T")
@@ -79,6 +81,12 @@ class Runner:
         if match is None:
             return self._spark.sql(text)
         script = text[: match.start("atomic")] + text[match.end("atomic") :]
+        statements = statements_of(self._spark, script)
+        if statements is not None:
+            self.retry(
+                lambda transaction: [transaction.sql(statement) for statement in statements], attempts, isolation
+            )
+            return self._spark.createDataFrame([], StructType())
         return self.retry(lambda _: self._spark.sql(script), attempts, isolation)
 
     def foreach_batch(

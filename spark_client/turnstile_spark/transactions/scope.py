@@ -14,14 +14,17 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 from turnstile_spark.api import Commit, TableState, Tail
 from turnstile_spark.errors import CONFLICT, ApiError, TurnstileError, turnstile_error
+from turnstile_spark.http import now_ms
 from turnstile_spark.jvm import JavaObject
 from turnstile_spark.log_files import Write
 from turnstile_spark.names import location_key
 from turnstile_spark.transactions.catalog_changes import CatalogChanges, MovedTable, Name, NewNamespace, NewTable
 from turnstile_spark.transactions.catalog_reads import CatalogReadLog
+from turnstile_spark.transactions.folding import commit_info
 
 #: File system option that sets the logs of a scope apart.
 OPTION = "fs.turnstile.scope"
@@ -50,6 +53,17 @@ class Held:
 
     commit: Commit
     content: str
+
+    @classmethod
+    def of(cls, version: int, content: str) -> Self:
+        """A commit with this content as ``version``, with a file of its own."""
+        info, now = commit_info(content), now_ms()
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        size, operation = len(content.encode()), info.get("operation")
+        return cls(
+            Commit(version, info["inCommitTimestamp"], name, size, now, "held", info["txnId"], operation, None, False),
+            content,
+        )
 
 
 @dataclass(slots=True)
@@ -316,6 +330,35 @@ class Scope:
     def changes(self) -> CatalogChanges:
         """The changes of the catalog that are held."""
         return self._changes
+
+    def at_cut(self, cut: Mapping[str, int]) -> Scope:
+        """A fresh scope of the same tables at another cut, where nothing is held. ``cut``: their versions, by id. Tables whose version is
+        another are loaded anew. Raises :class:`turnstile_spark.errors.ApiError` as loading does, and :class:`TurnstileError` when a name is
+        another table's now."""
+        scope = Scope(
+            self.lake,
+            self.session,
+            self._load,
+            self._latest,
+            cut=cut,
+            is_writable=self.is_writable,
+            fixed_catalog=self.fixed_catalog,
+        )
+        with self._lock:
+            for (namespace, name), table_id in self._names.items():
+                table = self._tables[table_id]
+                is_same = table.base == cut[table_id]
+                state = table.state if is_same else self._load(namespace, name)
+                if state.table_id != table_id:
+                    raise turnstile_error(CONFLICT, f"'{state.name}' is another table since the transaction used it")
+                scope._names[namespace, name] = table_id
+                scope._logs[location_key(state.location)] = table_id
+                scope._tables.setdefault(
+                    table_id, ScopedTable(state, cut[table_id], files=table.files, delta_log=table.delta_log)
+                )
+            scope._clones |= self._clones
+            scope.catalog_reads = self.catalog_reads  # what statements that are kept have read is still to be checked
+        return scope
 
     def close(self) -> None:
         """Ends the scope: nothing more is read or held in it. Idempotent."""

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import uuid
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from turnstile_spark.api import Commit, Tail
+from turnstile_spark.api import Tail
 from turnstile_spark.context import LakeContext
 from turnstile_spark.coordinator import refuse_mirroring
 from turnstile_spark.errors import Throw, TurnstileError
-from turnstile_spark.http import now_ms
 from turnstile_spark.jvm import JavaObject, Jvm, Proxy, throw
 from turnstile_spark.log_files import STAGED, Write
-from turnstile_spark.transactions.folding import CannotFold, commit_info, fold
+from turnstile_spark.transactions.folding import CannotFold, fold
 from turnstile_spark.transactions.scope import OPTION, Held, Scope, ScopedTable, catalog_of, over
 
 log = logging.getLogger("turnstile_spark")
@@ -98,7 +96,7 @@ class ScopeCoordinator(Proxy):
         except CannotFold as e:
             text = f"[TURNSTILE_REFUSED] '{scoped.state.name}' takes no further statement in this transaction: {e}"
             raise self._throw.commit_failed(False, False, text) from None
-        held = self._held(version, content)
+        held = Held.of(version, content)
         if str(conf.get(OPTION)) != scope.options[OPTION]:
             raise self._throw.commit_failed(False, False, str(over()))  # of a log before a rollback to a savepoint
         file = Write(log_store, conf, f"{log_path}/{STAGED}/{held.commit.name}", content)
@@ -112,16 +110,6 @@ class ScopeCoordinator(Proxy):
             text = f"another thread of the transaction has written version {version} of '{scoped.state.name}'"
             raise self._throw.commit_failed(True, True, text)
         return self.jvm.new("io.delta.storage.commit.CommitResponse", lake.files.describe(log_path, held.commit))
-
-    @staticmethod
-    def _held(version: int, content: str) -> Held:
-        info, now = commit_info(content), now_ms()
-        name = f"{version:020d}.{uuid.uuid4()}.json"
-        size, operation = len(content.encode()), info.get("operation")
-        commit = Commit(
-            version, info["inCommitTimestamp"], name, size, now, "held", info["txnId"], operation, None, False
-        )
-        return Held(commit, content)
 
     def getCommits(self, table: JavaObject, start: int | None, end: int | None) -> JavaObject:
         """The commits up to the cut, and those that are held."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -27,8 +28,10 @@ from turnstile_spark.transactions.judging import ISOLATION, Isolation, Read, par
 from turnstile_spark.transactions.parts import Parts
 from turnstile_spark.transactions.read_sets import Collector
 from turnstile_spark.transactions.reconciling import Reconciler
+from turnstile_spark.transactions.replays import REPLAYS, Replayer
 from turnstile_spark.transactions.scope import Mark, ScopedTable
 from turnstile_spark.transactions.snapshot import Scoped
+from turnstile_spark.transactions.statements import Statements
 
 log = logging.getLogger("turnstile_spark")
 #: How often a transaction is put on top of other commits before it is given up.
@@ -41,19 +44,24 @@ class Savepoint:
 
     transaction_id: str
     held: Mark
+    statements: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """What a transaction did. ``tables``: by ``namespace.table``, the version that each was read at, that it became (None: not
     written), and the statements, files added and removed, and rows in added files (None: not all are counted) of its commit.
-    ``requests``: to the server; ``retries``: how many transactions before it lost."""
+    ``requests``: to the server; ``retries``: how many transactions before it lost. ``replays``: how often it moved to a new cut itself, with
+    ``statements_kept`` and ``statements_run_again``, summed over these."""
 
     id: str
     state: str
     tables: dict[str, dict[str, Any]]
     requests: int
     retries: int
+    replays: int = 0
+    statements_kept: int = 0
+    statements_run_again: int = 0
 
 
 class Transaction(Scoped):
@@ -61,7 +69,8 @@ class Transaction(Scoped):
 
     ``application``: a name and a number (a stream and its batch) that every table which is written takes note of. ``journal``:
     whether it is announced before it is sent, so that others can finish or undo it. ``group_action``: whether every commit
-    names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled).
+    names all tables of the transaction (the action ``transactionGroup`` of a proposal that is not settled). ``replays``: how often
+    statements of :meth:`sql` may run again when it loses, and ``replay_deadline_s``: in which time since its begin.
     """
 
     def __init__(
@@ -75,9 +84,13 @@ class Transaction(Scoped):
         application: tuple[str, int] | None = None,
         journal: bool = False,
         group_action: bool = False,
+        replays: int = REPLAYS,
+        replay_deadline_s: float | None = None,
     ) -> None:
         if isolation not in ISOLATION:
             raise ValueError(f"isolation={isolation!r}: one of {', '.join(ISOLATION)}")
+        if replays < 0:
+            raise ValueError(f"replays={replays}: 0 or more")
         super().__init__(lake, spark, tables, is_writable=True, fixed_catalog=_fixed_catalog(journal))
         self.isolation, self.retries, self._application = isolation, retries, application
         self._state = "new"
@@ -88,11 +101,17 @@ class Transaction(Scoped):
         self._collector: Collector | None = None
         self._has_group_action = group_action
         self._journal = Announcer(lake.api, isolation) if journal else None
+        self._id = ""
+        self._statements: Statements | None = None
+        self._replayer: Replayer | None = None
+        self._replays, self._replay_deadline_s = replays, replay_deadline_s
+        self._replay_until: float | None = None
 
     @property
     def id(self) -> str:
         """The transaction's id, a uuid."""
-        return self._opened().id
+        self._opened()
+        return self._id
 
     @property
     def state(self) -> str:
@@ -101,7 +120,9 @@ class Transaction(Scoped):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        self._state = "open"
+        self._state, self._id = "open", self._opened().id
+        if self._replay_deadline_s is not None:
+            self._replay_until = time.monotonic() + self._replay_deadline_s
         if self.isolation == "serializable":
             if self._journal is None:
                 self._opened().catalog_reads = CatalogReadLog(self._lake.api)
@@ -120,6 +141,22 @@ class Transaction(Scoped):
                 self._collector.close()
             self._end()
 
+    def sql(self, text: str) -> Any:
+        """Runs one SQL statement in the transaction, as ``spark.sql`` does, and remembers it: when the transaction loses, the
+        statements that are concerned run again, and no other (docs/transactions.md). Returns None for INSERT, UPDATE, DELETE and MERGE,
+        so that nothing depends on what they report, and the DataFrame of any other."""
+        self._must_be_open()
+        if self._statements is None:
+            is_from_begin = self._collector is not None
+            self._collector = self._collector or _collecting(self._lake, self._spark)
+            if self._collector is None:  # then nothing is replayed
+                return self._spark.sql(text)
+            self._statements = Statements(
+                self._lake.jvm, self._spark, self._opened(), self._collector, is_from_begin=is_from_begin
+            )
+            self._replayer = Replayer(self._lake, self._statements, limit=self._replays, until=self._replay_until)
+        return self._statements.run(text)
+
     # -- ending it ------------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
@@ -134,6 +171,8 @@ class Transaction(Scoped):
         if self._state not in ("open", "unknown"):
             raise turnstile_error("TURNSTILE_REFUSED", f"this transaction is {self._state}: begin another")
         scope, resent = self._opened(), self._state == "unknown"
+        if self._statements is not None and scope.is_open:
+            self._statements.flush()
         scope.close()
         if not scope.written() and not scope.changes:
             self._state = "committed"
@@ -160,7 +199,7 @@ class Transaction(Scoped):
             self._state = "unknown" if self._group is not None else "refused"
             raise
         finally:
-            for table_id in scope.written():
+            for table_id in self._opened().written():
                 self._lake.freshness.void(table_id)
 
     def abort(self) -> None:
@@ -185,7 +224,9 @@ class Transaction(Scoped):
     def savepoint(self) -> Savepoint:
         """A point to go back to, after the statements so far."""
         self._must_be_open()
-        return Savepoint(self.id, self._opened().mark())
+        if self._statements is not None:
+            self._statements.flush()
+        return Savepoint(self.id, self._opened().mark(), len(self._statements.entries) if self._statements else 0)
 
     def rollback_to(self, savepoint: Savepoint) -> None:
         """Gives up what is held since ``savepoint``. The cut stays, and so do the tables that were read. DataFrames made since the
@@ -194,7 +235,11 @@ class Transaction(Scoped):
         if savepoint.transaction_id != self.id:
             raise turnstile_error("TURNSTILE_REFUSED", "this savepoint is another transaction's")
         scope = self._opened()
+        if self._statements is not None:
+            self._statements.flush()
         scope.go_back(savepoint.held)
+        if self._statements is not None:
+            self._statements.go_back(savepoint.statements)
         cut_log.drop(self._lake.jvm, self._session, scope)
 
     def has_committed(self, application: str, number: int) -> bool:
@@ -226,12 +271,38 @@ class Transaction(Scoped):
             except TransactionConflict as conflict:
                 if self._rebases == REBASES:
                     raise
-                later = reconciler.put_on_top(conflict)
-            self._rebases, self._group, resent = self._rebases + 1, None, False
+                self._rebases, resent = self._rebases + 1, False
+                try:
+                    later = reconciler.put_on_top(conflict)
+                except TransactionConflict as lost:
+                    self._replay(lost, reconciler)
+                    return self._propose(resent) if self._opened().written() else None
+            self._group = None
             self._read_at |= {id: place.base for id, place in later.items() if place.content is None}
             files |= parts.move({id: (p.base + 1, p.content) for id, p in later.items() if p.content is not None})
         for table_id, name in parts.names.items():
             await_file(lake.api, table_id, ratified[table_id], name, files.get(table_id) or _done())
+        return None
+
+    def _replay(self, lost: TransactionConflict, reconciler: Reconciler) -> None:
+        """Moves the transaction to a new cut. Raises ``lost``, with the reason, when that is not possible."""
+        is_refused = any(member.get("type") != "CommitVersionConflict" for member in lost.members)
+        if self._replayer is None or self._collector is None or self._collector.plans is None or is_refused:
+            raise lost
+        plan = self._replayer.plan(lost, self._cut, reconciler.winners)
+        old = self._opened()
+        try:
+            self._scope = old.at_cut(plan.cut)
+        except ApiError as e:
+            raise lost.explained([*lost.reasons, f"not replayed: {e}"]) from None
+        self._lake.scopes.leave(old)
+        cut_log.drop(self._lake.jvm, self._session, old)
+        self._lake.scopes.enter(self._scope)
+        self._parts = self._group = None
+        try:
+            self._replayer.run(plan, self._scope)
+        finally:
+            self._scope.close()
 
     def _moved_and_not_read(self) -> set[str]:
         """The tables that are renamed or dropped. Raises :class:`TurnstileError` under serializable isolation when one of them was read:
@@ -298,6 +369,8 @@ class Transaction(Scoped):
         """What the statements read, by table id; all of every table where nothing was collected."""
         scope = self._opened()
         tables = scope.tables()
+        if self._statements is not None:
+            return self._statements.reads()
         if self._collector is None:
             return {table_id: [Read(table.state.location, table.base)] for table_id, table in tables.items()}
         reads: dict[str, list[Read]] = {}
@@ -342,7 +415,9 @@ class Transaction(Scoped):
         """What the transaction did so far, or in all. Sends no request."""
         scope = self._opened()
         tables = {t.state.name.partition(".")[2]: self._summary_of(t) for t in scope.tables().values()}
-        return Summary(scope.id, self._state, tables, self._requests, self.retries)
+        replayer = self._replayer
+        counts = (replayer.count, replayer.kept, replayer.run_again) if replayer is not None else ()
+        return Summary(self.id, self._state, tables, self._requests, self.retries, *counts)
 
     def _summary_of(self, table: ScopedTable) -> dict[str, Any]:
         entry: dict[str, Any] = {"read": table.base, "version": None, "statements": len(table.held)}
