@@ -63,7 +63,7 @@ def own_architecture() -> str:
 
 
 def build(folder: Path, architecture: str) -> Path:
-    """Puts the layer's packages, as locked, and ``turnstile`` itself into ``folder``, for the functions' Python on
+    """Puts the layer's packages, as locked, and our own into ``folder``, for the functions' Python on
     ``architecture``. Raises StackError with what pip says."""
     root = project_root()
     runtime = read_template(root / "template.yaml")["Globals"]["Function"]["Runtime"].removeprefix("python")
@@ -80,7 +80,8 @@ def build(folder: Path, architecture: str) -> Path:
             kind="BuildFailed",
         )
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(root / "layers/turnstile", folder / "turnstile", ignore=ignored, dirs_exist_ok=True)
+    for package in ("turnstile", "turnstile_predicates"):
+        shutil.copytree(root / "layers" / package, folder / package, ignore=ignored, dirs_exist_ok=True)
     return folder
 
 
