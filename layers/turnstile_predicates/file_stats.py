@@ -81,7 +81,7 @@ class TableSchema:
                 if field["type"].get("type") == "struct":
                     self._collect(field["type"], name, physical, mapped=mapped)
                 continue
-            kind = None if any(key in metadata for key in _OTHER_ORDER) else _kind(field["type"])
+            kind = None if any(key in metadata for key in _OTHER_ORDER) else kind_of(field["type"])
             self._fields[name] = Field(physical, field["type"], kind, _TYPE_CHANGES in metadata)
 
     @property
@@ -114,7 +114,7 @@ class TableSchema:
         return range_of
 
 
-def _kind(type_name: str) -> Kind | None:
+def kind_of(type_name: str) -> Kind | None:
     if type_name in _INTEGERS:
         return "integer"
     return "decimal" if _DECIMAL.fullmatch(type_name) else KINDS.get(type_name)

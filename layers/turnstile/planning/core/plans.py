@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
 
 from turnstile.delta.core.actions import DeletionVector
 from turnstile.delta.core.head import TableHead
-from turnstile.planning.core.predicates import Predicate
+from turnstile.planning.core.predicates import Predicate, TableColumns
 
 MAX_FILES: Final = 5_000
 """Files of one page."""
@@ -40,23 +40,22 @@ class PlanStatistics(msgspec.Struct, frozen=True):
     """What a plan looked at.
 
     Attributes:
-        total_files, total_bytes, total_records: of the table; records as far as statistics say them.
-        files, bytes: that may match, on all pages.
+        files, bytes: that may match: of this page, and of an explained plan all of them.
         leaves, leaves_read: of the index, and how many of them the predicate could not exclude.
-        tail_versions: commits after the index's own version that were applied.
-        index_version: the version that the index is of; -1: there was none, and the log was read.
-        dropped: by part of the predicate (AND's parts), how many files that part alone excludes; of the explained plan only.
+        index_version: the version that the index is of, -1 for none: the log was read. ``tail_versions`` commits after it were applied.
+        total_files, total_bytes, total_records: of the table, if the plan is explained; records as far as statistics say them.
+        dropped: by part of the predicate (of AND's parts), how many files that part alone excludes, if the plan is explained.
     """
 
-    total_files: int
-    total_bytes: int
-    total_records: int
     files: int
     bytes: int
     leaves: int = 0
     leaves_read: int = 0
     tail_versions: int = 0
     index_version: int = -1
+    total_files: int | None = None
+    total_bytes: int | None = None
+    total_records: int | None = None
     dropped: dict[str, int] = {}
 
 
@@ -72,13 +71,27 @@ class Plan(msgspec.Struct, frozen=True):
     metadata: dict[str, Any]
 
 
+Asked = Predicate | Callable[[TableColumns], Predicate] | None
+"""A predicate, or what makes one of the table's columns as of the version that is planned; None: all files."""
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page begins: what the plan is made from (``source``), of which version, for which predicate, at which leaf and row."""
+
+    source: str
+    version: int
+    predicate: str
+    leaf: int
+    row: int
+
+
 class ScanPlanner(Protocol):
     """Answers which files a scan needs (``turnstile.planning.planner.Planner``)."""
 
     def plan(
         self,
         table: TableHead,
-        predicate: Predicate | None = None,
+        predicate: Asked = None,
         *,
         version: int | None = None,
         at_ms: int | None = None,
@@ -87,11 +100,11 @@ class ScanPlanner(Protocol):
         stats: bool = False,
         explain: bool = False,
     ) -> Plan:
-        """Returns the files of a table that may have rows which satisfy ``predicate`` (None: all files).
+        """Returns the files of a table that may have rows which satisfy ``predicate``.
 
         Args:
             version, at_ms: the version, or a moment; neither: the latest.
-            page: ``next_page`` of the page before; predicate and version have to be the same.
+            page: ``next_page`` of the page before; the predicate has to be the same, and the version follows from it.
             limit: files on the page at most.
             stats: whether files have their statistics.
             explain: whether ``statistics.dropped`` is filled.
