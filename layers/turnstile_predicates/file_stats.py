@@ -115,6 +115,7 @@ class TableSchema:
 
 
 def kind_of(type_name: str) -> Kind | None:
+    """Returns how values of a type compare; None where nothing is known of that."""
     if type_name in _INTEGERS:
         return "integer"
     return "decimal" if _DECIMAL.fullmatch(type_name) else KINDS.get(type_name)

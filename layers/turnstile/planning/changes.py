@@ -18,7 +18,7 @@ from turnstile.delta.core.head import Positioned, TableHead, positioned
 from turnstile.delta.log import actions, broken, checked, lines
 from turnstile.maintenance.core.segments import vector_id
 from turnstile.maintenance.state import actions_of_line
-from turnstile.planning.leaves import Key
+from turnstile.planning.core.roots import Key
 from turnstile.store.core.names import published_path
 from turnstile.store.ports import PIECE_BYTES, LogStorage, World, batched
 

@@ -1,20 +1,15 @@
-"""Keeps the file index of a table: builds it from checkpoint and log, and brings it forward by what published commits changed.
+"""Makes indexes: anew from checkpoint and log, or from the index before and what commits changed (``planning.upkeep`` says when).
 
-    1  the newest root      that is of the table's own history; if there is none, or it is too far behind, the index is built anew
-    2  the commits since    what they changed becomes a delta: one small file
-    3  drained              when deltas hold too much, the leaves with the most changes are rewritten, a bounded number at a time
-    4  the guard            the HEAD once more: a worker that was frozen must not write for a table that is gone (I10)
-    5  the root             an obj whose id follows from version and content; from then on planners see it
-
-Anybody may do it at any time, also twice at once: leaves have names of their own, a root is a statement about a published version that stays true,
-and of two roots of one version either will do. A crash leaves leaves that no root names; gc removes them. Nothing is decided by an index (I16).
+Changes are put down first in a *delta*, one small file. When deltas hold too much, the leaves with the most changes are rewritten, a bounded number
+at a time, so that each change costs a bounded number of rewritten rows whatever the table's size. A file is never in two leaves: a row that
+overrides another one goes to the leaf of that one.
 """
 
 from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -26,33 +21,30 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
-from turnstile.planning.changes import TooMany, changes_of, stamp_of
+from turnstile.planning.changes import changes_of
 from turnstile.planning.core.roots import (
-    EVERY,
+    FOLDER,
     LEAF_ROWS,
-    MAX_BEHIND,
     MAX_DELTAS,
     REWRITES,
     Bound,
     Earlier,
     IndexedColumn,
+    Key,
     LeafRef,
     Root,
     cluster_of,
     columns_of_table,
     kept_roots,
     most_pending,
-    pack_root,
-    root_id,
     sort_key,
-    unpack_root,
 )
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
-from turnstile.planning.leaves import FOLDER, DeadPaths, Key, Leaf, LeafMaker, chunks, path_lists, written
+from turnstile.planning.leaves import DeadPaths, Leaf, LeafMaker, chunks, path_lists, written
+from turnstile.planning.upkeep import StoredRoot
 from turnstile.store.core.errors import StorageFault
-from turnstile.store.core.rows import FILE_INDEX
-from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import LogStorage, Obj, World, batched
+from turnstile.store.faults import Faults
+from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
 
 RUN_ROWS: Final = 32 * LEAF_ROWS
@@ -62,27 +54,6 @@ READERS: Final = 16
 DEFAULT_RETENTION_MS: Final = 30 * 86_400_000
 _NOT_KNOWN: Final[Bound] = (None, None, HAS_NULLS | HAS_VALUES | HAS_NAN)
 _CLUSTERING: Final = "delta.clustering"
-
-Guard = Callable[[], None]
-
-
-class StoredRoot(msgspec.Struct, frozen=True):
-    """A root and the id of its obj."""
-
-    id: str
-    root: Root
-
-
-def newest_root(world: World, head: TableHead) -> StoredRoot | None:
-    """Returns the newest root of a table; one request. None if there is none that can be read."""
-    obj = world.objs.newest(world.space.objs(head.catalog), FILE_INDEX.id(f"{head.source or head.table_id}/"))
-    return None if obj is None else opened_root(obj)
-
-
-def opened_root(obj: Obj) -> StoredRoot | None:
-    """Returns the root in an obj; None if it cannot be read, or is of another format."""
-    root = unpack_root(obj.payload)
-    return None if root is None else StoredRoot(obj.id, root)
 
 
 def read_leaf(storage: LogStorage, ref: LeafRef) -> Leaf:
@@ -94,50 +65,8 @@ def read_leaf(storage: LogStorage, ref: LeafRef) -> Leaf:
     return Leaf.of(file[0])
 
 
-class IndexUpkeep:
-    """Keeps indexes of tables. No state between calls."""
-
-    def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
-        self._world, self._faults = world, faults
-
-    def keep_up(self, head: TableHead, guard: Guard = lambda: None) -> int:
-        """Brings the index of a table to its newest published version, if that is due; returns the floor from which on it is again.
-
-        Raises:
-            UnsupportedTable: the log cannot be read, or has a feature that is not known here.
-            StorageFault: the storage does not answer.
-        """
-        storage, floor = self._world.storages.open(head.location), head.floor
-        stored = newest_root(self._world, head)
-        if stored is not None and (
-            stored.root.version > floor or stamp_of(storage, stored.root.version) != stored.root.stamp
-        ):
-            stored = None
-        if stored is not None and floor - stored.root.version < EVERY:
-            return stored.root.version + EVERY
-        stamp = stamp_of(storage, floor)
-        if stamp is None:
-            return floor + EVERY
-        work = _Work(self._world, head, storage, self._faults)
-        root = None
-        if stored is not None and floor - stored.root.version <= MAX_BEHIND:
-            try:
-                root = work.forward(stored, stamp)
-            except (TooMany, StorageFault):  # a leaf is gone: the index is dropped, so it is built anew
-                root = None
-        root = root or work.built(stamp, stored)
-        self._faults("index.leaves")
-        guard()
-        payload = pack_root(root)
-        id = root_id(head.table_id, root.version, payload)
-        now_us = self._world.clock.now_ms() * 1000
-        self._world.objs.put(Obj(self._world.space.objs(head.catalog), id, FILE_INDEX.name, payload, now_us))
-        self._faults("index.root")
-        return floor + EVERY
-
-
-class _Work:
-    """One step for one table."""
+class Indexer:
+    """Makes the next index of one table, and writes its leaves; the caller writes the root."""
 
     def __init__(self, world: World, head: TableHead, storage: LogStorage, faults: Faults) -> None:
         self._world, self._head, self._storage, self._faults = world, head, storage, faults
@@ -222,7 +151,9 @@ class _Work:
 class _Drain:
     """Puts the changes that deltas hold into leaves: first where there are most of them."""
 
-    def __init__(self, work: _Work, maker: LeafMaker, columns: Sequence[IndexedColumn], cluster: Sequence[int]) -> None:
+    def __init__(
+        self, work: Indexer, maker: LeafMaker, columns: Sequence[IndexedColumn], cluster: Sequence[int]
+    ) -> None:
         self._work, self._maker, self._columns, self._cluster = work, maker, columns, cluster
 
     def run(

@@ -25,15 +25,12 @@ from turnstile.maintenance.core.parsed import decimal_of, type_of
 from turnstile.maintenance.core.segments import vector_id
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
-from turnstile.planning.core.roots import LEAF_ROWS, Bound, IndexedColumn, LeafRef
+from turnstile.planning.core.roots import LEAF_ROWS, Bound, IndexedColumn, Key, LeafRef
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
 from turnstile.store.core.errors import UnsupportedTable
-from turnstile.store.core.names import LOG
 from turnstile_predicates.file_stats import TableSchema, kind_of
 from turnstile_predicates.predicates import ANYTHING, Range
 
-FOLDER: Final = f"{LOG}_turnstile_index/"
-"""Where leaves are, below the table's location; like every folder whose name begins with an underscore it is none of Delta's."""
 _META: Final = b"turnstile.index"
 _ALL: Final = HAS_NULLS | HAS_VALUES | HAS_NAN
 _BASE: Final = (
@@ -41,8 +38,6 @@ _BASE: Final = (
     ("modification_ms", pa.int64()), ("records", pa.int64()), ("base_row_id", pa.int64()), ("row_commit_version", pa.int64()),
     ("partition", pa.list_(pa.string())), ("stats", pa.string()),
 )  # fmt: skip
-Key = tuple[str, str]
-"""A logical file: path, and unique id of its deletion vector."""
 DeadPaths = tuple[dict[str, set[str]], pa.Array]
 """Logical files that are overridden: unique ids of deletion vectors by path, and the paths as an array."""
 

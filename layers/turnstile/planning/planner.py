@@ -29,9 +29,10 @@ from turnstile.planning.changes import Changes, TooMany, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Asked, Plan, PlannedFile, PlanStatistics, Position
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
-from turnstile.planning.index import ROW_BATCH, StoredRoot, opened_root, read_leaf
+from turnstile.planning.index import ROW_BATCH, read_leaf
 from turnstile.planning.judging import Bounds, may_match, storage_type
 from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
+from turnstile.planning.upkeep import StoredRoot, opened_root
 from turnstile.store.cache import Lru
 from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
 from turnstile.store.core.rows import FILE_INDEX

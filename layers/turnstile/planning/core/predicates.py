@@ -153,6 +153,11 @@ class TableColumns:
         shown = name if isinstance(name, str) else ".".join(name)
         raise _refused(f"the table has no column {shown[:200]!r}", "name a column of the table's schema")
 
+    def physical(self, name: str) -> list[Column]:
+        """Returns the stored names of a column; of a struct those of its fields. Raises as ``named``."""
+        column = self.named(name).name
+        return [field.physical for at, field in self.schema.fields.items() if at[: len(column)] == column]
+
 
 def _other(kind: Any, path: Column) -> Iterable[Column]:
     """Columns that are of no primitive type: structs, arrays, maps."""

@@ -14,10 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
+from turnstile.store.core.names import LOG
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile_predicates.file_stats import TableSchema
 
 FORMAT: Final = 1
+FOLDER: Final = f"{LOG}_turnstile_index/"
+"""Where leaves are, below the table's location; like every folder whose name begins with an underscore it is none of Delta's."""
 LEAF_ROWS: Final = 4_096
 """Files of one leaf."""
 EVERY: Final = 10
@@ -32,6 +35,10 @@ REWRITES: Final = 16
 MAX_COLUMNS: Final = 64
 """Columns whose bounds are indexed: as many as have statistics by default, and more."""
 HOUR_MS: Final = 3_600_000
+
+
+Key = tuple[str, str]
+"""A logical file: path, and unique id of its deletion vector."""
 
 
 class IndexedColumn(msgspec.Struct, frozen=True, array_like=True):
