@@ -24,19 +24,16 @@ from turnstile.maintenance.state import TableState, open_state
 from turnstile.planning.changes import changes_of
 from turnstile.planning.core.roots import (
     FOLDER,
-    LEAF_ROWS,
-    MAX_DELTAS,
-    REWRITES,
     Bound,
     Earlier,
     IndexedColumn,
     Key,
     LeafRef,
     Root,
+    Sizes,
     cluster_of,
     columns_of_table,
     kept_roots,
-    most_pending,
     sort_key,
 )
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES
@@ -47,8 +44,6 @@ from turnstile.store.faults import Faults
 from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
 
-RUN_ROWS: Final = 32 * LEAF_ROWS
-"""Files that are sorted at once when an index is built: what a worker holds. Leaves of different runs may overlap."""
 ROW_BATCH: Final = 4_096
 READERS: Final = 16
 DEFAULT_RETENTION_MS: Final = 30 * 86_400_000
@@ -68,8 +63,8 @@ def read_leaf(storage: LogStorage, ref: LeafRef) -> Leaf:
 class Indexer:
     """Makes the next index of one table, and writes its leaves; the caller writes the root."""
 
-    def __init__(self, world: World, head: TableHead, storage: LogStorage, faults: Faults) -> None:
-        self._world, self._head, self._storage, self._faults = world, head, storage, faults
+    def __init__(self, world: World, head: TableHead, storage: LogStorage, sizes: Sizes, faults: Faults) -> None:
+        self._world, self._head, self._storage, self.sizes, self._faults = world, head, storage, sizes, faults
 
     # -- from the log -------------------------------------------------------------------------------------------------
 
@@ -81,8 +76,8 @@ class Indexer:
         columns = columns_of_table(schema)
         cluster = cluster_of(columns, _clustering(state))
         maker, leaves = LeafMaker(schema, columns), list[LeafRef]()
-        for rows in _runs(maker, state):
-            leaves += self._written(chunks(rows, cluster, len(columns), self._name))
+        for rows in _runs(maker, state, self.sizes.run_rows):
+            leaves += self.leaves_of(rows, cluster, len(columns))
         leaves.sort(key=lambda ref: sort_key(ref.first))
         root = Root(state.version, stamp, 0, state.protocol, state.metadata, columns, cluster, tuple(leaves))
         return self._root(root, before)
@@ -107,7 +102,7 @@ class Indexer:
         if changes.files:
             rows = maker.table(changes.adds, changes.removes)
             pending = sum(ref.rows for ref in deltas) + len(rows)
-            if len(deltas) >= MAX_DELTAS or pending > most_pending(sum(ref.rows for ref in leaves)):
+            if len(deltas) >= self.sizes.deltas or pending > self.sizes.most_pending(sum(ref.rows for ref in leaves)):
                 leaves, deltas = _Drain(self, maker, columns, cluster).run(leaves, deltas, rows)
             else:
                 deltas.append(self.delta(rows, cluster, len(columns)))
@@ -121,7 +116,7 @@ class Indexer:
 
     def leaves_of(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> list[LeafRef]:
         """Writes rows as leaves."""
-        return self._written(chunks(rows, cluster, columns, self._name))
+        return self._written(chunks(rows, cluster, columns, self._name, self.sizes.leaf_rows))
 
     def delta(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> LeafRef:
         """Writes rows as a delta."""
@@ -159,23 +154,23 @@ class _Drain:
     def run(
         self, leaves: list[LeafRef], deltas: list[LeafRef], newest: pa.Table
     ) -> tuple[list[LeafRef], list[LeafRef]]:
-        """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of ``REWRITES`` leaves, until half of what may wait is left."""
+        """Returns leaves and deltas after it: of ``deltas`` and the ``newest`` changes. Rounds of ``Sizes.rewrites`` leaves, until half of what may wait is left."""
         rows, overridden = self._merged(deltas, newest)
         if not leaves:
             return (self._work.leaves_of(rows, self._cluster, len(self._columns)) if len(rows) else []), []
-        half = most_pending(sum(ref.rows for ref in leaves)) // 2
+        half = self._work.sizes.most_pending(sum(ref.rows for ref in leaves)) // 2
         dead = path_lists(overridden)
         held = self._held(leaves, dead)
         places = self._places(leaves, rows, held)
         weights = {at: len(places.get(at, ())) + len(held.get(at, ())) for at in {*places, *held}}
         left, drained = sum(weights.values()), set[int]()
-        for batch in batched(sorted(weights, key=lambda at: (-weights[at], at)), REWRITES):
+        for batch in batched(sorted(weights, key=lambda at: (-weights[at], at)), self._work.sizes.rewrites):
             if drained and left <= half:
                 break
             drained.update(batch)
             left -= sum(weights[at] for at in batch)
         kept = [ref for at, ref in enumerate(leaves) if at not in drained]
-        for batch in batched(sorted(drained), REWRITES):
+        for batch in batched(sorted(drained), self._work.sizes.rewrites):
             kept += self._rewritten([leaves[at] for at in batch], rows, [places.get(at, []) for at in batch], dead)
         kept.sort(key=lambda ref: sort_key(ref.first))
         waiting = sorted(row for at, of_leaf in places.items() if at not in drained for row in of_leaf)
@@ -236,13 +231,13 @@ class _Drain:
         return [self._work.delta(rows, self._cluster, len(self._columns))] if len(rows) else []
 
 
-def _runs(maker: LeafMaker, state: TableState) -> Iterator[pa.Table]:
+def _runs(maker: LeafMaker, state: TableState, most: int) -> Iterator[pa.Table]:
     """The files of a state, as many as are sorted at once."""
     tables, held = list[pa.Table](), 0
-    for batch in batched(state.files(), ROW_BATCH):
+    for batch in batched(state.files(), min(ROW_BATCH, most)):
         tables.append(maker.table(batch))
         held += len(batch)
-        if held >= RUN_ROWS:
+        if held >= most:
             yield pa.concat_tables(tables).combine_chunks()
             tables, held = [], 0
     if tables:

@@ -25,7 +25,7 @@ from turnstile.maintenance.core.parsed import decimal_of, type_of
 from turnstile.maintenance.core.segments import vector_id
 from turnstile.planning.core.plans import PlannedFile
 from turnstile.planning.core.predicates import Column
-from turnstile.planning.core.roots import LEAF_ROWS, Bound, IndexedColumn, Key, LeafRef
+from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef
 from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
 from turnstile.store.core.errors import UnsupportedTable
 from turnstile_predicates.file_stats import TableSchema, kind_of
@@ -138,7 +138,7 @@ def _records(stats: str | None) -> int | None:
 
 
 def chunks(
-    rows: pa.Table, cluster: Sequence[int], columns: int, name: Callable[[], str], most: int = LEAF_ROWS
+    rows: pa.Table, cluster: Sequence[int], columns: int, name: Callable[[], str], most: int
 ) -> Iterator[tuple[LeafRef, bytes]]:
     """Yields clustered rows as leaves of about equal size, with the reference to each."""
     keys = [(f"l{at}", "ascending") for at in cluster]

@@ -12,18 +12,21 @@ and of two roots of one version either will do. A crash leaves leaves that no ro
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from turnstile.delta.core.head import TableHead
 from turnstile.planning.changes import TooMany, stamp_of
-from turnstile.planning.core.roots import EVERY, MAX_BEHIND, Root, pack_root, root_id, unpack_root
+from turnstile.planning.core.roots import MAX_BEHIND, Root, Sizes, pack_root, root_id, unpack_root
 from turnstile.store.core.errors import StorageFault
 from turnstile.store.core.rows import FILE_INDEX
 from turnstile.store.faults import Faults, no_faults
-from turnstile.store.ports import Obj, World
+from turnstile.store.ports import LogStorage, Obj, World
 
 Guard = Callable[[], None]
+MAX_STALE: Final = 100
+"""Roots of another history that one call removes."""
 
 
 class StoredRoot(msgspec.Struct, frozen=True):
@@ -48,8 +51,8 @@ def opened_root(obj: Obj) -> StoredRoot | None:
 class IndexUpkeep:
     """Keeps indexes of tables. No state between calls."""
 
-    def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
-        self._world, self._faults = world, faults
+    def __init__(self, world: World, *, sizes: Sizes | None = None, faults: Faults = no_faults) -> None:
+        self._world, self._sizes, self._faults = world, sizes or Sizes(), faults
 
     def keep_up(self, head: TableHead, guard: Guard = lambda: None) -> int:
         """Brings the index of a table to its newest published version, if that is due; returns the floor from which on it is again.
@@ -59,19 +62,15 @@ class IndexUpkeep:
             StorageFault: the storage does not answer.
         """
         storage, floor = self._world.storages.open(head.location), head.floor
-        stored = newest_root(self._world, head)
-        if stored is not None and (
-            stored.root.version > floor or stamp_of(storage, stored.root.version) != stored.root.stamp
-        ):
-            stored = None
-        if stored is not None and floor - stored.root.version < EVERY:
-            return stored.root.version + EVERY
+        stored = self._own(head, storage)
+        if stored is not None and floor - stored.root.version < self._sizes.every:
+            return stored.root.version + self._sizes.every
         stamp = stamp_of(storage, floor)
         if stamp is None:
-            return floor + EVERY
+            return floor + self._sizes.every
         from turnstile.planning.index import Indexer  # needs pyarrow, which is large
 
-        work = Indexer(self._world, head, storage, self._faults)
+        work = Indexer(self._world, head, storage, self._sizes, self._faults)
         root = None
         if stored is not None and floor - stored.root.version <= MAX_BEHIND:
             try:
@@ -86,4 +85,15 @@ class IndexUpkeep:
         now_us = self._world.clock.now_ms() * 1000
         self._world.objs.put(Obj(self._world.space.objs(head.catalog), id, FILE_INDEX.name, payload, now_us))
         self._faults("index.root")
-        return floor + EVERY
+        return floor + self._sizes.every
+
+    def _own(self, head: TableHead, storage: LogStorage) -> StoredRoot | None:
+        """The newest root, if it is of the history that the log shows. One that is not, because an operator chose the HEAD over the log, is
+        removed: it would hide what is made from now on."""
+        for _ in range(MAX_STALE):
+            stored = newest_root(self._world, head)
+            if stored is None or stamp_of(storage, stored.root.version) == stored.root.stamp:
+                return stored
+            self._world.objs.delete(self._world.space.objs(head.catalog), stored.id)
+            self._faults("index.stale")
+        return None

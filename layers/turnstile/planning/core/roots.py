@@ -1,6 +1,6 @@
 """The root of a table's file index, as a value: which leaves make it, what each may hold, and which earlier roots are kept.
 
-A root is of one published version. It names *leaves*, immutable files of up to ``LEAF_ROWS`` data files each, clustered by partition and one
+A root is of one published version. It names *leaves*, immutable files of up to ``Sizes.leaf_rows`` data files each, clustered by partition and one
 more column, and *deltas*: small ones of what was changed since, in the order of the changes. A delta's rows, added or removed, override rows of
 the same logical file in everything before it. Sources: TreeCat, section 4 (leaves and roots); Delta's proposal of an adaptive metadata tree.
 """
@@ -21,17 +21,8 @@ from turnstile_predicates.file_stats import TableSchema
 FORMAT: Final = 1
 FOLDER: Final = f"{LOG}_turnstile_index/"
 """Where leaves are, below the table's location; like every folder whose name begins with an underscore it is none of Delta's."""
-LEAF_ROWS: Final = 4_096
-"""Files of one leaf."""
-EVERY: Final = 10
-"""Published versions from one root to the next."""
 MAX_BEHIND: Final = 500
 """Versions that an index is brought forward by; one that is further behind is built anew."""
-MAX_DELTAS: Final = 8
-MIN_PENDING: Final = 2_048
-"""Changes that deltas may hold in a small table; in a large one a share of its files (``most_pending``)."""
-REWRITES: Final = 16
-"""Leaves that one round rewrites: those with the most changes."""
 MAX_COLUMNS: Final = 64
 """Columns whose bounds are indexed: as many as have statistics by default, and more."""
 HOUR_MS: Final = 3_600_000
@@ -39,6 +30,30 @@ HOUR_MS: Final = 3_600_000
 
 Key = tuple[str, str]
 """A logical file: path, and unique id of its deletion vector."""
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How large the parts of an index are. Tests take smaller ones.
+
+    Attributes:
+        every: published versions from one root to the next.
+        leaf_rows: data files of one leaf.
+        run_rows: data files that are sorted at once when an index is built: what a worker holds. Leaves of different runs may overlap.
+        deltas: deltas of one root.
+        pending: changes that deltas may hold in a small table; in a large one a share of its files.
+        rewrites: leaves that one round rewrites: those with the most changes.
+    """
+
+    every: int = 10
+    leaf_rows: int = 4_096
+    run_rows: int = 32 * 4_096
+    deltas: int = 8
+    pending: int = 2_048
+    rewrites: int = 16
+
+    def most_pending(self, files: int) -> int:
+        """Returns how many changes may wait in deltas: with a share of the files, each change rewrites a bounded number of rows."""
+        return max(self.pending, files // 32)
 
 
 class IndexedColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -163,11 +178,6 @@ def cluster_of(columns: Sequence[IndexedColumn], clustering: Sequence[tuple[str,
 def sort_key(values: Iterable[Any]) -> tuple[tuple[bool, Any], ...]:
     """Returns a key by which clusters compare, values that are not known last."""
     return tuple((value is None, 0 if value is None else value) for value in values)
-
-
-def most_pending(files: int) -> int:
-    """Returns how many changes may wait in deltas: with a share of the files, each change rewrites a bounded number of rows."""
-    return max(MIN_PENDING, files // 32)
 
 
 def kept_roots(earlier: Sequence[Earlier], now_ms: int, retention_ms: int) -> tuple[Earlier, ...]:
