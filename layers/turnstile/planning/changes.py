@@ -6,9 +6,9 @@ Source: Delta protocol, "Action Reconciliation".
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -26,7 +26,11 @@ MAX_CHANGES: Final = 500_000
 """File actions that are held at once; a span of commits with more is left to a pass over the whole state."""
 STAMP_BYTES: Final = 4_096
 READERS: Final = 16
-"""Commits that are read at once."""
+"""Files that are read at once."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class TooMany(Exception):
@@ -51,7 +55,15 @@ class Changes(msgspec.Struct):
         return [key for key, add in self.files.items() if add is None]
 
 
-def changes_of(world: World, head: TableHead, first: int, last: int) -> Changes:
+def at_once(call: Callable[[T], R], items: Sequence[T], readers: int) -> list[R]:
+    """Returns what ``call`` does to each item, ``readers`` at a time; one: in this thread."""
+    if readers <= 1 or len(items) <= 1:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(min(readers, len(items))) as pool:
+        return list(pool.map(call, items))
+
+
+def changes_of(world: World, head: TableHead, first: int, last: int, readers: int = READERS) -> Changes:
     """Returns what the versions from ``first`` to ``last`` of a table changed: of its log where they are published, else of its HEAD.
 
     Raises:
@@ -62,12 +74,11 @@ def changes_of(world: World, head: TableHead, first: int, last: int) -> Changes:
     storage = world.storages.open(head.location)
     places = {place.version: place for place in positioned(head)}
     changes = Changes({})
-    with ThreadPoolExecutor(READERS) as pool:
-        for batch in batched(range(first, last + 1), READERS):
-            opened = pool.map(lambda version: _opened(world, storage, head, version, places.get(version)), batch)
-            for version, pieces in zip(batch, opened, strict=True):
-                where = f"version {version}"
-                _apply(changes, lines(pieces, where), where)
+    for batch in batched(range(first, last + 1), max(1, readers)):
+        opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
+        for version, pieces in zip(batch, opened, strict=True):
+            where = f"version {version}"
+            _apply(changes, lines(pieces, where), where)
     return changes
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,7 @@ from turnstile.delta.core.head import TableHead
 from turnstile.delta.core.metadata import interval_ms
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import TableState, open_state
-from turnstile.planning.changes import changes_of
+from turnstile.planning.changes import at_once, changes_of
 from turnstile.planning.core.roots import (
     FOLDER,
     Bound,
@@ -45,7 +44,6 @@ from turnstile.store.ports import LogStorage, World, batched
 from turnstile_predicates.file_stats import TableSchema
 
 ROW_BATCH: Final = 4_096
-READERS: Final = 16
 DEFAULT_RETENTION_MS: Final = 30 * 86_400_000
 _NOT_KNOWN: Final[Bound] = (None, None, HAS_NULLS | HAS_VALUES | HAS_NAN)
 _CLUSTERING: Final = "delta.clustering"
@@ -87,7 +85,7 @@ class Indexer:
     def forward(self, stored: StoredRoot, stamp: bytes) -> Root:
         """The index ``stored``, with what was changed since."""
         root = stored.root
-        changes = changes_of(self._world, self._head, root.version + 1, self._head.floor)
+        changes = changes_of(self._world, self._head, root.version + 1, self._head.floor, self.sizes.readers)
         metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
         upkeep_of(protocol, metadata)
         schema = TableSchema.of(metadata)
@@ -111,8 +109,7 @@ class Indexer:
 
     def read(self, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, read at once."""
-        with ThreadPoolExecutor(READERS) as pool:
-            return list(pool.map(lambda ref: read_leaf(self._storage, ref), refs))
+        return at_once(lambda ref: read_leaf(self._storage, ref), refs, self.sizes.readers)
 
     def leaves_of(self, rows: pa.Table, cluster: Sequence[int], columns: int) -> list[LeafRef]:
         """Writes rows as leaves."""
@@ -193,7 +190,7 @@ class _Drain:
     def _held(self, leaves: list[LeafRef], dead: DeadPaths) -> dict[int, set[Key]]:
         """By leaf which of its rows are overridden. All leaves are looked at, a few at a time."""
         held: dict[int, set[Key]] = {}
-        for batch in batched(range(len(leaves)), READERS):
+        for batch in batched(range(len(leaves)), self._work.sizes.readers):
             for at, leaf in zip(batch, self._work.read([leaves[at] for at in batch]), strict=True):
                 rows = Leaf(leaf.table.filter(compute.invert(leaf.alive(*dead))))
                 if len(rows):

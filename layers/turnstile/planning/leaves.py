@@ -292,7 +292,7 @@ class Leaf:
                 None,
             )
             if at is None:
-                everything = pa.array([_ALL] * len(self), pa.uint8())
+                everything = pa.repeat(pa.scalar(_ALL, pa.uint8()), len(self))
                 arrays += [pa.nulls(len(self), kept), pa.nulls(len(self), kept), everything]
             else:
                 arrays += [self.table[f"{member}{at}"] for member in "lhf"]
@@ -321,7 +321,7 @@ def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column],
         for leaf, at in zip(leaves, positions, strict=True):
             if at is None:
                 unknown = pa.nulls(len(leaf), kept)
-                columns = [unknown, unknown, pa.array([_ALL] * len(leaf), pa.uint8())]
+                columns = [unknown, unknown, pa.repeat(pa.scalar(_ALL, pa.uint8()), len(leaf))]
             else:
                 columns = [leaf.table[f"{member}{at}"].combine_chunks() for member in "lhf"]
             for part, values in zip(parts, columns, strict=True):

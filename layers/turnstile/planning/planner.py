@@ -13,7 +13,6 @@ import base64
 import binascii
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +24,7 @@ from turnstile.delta.core.head import TableHead, positioned
 from turnstile.delta.past import version_at
 from turnstile.maintenance.core.upkeep import upkeep_of
 from turnstile.maintenance.state import open_state
-from turnstile.planning.changes import Changes, TooMany, changes_of, stamp_of
+from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
 from turnstile.planning.core.plans import MAX_FILES, Asked, Plan, PlannedFile, PlanStatistics, Position
 from turnstile.planning.core.predicates import And, Predicate, TableColumns
 from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
@@ -91,8 +90,8 @@ class _View(msgspec.Struct):
 class Planner:
     """Plans scans. One per process: it remembers leaves and roots, which never change."""
 
-    def __init__(self, world: World, *, cache_bytes: int = CACHE_BYTES) -> None:
-        self._world = world
+    def __init__(self, world: World, *, cache_bytes: int = CACHE_BYTES, readers: int = READERS) -> None:
+        self._world, self._readers = world, readers
         self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
         self._roots = Lru[str, StoredRoot](VIEWS)
         self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
@@ -126,7 +125,7 @@ class Planner:
                 view = None
         if position is not None and not position.source.startswith(_LOG):
             raise _expired()
-        return _LogPage(self._world, table, at, question).plan()
+        return _LogPage(self._world, table, at, question, self._readers).plan()
 
     def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
         """Leaves, remembered or read at once. Raises StorageFault."""
@@ -134,11 +133,11 @@ class Planner:
         missing = [ref for ref in refs if found[ref.name] is None]
         if missing:
             storage = self._world.storages.open(table.location)
-            with ThreadPoolExecutor(min(READERS, len(missing))) as pool:
-                for ref, leaf in zip(missing, pool.map(lambda ref: read_leaf(storage, ref), missing), strict=True):
-                    self._leaves.put((table.location, ref.name), leaf, leaf.nbytes)
-                    found[ref.name] = leaf
-        return [opened for ref in refs if (opened := found[ref.name]) is not None]
+            opened = at_once(lambda ref: read_leaf(storage, ref), missing, self._readers)
+            for ref, leaf in zip(missing, opened, strict=True):
+                self._leaves.put((table.location, ref.name), leaf, leaf.nbytes)
+                found[ref.name] = leaf
+        return [each for ref in refs if (each := found[ref.name]) is not None]
 
     def _version(self, table: TableHead, version: int | None, at_ms: int | None) -> int:
         if version is not None and at_ms is not None:
@@ -195,13 +194,14 @@ class Planner:
     def _opened(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
         """The root's deltas and the commits after it, read at once; None if the root is of another history."""
         root, storage = stored.root, self._world.storages.open(table.location)
-        with ThreadPoolExecutor(3) as pool:
-            is_own = pool.submit(self._is_own, table, storage, stored)
-            deltas = pool.submit(self.leaves, table, root.deltas)
-            tail = pool.submit(changes_of, self._world, table, root.version + 1, version)
-            changes, small = tail.result(), deltas.result()
-            if not is_own.result():
-                return None
+        reads: list[Callable[[], Any]] = [
+            lambda: self._is_own(table, storage, stored),
+            lambda: self.leaves(table, root.deltas),
+            lambda: changes_of(self._world, table, root.version + 1, version, self._readers),
+        ]
+        is_own, small, changes = at_once(lambda read: read(), reads, self._readers)
+        if not is_own:
+            return None
         metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
         columns = TableColumns(metadata)
         upkeep_of(protocol, metadata)
@@ -250,7 +250,7 @@ class _Files:
             return
         of_column, ones = (
             bounds_of(leaves, schema),
-            pa.chunked_array([pa.array([True] * len(leaf), pa.bool_()) for leaf in leaves]),
+            pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),
         )
         lives = pa.chunked_array(list(alive))
         mask = lives if self.predicate is None else compute.and_(lives, may_match(self.predicate, of_column, ones))
@@ -312,10 +312,13 @@ class _Page:
             alive = [self._alive(leaves[at].name, leaf) for at, leaf in zip(batch, opened, strict=True)]
             self._files.take(opened, alive, batch, self._view.columns.schema, row if batch[0] == first else 0)
             read += len(batch)
-        for at, leaf in enumerate(self._view.small, start=len(leaves)):
-            if at >= first and not self._files.full:
-                alive = [self._alive(f"small/{at}", leaf, at - len(leaves) + 1)]
-                self._files.take([leaf], alive, [at], self._view.columns.schema, row if at == first else 0)
+        small = [at for at in range(len(leaves), len(leaves) + len(self._view.small)) if at >= first]
+        if small and not self._files.full:
+            changed = [self._view.small[at - len(leaves)] for at in small]
+            alive = [
+                self._alive(f"small/{at}", leaf, at - len(leaves) + 1) for at, leaf in zip(small, changed, strict=True)
+            ]
+            self._files.take(changed, alive, small, self._view.columns.schema, row if small[0] == first else 0)
         statistics = self._files.statistics(len(leaves), read, self._view.tail_versions, self._root.version)
         token = _token(self._view.source, self._version, self._digest, self._files.next)
         return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
@@ -326,7 +329,7 @@ class _Page:
         if predicate is None or self._files.explain or not refs:
             return list(range(len(refs)))
         mask = may_match(
-            predicate, _summaries(self._root, self._view.columns.schema), pa.array([True] * len(refs), pa.bool_())
+            predicate, _summaries(self._root, self._view.columns.schema), pa.repeat(pa.scalar(value=True), len(refs))
         )
         return list(compute.indices_nonzero(mask).to_pylist())
 
@@ -363,10 +366,10 @@ def _summaries(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], B
 class _LogPage:
     """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
 
-    def __init__(self, world: World, table: TableHead, version: int, question: _Question) -> None:
+    def __init__(self, world: World, table: TableHead, version: int, question: _Question, readers: int) -> None:
         self._version, published = version, min(version, table.floor)
         self._state = open_state(world.storages.open(table.location), published)
-        self._changes = changes_of(world, table, published + 1, version)
+        self._changes = changes_of(world, table, published + 1, version, readers)
         self._source = f"{_LOG}:{published}:{self._state.identity}"
         if question.position is not None and question.position.source != self._source:
             raise _expired()

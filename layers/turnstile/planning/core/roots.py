@@ -42,6 +42,7 @@ class Sizes(msgspec.Struct, frozen=True):
         deltas: deltas of one root.
         pending: changes that deltas may hold in a small table; in a large one a share of its files.
         rewrites: leaves that one round rewrites: those with the most changes.
+        readers: files that are read at once.
     """
 
     every: int = 10
@@ -50,6 +51,7 @@ class Sizes(msgspec.Struct, frozen=True):
     deltas: int = 8
     pending: int = 2_048
     rewrites: int = 16
+    readers: int = 16
 
     def most_pending(self, files: int) -> int:
         """Returns how many changes may wait in deltas: with a share of the files, each change rewrites a bounded number of rows."""
