@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
 import msgspec
@@ -55,6 +55,9 @@ Plain = str | int | float | bool | Decimal | date | datetime | None
 
 MAX_VALUES: Final = 10_000
 """Values of one IN."""
+MAX_EXPONENT: Final = 100
+"""Of ten, in a number: decimals have 38 digits."""
+_EXACT: Final = Context(prec=25_000)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _WILDCARDS: Final = re.compile(r"[%_\\]")
@@ -191,7 +194,11 @@ def _number(value: Plain) -> Decimal:
 def _exact(value: Plain, _: str) -> Value:
     """Integers and decimals compare with one another exactly."""
     number = _number(value)
-    is_integer = number.adjusted() < 40 and number == number.to_integral_value()
+    if not number:
+        return Value("integer", 0)
+    if abs(number.adjusted()) > MAX_EXPONENT:  # computing with it would take for ever
+        raise ValueError
+    is_integer = number == number.to_integral_value(context=_EXACT)
     return Value("integer", int(number)) if is_integer else Value("decimal", number)
 
 
