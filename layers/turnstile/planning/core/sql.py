@@ -29,7 +29,7 @@ from turnstile.planning.core.predicates import (
 from turnstile.store.core.errors import InvalidRequest
 
 MAX_CHARACTERS: Final = 20_000
-MAX_DEPTH: Final = 100
+MAX_DEPTH: Final = 50
 """Of nested expressions; AND and OR of any number of parts are flat."""
 
 _COMPARISONS: Final[dict[type[exp.Expression], tuple[Operator, Operator]]] = {
