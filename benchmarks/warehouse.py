@@ -35,10 +35,10 @@ from typing import Any
 
 from benchmarks.racing.table import RaceTable, create
 from benchmarks.server_commits import Connection
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import And, Comparison, Predicate, Value
 from turnstile_server import Server
-from turnstile_spark.transactions.file_stats import TableSchema
 from turnstile_spark.transactions.judging import Read, Winner, assess
-from turnstile_spark.transactions.predicates import And, Comparison, Predicate, Value
 from turnstile_spark.transactions.rebasing import TableHead, rebased
 
 KINDS = {"fact insert": 144, "dimension insert": 12, "fact delete": 12, "optimize": 1}

@@ -1,6 +1,6 @@
 """Puts what a layer carries into a folder: ``python3.13 layers/build.py shared FOLDER``. ``sam build`` calls it (``Makefile``).
 
-    shared    the functions' packages and ``turnstile``        (shared.txt)
+    shared    the functions' packages and our own            (shared.txt)
     arrow     pyarrow, for the function of light work alone    (arrow.txt)
 
 Packages are installed for the functions' Python and architecture, whatever machine this is, and pip holds every file against
@@ -29,6 +29,9 @@ PLATFORMS: Final = {
     ("arrow", "x86_64"): "manylinux_2_28_x86_64",
 }
 
+OWN: Final = ("turnstile", "turnstile_predicates")
+"""Packages of this project."""
+
 SERVICES: Final = ("dynamodb", "events", "s3", "sts")
 """Of AWS that functions call."""
 
@@ -56,7 +59,8 @@ def build(layer: str, folder: Path, architecture: str, *, compiled: bool = True)
     _install(layer, folder, architecture)
     shutil.rmtree(folder / "bin", ignore_errors=True)
     if layer == "shared":
-        shutil.copytree(_HERE / "turnstile", folder / "turnstile", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in OWN:
+            shutil.copytree(_HERE / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
         leave_out_services(folder / "botocore" / "data")
     if compiled:
         compile_modules(folder)

@@ -11,6 +11,7 @@ from turnstile_cli.commands import (
     maintain,
     operations,
     pins,
+    plans,
     refs,
     server,
     tables,
@@ -34,7 +35,7 @@ app = typer.Typer(
 _COMMANDS = (
     ("Server", (server.up, server.down, server.status, server.serve, server.demo)),
     ("Tables", (tables.tables, tables.head, tables.log, catalog.namespaces, catalog.describe, catalog.find, catalog.import_,
-                catalog.export)),
+                catalog.export, plans.plan)),
     ("Operation", (operations.publish, operations.repair, operations.gc, operations.outcome, events.events)),
 )  # fmt: skip
 _GROUPS = (("clients", access.clients), ("grants", access.grants), ("catalog", catalog.catalog), ("refs", refs.refs),

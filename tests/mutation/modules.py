@@ -136,6 +136,12 @@ MODULES: Final = {
     "turnstile.maintenance.runs": Mutated(
         ("functional/maintenance/test_policies_and_runs.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.planning.core.predicates": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.sql": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.statistics": Mutated(("unit/planning/test_predicates.py",), writes=False, decides=True),
+    "turnstile.planning.core.roots": Mutated(("unit/planning/test_index.py",), writes=False, decides=True),
+    "turnstile.planning.judging": Mutated(("unit/planning/test_judging.py",), writes=False, decides=True),
+    "turnstile.planning.upkeep": Mutated(("unit/planning/test_index.py",), writes=False, decides=True, guards=True),
     "turnstile.events.core.rows": Mutated(("unit/events/test_event_log.py", "simulation/test_events.py")),
     "turnstile.events.core.events": Mutated(("unit/events/test_*.py",), writes=False, decides=True),
     "turnstile.events.core.deliveries": Mutated(("unit/events/test_deliveries.py",), decides=True),

@@ -76,7 +76,7 @@ def _run(command, server):
     }
     env["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{env['PATH']}"
     env["TMPDIR"] = str(server.home)  # what they leave behind goes with the server
-    ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=120, check=False)
+    ran = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True, timeout=500, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.transactions.judging import Read, Winner, assess
 from turnstile_spark.transactions.read_sets import Collector
 

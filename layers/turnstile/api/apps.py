@@ -88,7 +88,7 @@ def _elsewhere() -> Iterable[Routes]:
     """The routes of the other apps whose paths are among ours."""
     from turnstile.api.tokens import clients, endpoint
     from turnstile.api.unity import delta_commits, preview_commits
-    from turnstile.api.v1 import commits, journal, load, maintenance, snapshots, transactions
+    from turnstile.api.v1 import commits, journal, load, maintenance, planning, snapshots, transactions
 
     return [
         routes_of(module.routes)
@@ -99,6 +99,7 @@ def _elsewhere() -> Iterable[Routes]:
             snapshots,
             load,
             maintenance,
+            planning,
             delta_commits,
             preview_commits,
             endpoint,
@@ -108,12 +109,13 @@ def _elsewhere() -> Iterable[Routes]:
 
 
 def plans(services: Services | None = None, telemetry: Telemetry | None = None) -> App:
-    """Returns maintenance by policy: what looks at all files of a table. Parquet checkpoints need pyarrow, which only this app's function carries."""
-    from turnstile.api.v1 import maintenance
+    """Returns what looks at all files of a table: maintenance by policy, and plans of scans. Parquet checkpoints need pyarrow, which only this app's function carries."""
+    from turnstile.api.v1 import maintenance, planning
 
     return App(
         "plans",
         maintenance.routes,
+        planning.routes,
         services=_opener(services, settings.plans, "authorizers", "maintenance_runs", "maintainer"),
         authentication=authentication(),
         telemetry=telemetry,

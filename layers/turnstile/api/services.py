@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from turnstile.maintenance.pins import Pins
     from turnstile.maintenance.runs import MaintenanceRuns
     from turnstile.maintenance.work import Maintainer
+    from turnstile.planning.planner import Planner
     from turnstile.transfer.exports import Exporter
     from turnstile.transfer.imports import Importer
 
@@ -171,8 +172,17 @@ class Services:
     def maintainer(self) -> Maintainer:
         """What does light work on tables."""
         from turnstile.maintenance.work import Maintainer
+        from turnstile.planning.upkeep import IndexUpkeep
 
-        return Maintainer(self.world, faults=self.settings.faults)
+        faults = self.settings.faults
+        return Maintainer(self.world, following=(IndexUpkeep(self.world, faults=faults),), faults=faults)
+
+    @cached_property
+    def planner(self) -> Planner:
+        """Plans of scans. It remembers leaves of indexes."""
+        from turnstile.planning.planner import Planner
+
+        return Planner(self.world)
 
     @cached_property
     def event_waits(self) -> threading.BoundedSemaphore:

@@ -18,6 +18,7 @@ Sources: Delta protocol, "Action Reconciliation", "Checkpoints"; delta-kernel-rs
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -96,6 +97,11 @@ class TableState(msgspec.Struct, frozen=True):
     _storage: LogStorage
     _checkpoint: tuple[str, ...]
     _sidecars: tuple[str, ...]
+
+    @property
+    def identity(self) -> str:
+        """What the state is read from: as long as it is the same, ``files`` come in the same order."""
+        return hashlib.sha256("/".join((str(self.start), *self._checkpoint, *self._sidecars)).encode()).hexdigest()[:16]
 
     def files(self) -> Iterator[Add]:
         """Yields the ``add`` action of each file of the table, in no order; ``stats`` is JSON, also where a checkpoint has it

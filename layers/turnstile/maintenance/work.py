@@ -6,7 +6,8 @@
     4  the log              listed once: what is there, what is due
     5  checkpoints          oldest first: each is what the next one is made from; then the checksum of the version
     6  log compaction files
-    7  the task ends        with the floor from which on something is due again
+    7  what follows           of other subjects: the file index (``planning``)
+    8  the task ends        with the floor from which on something is due again
 
 Every file is written put-if-absent for a version that is published, so it is right whoever writes it and whenever. Before a file comes
 to be the HEAD is read once more: a worker that was frozen must not write into the folder of a table that is gone (I10).
@@ -73,6 +74,14 @@ class Maintained(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Following(Protocol):
+    """Further light work on a table, of a subject that builds on this one (``turnstile.planning.upkeep.IndexUpkeep``)."""
+
+    def keep_up(self, head: TableHead, guard: Callable[[], None]) -> int:
+        """Does what is due at the floor of ``head``, and returns the floor from which on something is again. ``guard`` is called before
+        anything comes to be."""
+
+
 class Happened(Protocol):
     """An event of a catalog's log (``turnstile.events.core.cloud_events.CloudEvent``)."""
 
@@ -91,8 +100,9 @@ _DECODER: Final = msgspec.msgpack.Decoder(Upkept)
 class Maintainer:
     """Does light work on tables. No state between calls."""
 
-    def __init__(self, world: World, *, faults: Faults = no_faults) -> None:
-        self._world, self._clock, self._faults = world, world.clock, faults
+    def __init__(self, world: World, *, following: Sequence[Following] = (), faults: Faults = no_faults) -> None:
+        """``following`` is done after what this module does, in the same attempt."""
+        self._world, self._clock, self._faults, self._following = world, world.clock, faults, following
         self._tasks = Tasks(world)
 
     def maintain(self, table_id: str, floor: int | None = None) -> Maintained:
@@ -152,7 +162,7 @@ class Maintainer:
         self._faults("maintenance.begun")
         work = _Work(self._world, head, attempt, self._faults)
         try:
-            following = work.run()
+            due_again = min([work.run(), *(each.keep_up(head, work.guard) for each in self._following)])
         except Exception as error:  # whatever a file of the table, or its storage, leads to
             reason = error.message if isinstance(error, TurnstileError) else repr(error)
             failures = last.failures + 1
@@ -162,7 +172,7 @@ class Maintainer:
             return work.maintained("failed", reason)
         self._faults("maintenance.written")
         epoch = head.epoch if head.epoch <= head.floor else -1
-        self._tasks.finish(attempt, _ENCODER.encode(Upkept(following, epoch)))
+        self._tasks.finish(attempt, _ENCODER.encode(Upkept(due_again, epoch)))
         return work.maintained("done")
 
 
@@ -200,11 +210,11 @@ class _Work:
 
         now, upkeep = self._world.clock.now_ms(), upkeep_of(state.protocol, state.metadata)
         writer = CheckpointWriter(self._storage, state, upkeep, self._world.ids, self._faults)
-        written = writer.write(now, self._guard)
+        written = writer.write(now, self.guard)
         if written is None:  # whoever wrote it does the rest
             return
         self._checkpoints.append(state.version)
-        self._guard()
+        self.guard()
         write_pointer(self._storage, written)
         self._faults("checkpoint.pointed")
         if write_checksum(self._storage, state, writer.totals, upkeep, now):
@@ -214,11 +224,11 @@ class _Work:
     def _compact(self, first: int, last: int) -> None:
         from turnstile.maintenance.compaction import write_compaction
 
-        if write_compaction(self._storage, first, last, self._guard):
+        if write_compaction(self._storage, first, last, self.guard):
             self._compactions.append((first, last))
             self._faults("compaction.written")
 
-    def _guard(self) -> None:
+    def guard(self) -> None:
         """Raises StateConflict unless this attempt may still write into the table's log."""
         head = read_head(self._world, self._head.table_id)
         refusal = _refusal(head)

@@ -1,4 +1,4 @@
-"""Spark's filter expressions as :mod:`turnstile_spark.transactions.predicates`.
+"""Spark's filter expressions as :mod:`turnstile_predicates.predicates`.
 
 A part that has no counterpart there, or is not of one column and literals, is unknown: any row may satisfy it.
 """
@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from turnstile_spark.jvm import JavaObject
-from turnstile_spark.transactions.file_stats import rounded
-from turnstile_spark.transactions.predicates import (
+from turnstile_predicates.file_stats import rounded
+from turnstile_predicates.predicates import (
     KINDS,
     UNKNOWN,
     And,
@@ -27,6 +26,7 @@ from turnstile_spark.transactions.predicates import (
     StartsWith,
     Value,
 )
+from turnstile_spark.jvm import JavaObject
 
 _COMPARISONS: Final[dict[str, Operator]] = {
     "EqualTo": "=",

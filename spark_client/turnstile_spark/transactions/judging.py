@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self
 from urllib.parse import unquote
 
-from turnstile_spark.transactions.file_stats import TableSchema
-from turnstile_spark.transactions.predicates import TRUE, Column, Predicate, outcomes
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import TRUE, Column, Predicate, outcomes
 
 Action = Mapping[str, Any]
 Isolation = Literal["snapshot", "serializable"]

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.context import LakeContext
 from turnstile_spark.log_files import STAGED
-from turnstile_spark.transactions.file_stats import TableSchema
 from turnstile_spark.transactions.groups import TransactionConflict
 from turnstile_spark.transactions.judging import Isolation, Read, Winner, assess, parse
 from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased

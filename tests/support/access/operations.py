@@ -217,6 +217,7 @@ OPERATIONS: dict[str, Callable[[Realm], Ask]] = {
     "release versions": lambda realm: Ask("DELETE", _by_id(realm, "pins/report")),
     "announce vacuum": lambda realm: Ask("POST", _by_id(realm, "vacuums"), {}),
     "maintenance": lambda realm: Ask("GET", _by_id(realm, "maintenance")),
+    "plan scan": lambda realm: Ask("POST", _by_id(realm, "plan"), {}),
     "begin run": lambda realm: Ask("POST", _by_id(realm, "maintenance-runs"), {}),
     "update run": _run,
     "catalog policy": lambda _: Ask("GET", f"/v1/catalogs/main{POLICY}"),

@@ -12,8 +12,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from turnstile_spark.transactions.file_stats import TableSchema
-from turnstile_spark.transactions.predicates import (
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import (
     And,
     Comparison,
     In,

@@ -15,10 +15,8 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.unit.spark_client import judged_files as files
-from turnstile_spark.transactions.catalyst_predicates import predicate_of
-from turnstile_spark.transactions.file_stats import TableSchema
-from turnstile_spark.transactions.judging import Read, Winner, judge
-from turnstile_spark.transactions.predicates import (
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import (
     FALSE,
     NULL,
     TRUE,
@@ -30,6 +28,8 @@ from turnstile_spark.transactions.predicates import (
     Value,
     outcomes,
 )
+from turnstile_spark.transactions.catalyst_predicates import predicate_of
+from turnstile_spark.transactions.judging import Read, Winner, judge
 
 COLUMN = ("x",)
 FIELDS = {"fields": [{"name": "x", "type": "float", "metadata": {}}]}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import And, Comparison, Value
 from turnstile_spark.transactions.judging import Conflict, Paths, Read, Winner, assess, judge
-from turnstile_spark.transactions.predicates import And, Comparison, Value
 
 SCHEMA = TableSchema.of(
     {

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples
 from tests.unit.spark_client import judged_files as files
-from turnstile_spark.transactions.judging import Read, Winner, judge
-from turnstile_spark.transactions.predicates import (
+from turnstile_predicates.predicates import (
     ANY,
     FALSE,
     NULL,
@@ -27,6 +26,7 @@ from turnstile_spark.transactions.predicates import (
     Value,
     outcomes,
 )
+from turnstile_spark.transactions.judging import Read, Winner, judge
 
 _left_out = st.sets(
     st.sampled_from(["numRecords", "minValues", "maxValues", "nullCount", "all", "NaN"]), max_size=2
@@ -169,7 +169,7 @@ def test_a_disjunction_needs_one_part_and_a_conjunction_all() -> None:
 
 def test_three_valued_conjunction_is_complete() -> None:
     """Every pair of outcomes, against SQL's table."""
-    from turnstile_spark.transactions.predicates import _all, _swapped
+    from turnstile_predicates.predicates import _all, _swapped
 
     table = {TRUE: {TRUE: TRUE, FALSE: FALSE, NULL: NULL}, FALSE: dict.fromkeys((TRUE, FALSE, NULL), FALSE)}
     table[NULL] = {TRUE: NULL, FALSE: FALSE, NULL: NULL}

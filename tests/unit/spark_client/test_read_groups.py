@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from turnstile_predicates.predicates import IsNull
 from turnstile_spark.transactions.judging import Read
 from turnstile_spark.transactions.plan_reads import Mention, PlanReads
-from turnstile_spark.transactions.predicates import IsNull
 from turnstile_spark.transactions.read_sets import _merged, _of_group
 
 PREDICATE = IsNull(("id",))

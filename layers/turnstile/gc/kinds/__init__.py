@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from turnstile.gc.kinds.dropped import DeletedRefScanner, DroppedCatalogScanner, DroppedTableScanner
+from turnstile.gc.kinds.file_index import FileIndexScanner
 from turnstile.gc.kinds.groups import GroupScanner
 from turnstile.gc.kinds.history import HistoryScanner
 from turnstile.gc.kinds.iceberg import IcebergFileScanner
@@ -35,5 +36,6 @@ SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "refs": DeletedRefScanner,
     "groups": GroupScanner,
     "transactions": TransactionScanner,
+    "file-index": FileIndexScanner,
 }
 """In the order in which a run looks at them."""

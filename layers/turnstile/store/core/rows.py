@@ -8,6 +8,7 @@
     metadata, inline             of one Delta table, addressed by content: written again, they are the same obj
     identity                     of one Delta table, addressed by what they are about
     transaction                  the commits of an announced transaction, addressed by content; ends by itself
+    file-index                   the root of a Delta table's file index (``planning``), addressed by version and content
     events                       a full chunk of an event log, addressed by its place; ends by itself
     task                         updateable: a row of ``refs`` that changes in place (``coordination.core.rows``)
 
@@ -237,6 +238,7 @@ Kind = Literal[
     "refs",
     "transactions",
     "groups",
+    "file-index",
 ]
 """Kinds of garbage collection (``gc``)."""
 
@@ -290,6 +292,9 @@ TRANSACTION: Final = ObjType(
     "transaction", "transaction/", caching=Caching.NEVER, remedy="propose its commits as staged files"
 )
 EVENTS: Final = ObjType("events", "events/", caching=Caching.APART)
+FILE_INDEX: Final = ObjType(
+    "file-index", "file-index/", collected="file-index", remedy="index fewer columns: shorten the schema"
+)
 TASK: Final = ObjType("task", "task/", caching=Caching.NEVER, mutable=True)
 
 ENTITY_PREFIX: Final = "entity/"
@@ -300,7 +305,8 @@ ENTITIES: Final = tuple(
 """One for each struct of ``catalog.core.entities.Entity``: its tag."""
 
 TYPES: Final = {
-    type.name: type for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TRANSACTION, EVENTS, TASK)
+    type.name: type
+    for type in (COMMIT, *ENTITIES, SEGMENT, METADATA, INLINE, IDENTITY, TRANSACTION, EVENTS, FILE_INDEX, TASK)
 }
 _BY_PREFIX: Final = {type.prefix: type for type in TYPES.values() if not type.mutable}
 

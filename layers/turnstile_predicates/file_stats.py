@@ -17,7 +17,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Self
 
-from turnstile_spark.transactions.predicates import ANYTHING, KINDS, Column, Kind, Range
+from turnstile_predicates.predicates import ANYTHING, KINDS, Column, Kind, Range
 
 Action = Mapping[str, Any]
 _INTEGERS: Final = frozenset(("byte", "short", "integer", "long"))
@@ -36,8 +36,9 @@ _MOMENT: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}:\d{2})(\.\d{1,
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
-    """A column by its stored name. ``kind`` None: nothing is known of its order."""
+class Field:
+    """A column by its stored name. ``kind`` None: nothing is known of its order. ``widened``: its type was widened (Delta protocol,
+    *Type Widening*), so older files have statistics in the old one."""
 
     physical: Column
     type: str
@@ -55,7 +56,7 @@ class TableSchema:
     def __init__(
         self, schema: Mapping[str, Any], partition_columns: Sequence[str] = (), column_mapping: str = "none"
     ) -> None:
-        self._fields: dict[Column, _Field] = {}
+        self._fields: dict[Column, Field] = {}
         self._partitions = frozenset(partition_columns)
         self._collect(schema, (), (), mapped=column_mapping != "none")
 
@@ -80,8 +81,18 @@ class TableSchema:
                 if field["type"].get("type") == "struct":
                     self._collect(field["type"], name, physical, mapped=mapped)
                 continue
-            kind = None if any(key in metadata for key in _OTHER_ORDER) else _kind(field["type"])
-            self._fields[name] = _Field(physical, field["type"], kind, _TYPE_CHANGES in metadata)
+            kind = None if any(key in metadata for key in _OTHER_ORDER) else kind_of(field["type"])
+            self._fields[name] = Field(physical, field["type"], kind, _TYPE_CHANGES in metadata)
+
+    @property
+    def fields(self) -> Mapping[Column, Field]:
+        """Columns of a primitive type, and fields of structs, by the names that a query uses."""
+        return self._fields
+
+    @property
+    def partitions(self) -> frozenset[str]:
+        """Names of the partition columns."""
+        return self._partitions
 
     def ranges_of(self, file: Action) -> Callable[[Column], Range] | None:
         """The ranges of the columns in a file, by an ``add`` or ``remove``; None if it has no rows."""
@@ -103,7 +114,8 @@ class TableSchema:
         return range_of
 
 
-def _kind(type_name: str) -> Kind | None:
+def kind_of(type_name: str) -> Kind | None:
+    """Returns how values of a type compare; None where nothing is known of that."""
     if type_name in _INTEGERS:
         return "integer"
     return "decimal" if _DECIMAL.fullmatch(type_name) else KINDS.get(type_name)
@@ -119,7 +131,7 @@ def _stats(text: Any) -> dict[str, Any]:
     return stats if isinstance(stats, dict) else {}
 
 
-def _of_partition(field: _Field, values: Any) -> Range:
+def _of_partition(field: Field, values: Any) -> Range:
     """A partition value: a text, or null. Spark writes the empty string as null."""
     if not isinstance(values, Mapping) or field.physical[-1] not in values:
         return ANYTHING
@@ -137,7 +149,7 @@ def _of_partition(field: _Field, values: Any) -> Range:
     return Range(field.kind, low, high, has_nulls=False)
 
 
-def _partition_bounds(field: _Field, text: str) -> tuple[Any, Any] | None:
+def _partition_bounds(field: Field, text: str) -> tuple[Any, Any] | None:
     try:
         match field.kind:
             case "boolean" if text in ("true", "false"):
@@ -168,7 +180,7 @@ def _partition_bounds(field: _Field, text: str) -> tuple[Any, Any] | None:
     return None
 
 
-def _of_stats(field: _Field, stats: Mapping[str, Any], rows: int | None) -> Range:
+def _of_stats(field: Field, stats: Mapping[str, Any], rows: int | None) -> Range:
     nulls = _at(stats.get("nullCount"), field.physical)
     has_nulls = not (type(nulls) is int and nulls == 0)
     has_values = not (type(nulls) is int and rows is not None and nulls == rows)
@@ -188,7 +200,7 @@ def _at(values: Any, column: Column) -> Any:
     return values
 
 
-def _bound(field: _Field, value: Any, side: int) -> Any:
+def _bound(field: Field, value: Any, side: int) -> Any:
     """A minimum (``side`` -1) or maximum (+1) of the statistics as a bound of the values; None if it says nothing.
 
     Statistics from before a type was widened are in the old type: of the types compared here only integers are then exact.
@@ -217,7 +229,7 @@ def _bound(field: _Field, value: Any, side: int) -> Any:
     return None
 
 
-def _decimal_bound(field: _Field, value: Any, side: int) -> Decimal | None:
+def _decimal_bound(field: Field, value: Any, side: int) -> Decimal | None:
     if not isinstance(value, (int, Decimal)):
         return None
     number, precision = Decimal(value), _DECIMAL.fullmatch(field.type)

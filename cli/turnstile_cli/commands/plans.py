@@ -1,0 +1,86 @@
+"""Which files of a table a query needs, as the server plans it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from turnstile_cli import output as out
+from turnstile_cli.api import Api
+from turnstile_cli.connection import with_api
+from turnstile_cli.names import Table, TableName
+from turnstile_cli.output import Format
+
+Where = Annotated[str | None, typer.Option("--where", help="As in SQL: \"day = '2026-11-01' AND id < 5\".")]
+Version = Annotated[int | None, typer.Option("--version", min=0, help="Of this version; else the latest.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Say how many files each part of --where excludes.")]
+Limit = Annotated[int, typer.Option("--limit", min=0, help="Files that are shown.")]
+
+
+@with_api
+def plan(
+    api: Api,
+    *,
+    table: Table,
+    where: Where = None,
+    version: Version = None,
+    explain: Explain = False,
+    limit: Limit = 20,
+    output: Format,
+) -> None:
+    """Show which files of a table may have rows that satisfy a predicate, and what excluded the others."""
+    name = TableName.parse(table)
+    path = f"/v1/tables/{name.table_id(api)}/plan"
+    asked = {"predicate": where, "version": version, "explain": explain}
+    if output is Format.JSON:
+        out.emit_json(_whole(api, path, asked))
+        return
+    answer = api.post(path, {**asked, "max_results": max(1, limit)})
+    _show(str(name), answer)
+    rows = ((file["path"], out.size(file["size"]), _records(file)) for file in answer["files"][:limit])
+    if limit:
+        out.table("", ("file", "#size", "#rows"), rows, empty="no file may match")
+    if answer.get("next_page_token") and limit:
+        out.say(f"the first {limit} are shown; --output json has all of them")
+
+
+def _whole(api: Api, path: str, asked: dict[str, Any]) -> dict[str, Any]:
+    """The plan with the files of all pages."""
+    pages = _pages(api, path, asked)
+    first = next(pages)
+    files = [*first["files"], *(file for page in pages for file in page["files"])]
+    return {**{name: value for name, value in first.items() if name != "next_page_token"}, "files": files}
+
+
+def _pages(api: Api, path: str, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    page = api.post(path, asked)
+    yield page
+    while token := page.get("next_page_token"):
+        page = api.post(path, {"predicate": asked["predicate"], "page_token": token})
+        yield page
+
+
+def _records(file: dict[str, Any]) -> str:
+    return "" if file["records"] is None else str(file["records"])
+
+
+def _show(name: str, answer: dict[str, Any]) -> None:
+    seen = answer["statistics"]
+    out.say(f"[bold]table[/bold]   {escape(name)}   version {answer['version']}")
+    if seen["total_files"] is not None:
+        out.say(
+            f"[bold]files[/bold]   {seen['files']} of {seen['total_files']}, "
+            f"{out.size(seen['bytes'])} of {out.size(seen['total_bytes'])}"
+        )
+    if seen["index_version"] < 0:
+        out.say("[bold]index[/bold]   there is none yet: the log was read")
+    else:
+        out.say(
+            f"[bold]index[/bold]   of version {seen['index_version']}, {seen['tail_versions']} commits after it; "
+            f"{seen['leaves_read']} of {seen['leaves']} leaves"
+        )
+    if seen["dropped"]:
+        out.table("", ("predicate", "#files that it excludes"), list(seen["dropped"].items()), empty="")

@@ -1,0 +1,111 @@
+"""Plans of scans over HTTP: which files of a table a predicate needs (docs/planning.md)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from chalice.app import Blueprint
+from msgspec import UNSET, UnsetType
+
+from turnstile.access.core.rules import read_table
+from turnstile.api.http.authorization import needs_table
+from turnstile.api.http.request import Query, body, note
+from turnstile.api.services import services
+from turnstile.api.v1.paths import TABLE_BY_ID, uuid_of_path
+from turnstile.planning.core.plans import MAX_FILES, Plan, PlannedFile, PlanStatistics
+from turnstile.store.core.limits import NonNegativeExact
+from turnstile.store.core.names import check_uuid
+
+routes = Blueprint(__name__)
+
+_USUAL_FILES = 1_000
+
+
+class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST .../plan``. ``timestamp`` in ms; ``page_token`` of the page before; ``max_results`` files on the page; ``statistics``: with
+    the statistics of ``columns`` (all without) ; ``explain``: count what each part of the predicate excludes."""
+
+    predicate: str | None = None
+    columns: Annotated[list[Annotated[str, msgspec.Meta(max_length=1_000)]], msgspec.Meta(max_length=1_000)] | None = (
+        None
+    )
+    version: NonNegativeExact | None = None
+    timestamp: NonNegativeExact | None = None
+    page_token: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
+    max_results: Annotated[int, msgspec.Meta(ge=1, le=MAX_FILES)] = _USUAL_FILES
+    statistics: bool = False
+    explain: bool = False
+
+
+class ShownFile(msgspec.Struct, frozen=True):
+    """A file that may have rows which satisfy the predicate, in the words of Delta's ``add`` action; ``records`` by its statistics."""
+
+    path: str
+    size: int
+    modificationTime: int
+    partitionValues: dict[str, str | None]
+    records: int | None
+    stats: dict[str, Any] | UnsetType = UNSET
+    deletionVector: dict[str, Any] | UnsetType = UNSET
+    baseRowId: int | UnsetType = UNSET
+    defaultRowCommitVersion: int | UnsetType = UNSET
+
+
+class ShownPlan(msgspec.Struct, frozen=True):
+    """A page of a plan of ``version``."""
+
+    table_id: str
+    version: int
+    files: list[ShownFile]
+    statistics: PlanStatistics
+    next_page_token: str | UnsetType = UNSET
+
+
+@routes.route(TABLE_BY_ID + "/plan", methods=["POST"])
+@needs_table(read_table, of=uuid_of_path)
+def plan(table_id: str) -> ShownPlan:
+    from turnstile.planning.core.sql import parsed  # with the parser, which takes long to import
+
+    Query()
+    asked, here = body(PlanRequest), services()
+    table = here.commits.head(check_uuid(table_id))
+    answer = here.planner.plan(
+        table,
+        None if asked.predicate is None else parsed(asked.predicate),
+        version=asked.version,
+        at_ms=asked.timestamp,
+        page=asked.page_token,
+        limit=asked.max_results,
+        stats=asked.statistics,
+        explain=asked.explain,
+    )
+    note(table_id=table_id, version=answer.version, files=len(answer.files), index=answer.statistics.index_version)
+    return _shown(table_id, answer, asked.columns)
+
+
+def _shown(table_id: str, answer: Plan, columns: list[str] | None) -> ShownPlan:
+    from turnstile.planning.core.predicates import TableColumns
+    from turnstile.planning.core.statistics import narrowed
+
+    of_columns = None
+    if columns is not None:
+        named = TableColumns(answer.metadata)
+        of_columns = frozenset(physical for name in columns for physical in named.physical(name))
+    files = [_file(file, None if file.stats is None else narrowed(file.stats, of_columns)) for file in answer.files]
+    return ShownPlan(table_id, answer.version, files, answer.statistics, answer.next_page or UNSET)
+
+
+def _file(file: PlannedFile, stats: dict[str, Any] | None) -> ShownFile:
+    vector = file.deletion_vector
+    return ShownFile(
+        file.path,
+        file.size,
+        file.modification_ms,
+        file.partition_values,
+        file.records,
+        UNSET if stats is None else stats,
+        UNSET if vector is None else {k: v for k, v in msgspec.structs.asdict(vector).items() if v is not None},
+        UNSET if file.base_row_id is None else file.base_row_id,
+        UNSET if file.default_row_commit_version is None else file.default_row_commit_version,
+    )

@@ -1,0 +1,128 @@
+"""What the commits after a version changed: the newest action of each logical file, and the newest protocol and metadata.
+
+Source: Delta protocol, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from turnstile.delta.commits import content_of, is_large, pieces_of, pieces_of_staged
+from turnstile.delta.core.actions import Add
+from turnstile.delta.core.head import Positioned, TableHead, positioned
+from turnstile.delta.log import actions, broken, checked, lines
+from turnstile.maintenance.core.segments import vector_id
+from turnstile.maintenance.state import actions_of_line
+from turnstile.planning.core.roots import Key
+from turnstile.store.core.names import published_path
+from turnstile.store.ports import PIECE_BYTES, LogStorage, World, batched
+
+MAX_CHANGES: Final = 500_000
+"""File actions that are held at once; a span of commits with more is left to a pass over the whole state."""
+STAMP_BYTES: Final = 4_096
+READERS: Final = 16
+"""Files that are read at once."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class TooMany(Exception):
+    """The commits have more file actions than are held at once."""
+
+
+class Changes(msgspec.Struct):
+    """What was changed. ``files``: by logical file the newest action; None: it was removed."""
+
+    files: dict[Key, Add | None]
+    protocol: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def adds(self) -> list[Add]:
+        """Files that are there now."""
+        return [add for add in self.files.values() if add is not None]
+
+    @property
+    def removes(self) -> list[Key]:
+        """Files that are not there any more."""
+        return [key for key, add in self.files.items() if add is None]
+
+
+def at_once(call: Callable[[T], R], items: Sequence[T], readers: int) -> list[R]:
+    """Returns what ``call`` does to each item, ``readers`` at a time; one: in this thread."""
+    if readers <= 1 or len(items) <= 1:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(min(readers, len(items))) as pool:
+        return list(pool.map(call, items))
+
+
+def changes_of(world: World, head: TableHead, first: int, last: int, readers: int = READERS) -> Changes:
+    """Returns what the versions from ``first`` to ``last`` of a table changed: of its log where they are published, else of its HEAD.
+
+    Raises:
+        TooMany: they changed more than is held.
+        UnsupportedTable: a commit is missing or cannot be read.
+        StorageFault: a commit's bytes are not what was ratified.
+    """
+    storage = world.storages.open(head.location)
+    places = {place.version: place for place in positioned(head)}
+    changes = Changes({})
+    for batch in batched(range(first, last + 1), max(1, readers)):
+        opened = at_once(lambda version: _opened(world, storage, head, version, places.get(version)), batch, readers)
+        for version, pieces in zip(batch, opened, strict=True):
+            where = f"version {version}"
+            _apply(changes, lines(pieces, where), where)
+    return changes
+
+
+def _opened(
+    world: World, storage: LogStorage, head: TableHead, version: int, place: Positioned | None
+) -> Iterable[bytes]:
+    """The pieces of a ratified commit, of which the first was read."""
+    if place is not None and not place.published:
+        if not is_large(place):
+            return [content_of(world, head, place)]
+        pieces = pieces_of_staged(world, head, place)
+        if pieces is not None:
+            return pieces
+    path = published_path(version)
+    file = storage.read(path, PIECE_BYTES)
+    if file is None:
+        raise broken(f"version {version} is missing")
+    return pieces_of(storage, path, *file)
+
+
+def _apply(changes: Changes, content: Iterable[bytes], where: str) -> None:
+    """Applies one commit. In one commit a logical file has one action: the add of a file with another deletion vector is of another one."""
+    for line in content:
+        if not line.strip():
+            continue
+        add, remove = actions_of_line(line, where)
+        action = add or remove
+        if action is not None:
+            changes.files[action.path, vector_id(action.deletionVector)] = add
+            if len(changes.files) > MAX_CHANGES:
+                raise TooMany
+        elif b'"protocol"' in line or b'"metaData"' in line:
+            for name, body in actions([line], where):
+                if name == "protocol":
+                    changes.protocol = checked(name, body, where)
+                elif name == "metaData":
+                    changes.metadata = checked(name, body, where)
+
+
+def stamp_of(storage: LogStorage, version: int) -> bytes | None:
+    """Returns what tells a published version from another one of the same number: a digest of how its commit begins, which is where its
+    transaction and time are. None if it is not there."""
+    file = storage.read(published_path(version), STAMP_BYTES)
+    if file is None:
+        return None
+    content, stat = file
+    return hashlib.blake2b(content + str(stat.size).encode(), digest_size=16).digest()

@@ -1,0 +1,1 @@
+"""Predicates, the rules of the index, and plans as values. Pure."""

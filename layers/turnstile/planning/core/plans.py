@@ -1,0 +1,116 @@
+"""Plans as values: what is asked of a planner, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from turnstile.delta.core.actions import DeletionVector
+from turnstile.delta.core.head import TableHead
+from turnstile.planning.core.predicates import Predicate, TableColumns
+
+MAX_FILES: Final = 5_000
+"""Files of one page."""
+
+
+class PlannedFile(msgspec.Struct, frozen=True):
+    """A data file that may have rows which satisfy the predicate.
+
+    Attributes:
+        path: as the log has it: relative to the table or absolute, and escaped as a URI.
+        partition_values: texts by physical name, as the log has them.
+        records: rows in the file, deleted ones included; None where no statistics say it.
+        stats: the file's statistics as JSON, as the log has them; None unless asked for, and where there are none.
+    """
+
+    path: str
+    size: int
+    partition_values: dict[str, str | None]
+    modification_ms: int
+    records: int | None = None
+    stats: str | None = None
+    deletion_vector: DeletionVector | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+
+class PlanStatistics(msgspec.Struct, frozen=True):
+    """What a plan looked at.
+
+    Attributes:
+        files, bytes: that may match: of this page, and of an explained plan all of them.
+        leaves, leaves_read: of the index, and how many of them the predicate could not exclude.
+        index_version: the version that the index is of, -1 for none: the log was read. ``tail_versions`` commits after it were applied.
+        total_files, total_bytes, total_records: of the table, if the plan is explained; records as far as statistics say them.
+        dropped: by part of the predicate (of AND's parts), how many files that part alone excludes, if the plan is explained.
+    """
+
+    files: int
+    bytes: int
+    leaves: int = 0
+    leaves_read: int = 0
+    tail_versions: int = 0
+    index_version: int = -1
+    total_files: int | None = None
+    total_bytes: int | None = None
+    total_records: int | None = None
+    dropped: dict[str, int] = {}
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A page of the files of a table at ``version``; ``next_page`` None: it is the last one. ``protocol`` and ``metadata`` are the
+    actions' members, as of the version."""
+
+    version: int
+    files: Sequence[PlannedFile]
+    statistics: PlanStatistics
+    next_page: str | None
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+Asked = Predicate | Callable[[TableColumns], Predicate] | None
+"""A predicate, or what makes one of the table's columns as of the version that is planned; None: all files."""
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True):
+    """Where a page begins: what the plan is made from (``source``), of which version, for which predicate, at which leaf and row."""
+
+    source: str
+    version: int
+    predicate: str
+    leaf: int
+    row: int
+
+
+class ScanPlanner(Protocol):
+    """Answers which files a scan needs (``turnstile.planning.planner.Planner``)."""
+
+    def plan(
+        self,
+        table: TableHead,
+        predicate: Asked = None,
+        *,
+        version: int | None = None,
+        at_ms: int | None = None,
+        page: str | None = None,
+        limit: int = MAX_FILES,
+        stats: bool = False,
+        explain: bool = False,
+    ) -> Plan:
+        """Returns the files of a table that may have rows which satisfy ``predicate``.
+
+        Args:
+            version, at_ms: the version, or a moment; neither: the latest.
+            page: ``next_page`` of the page before; the predicate has to be the same, and the version follows from it.
+            limit: files on the page at most.
+            stats: whether files have their statistics.
+            explain: whether ``statistics.dropped`` is filled.
+
+        Raises:
+            NotFound: there is no such version, or its log was cleaned up.
+            InvalidRequest: the page is none of this plan's.
+            UnsupportedTable: the log cannot be read.
+        """

@@ -1,0 +1,189 @@
+"""Predicates as text: a part of SQL, read by sqlglot in Spark's dialect.
+
+    parsed("day = '2026-11-01' AND (size > 10 OR name LIKE 'a%')")(columns)
+
+What is understood: comparisons of a column (or field of a struct) with a literal in either order, ``<=>``, ``IN``, ``BETWEEN``, ``IS NULL``,
+``LIKE``, ``TRUE``, ``FALSE``, with ``AND``, ``OR``, ``NOT`` and parentheses; literals are texts, numbers, booleans, ``NULL``, ``DATE '...'``
+and ``TIMESTAMP '...'``. Anything else is refused by its name: nobody is to believe that it was looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, cast
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from turnstile.planning.core.predicates import (
+    And,
+    Not,
+    Operator,
+    Or,
+    Plain,
+    Predicate,
+    TableColumns,
+    TypedColumn,
+)
+from turnstile.store.core.errors import InvalidRequest
+
+MAX_CHARACTERS: Final = 20_000
+MAX_DEPTH: Final = 50
+"""Of nested expressions; AND and OR of any number of parts are flat."""
+
+_COMPARISONS: Final[dict[type[exp.Expression], tuple[Operator, Operator]]] = {
+    exp.EQ: ("=", "="),
+    exp.NEQ: ("!=", "!="),
+    exp.NullSafeEQ: ("<=>", "<=>"),
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+}
+"""Operators, and what each is when its sides are exchanged."""
+_ARGUMENTS: Final = frozenset(("this", "expression", "expressions", "low", "high"))
+"""What is looked at of an expression. One that has anything else, as BETWEEN SYMMETRIC does, means something else."""
+_TIMES: Final = (
+    exp.DataType.Type.DATE,
+    exp.DataType.Type.TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ,
+    exp.DataType.Type.TIMESTAMPNTZ,
+)
+
+
+def parsed(text: str) -> Callable[[TableColumns], Predicate]:
+    """Returns what makes the predicate of a table's columns; that raises InvalidRequest for a column that is none. Raises InvalidRequest for a
+    text that is no predicate, or has a part that is not understood."""
+    if len(text) > MAX_CHARACTERS:
+        raise _refused(f"the predicate has {len(text)} characters", f"use at most {MAX_CHARACTERS}")
+    try:
+        tree = sqlglot.parse_one(text, read="spark", into=exp.Condition)
+    except (SqlglotError, RecursionError, ValueError) as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise _refused(
+            f"the predicate cannot be read: {reason}", "write it as in SQL: day = '2026-11-01' AND id < 5"
+        ) from None
+    return lambda columns: _Reader(columns).predicate(cast(exp.Expression, tree), 0)
+
+
+class _Reader:
+    def __init__(self, columns: TableColumns) -> None:
+        self._columns = columns
+
+    def predicate(self, tree: exp.Expression, depth: int) -> Predicate:
+        if depth > MAX_DEPTH:
+            raise _refused("the predicate is nested too deeply", f"use at most {MAX_DEPTH} levels")
+        if isinstance(tree, exp.Like) and tree.args.get("negate"):  # NOT LIKE
+            plain = tree.copy()
+            plain.set("negate", None)
+            return Not(self.predicate(plain, depth + 1))
+        if (
+            not isinstance(tree, exp.Column | exp.Dot)
+            and {name for name, value in tree.args.items() if value} - _ARGUMENTS
+        ):
+            raise _not_understood(tree)
+        match tree:
+            case exp.Paren():
+                return self.predicate(tree.this, depth + 1)
+            case exp.And() | exp.Or():
+                parts = tuple(self.predicate(part, depth + 1) for part in _flat(tree))
+                return And(parts) if isinstance(tree, exp.And) else Or(parts)
+            case exp.Not():
+                return Not(self.predicate(tree.this, depth + 1))
+            case exp.Boolean():
+                return And(()) if tree.this else Or(())
+            case exp.Is():
+                return self._is(tree)
+            case exp.In():
+                return self._column(tree.this).is_in([self._literal(value) for value in tree.expressions])
+            case exp.Between():
+                return self._column(tree.this).between(
+                    self._literal(tree.args["low"]), self._literal(tree.args["high"])
+                )
+            case exp.Like():
+                return self._like(tree)
+        if type(tree) in _COMPARISONS:
+            return self._comparison(tree)
+        if isinstance(tree, exp.Column | exp.Dot):
+            return self._column(tree).compare("=", value=True)
+        raise _not_understood(tree)
+
+    def _comparison(self, tree: exp.Expression) -> Predicate:
+        left, right = tree.args["this"], tree.args["expression"]
+        operator, exchanged = _COMPARISONS[type(tree)]
+        if isinstance(_bare(left), exp.Column | exp.Dot):
+            return self._column(left).compare(operator, self._literal(right))
+        return self._column(right).compare(exchanged, self._literal(left))
+
+    def _is(self, tree: exp.Is) -> Predicate:
+        if not isinstance(tree.expression, exp.Null):
+            raise _not_understood(tree)
+        return self._column(tree.this).is_null()
+
+    def _like(self, tree: exp.Like) -> Predicate:
+        pattern = self._literal(tree.expression)
+        if not isinstance(pattern, str):
+            raise _not_understood(tree)
+        return self._column(tree.this).like(pattern)
+
+    def _column(self, tree: exp.Expression) -> TypedColumn:
+        tree = _bare(tree)
+        if not isinstance(tree, exp.Column | exp.Dot):
+            raise _refused(f"{_shown(tree)} is no column", "compare a column with a literal: id < 5")
+        return self._columns.named([part.name for part in tree.parts])
+
+    def _literal(self, tree: exp.Expression) -> Plain:
+        tree = _bare(tree)
+        match tree:
+            case exp.Null():
+                return None
+            case exp.Boolean():
+                return bool(tree.this)
+            case exp.Literal():
+                return cast(str, tree.this) if tree.is_string else _number(tree.this)
+            case exp.Neg() if isinstance(tree.this, exp.Literal) and not tree.this.is_string:
+                return _number("-" + tree.this.this)
+            case exp.Cast() if tree.to.this in _TIMES and isinstance(tree.this, exp.Literal) and tree.this.is_string:
+                return cast(str, tree.this.this)
+        raise _refused(
+            f"{_shown(tree)} is no literal", "compare a column with a text, a number, TRUE, FALSE or DATE '...'"
+        )
+
+
+def _number(text: str) -> int | str:
+    """A number as it was written, so that no digit of a decimal is lost."""
+    return int(text) if text.lstrip("-").isdigit() and len(text) < 100 else text
+
+
+def _bare(tree: exp.Expression) -> exp.Expression:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def _flat(tree: exp.Expression) -> list[exp.Expression]:
+    """The parts of a chain of the same connector, from left to right."""
+    kind, parts, left = type(tree), list[exp.Expression](), tree
+    while type(left) is kind:
+        parts.append(left.args["expression"])
+        left = left.args["this"]
+    return [left, *reversed(parts)]
+
+
+def _shown(tree: exp.Expression) -> str:
+    try:
+        return repr(tree.sql(dialect="spark")[:100])
+    except (SqlglotError, RecursionError):
+        return type(tree).__name__
+
+
+def _not_understood(tree: exp.Expression) -> InvalidRequest:
+    remedy = (
+        "use =, !=, <, <=, >, >=, <=>, IN, BETWEEN, LIKE and IS NULL of a column and literals, with AND, OR and NOT"
+    )
+    return _refused(f"{_shown(tree)} is not understood", remedy)
+
+
+def _refused(problem: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest(problem, field="predicate", remedy=remedy)

@@ -1,0 +1,340 @@
+"""Leaves of the file index: a row for each data file, in Arrow's columns, kept as Parquet beside the table's log.
+
+    made = LeafMaker(metadata, columns).table(adds, removes)        # rows of actions
+    for ref, content in chunks(made, ...): ...                      # files, clustered
+    leaf = Leaf.of(content)                                         # read again
+    leaf.bounds_of(schema)(("day",)), leaf.planned(rows, stats=True)
+
+A leaf is written once under a name of its own and never changed. What a column of it means is in the file: physical name and type; bounds of a
+column whose type has changed since are not used (``IndexedColumn.serves``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow import compute, parquet
+
+from turnstile.delta.core.actions import Add, DeletionVector
+from turnstile.maintenance.core.parsed import decimal_of, type_of
+from turnstile.maintenance.core.segments import vector_id
+from turnstile.planning.core.plans import PlannedFile
+from turnstile.planning.core.predicates import Column
+from turnstile.planning.core.roots import Bound, IndexedColumn, Key, LeafRef
+from turnstile.planning.judging import HAS_NAN, HAS_NULLS, HAS_VALUES, Bounds, storage_type, stored
+from turnstile.store.core.errors import UnsupportedTable
+from turnstile_predicates.file_stats import TableSchema, kind_of
+from turnstile_predicates.predicates import ANYTHING, Range
+
+_META: Final = b"turnstile.index"
+_ALL: Final = HAS_NULLS | HAS_VALUES | HAS_NAN
+_BASE: Final = (
+    ("removed", pa.bool_()), ("path", pa.string()), ("vector", pa.string()), ("size", pa.int64()),
+    ("modification_ms", pa.int64()), ("records", pa.int64()), ("base_row_id", pa.int64()), ("row_commit_version", pa.int64()),
+    ("partition", pa.list_(pa.string())), ("stats", pa.string()),
+)  # fmt: skip
+DeadPaths = tuple[dict[str, set[str]], pa.Array]
+"""Logical files that are overridden: unique ids of deletion vectors by path, and the paths as an array."""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    columns: tuple[IndexedColumn, ...]
+    partitions: tuple[str, ...]
+
+
+class _Records(msgspec.Struct):
+    numRecords: int | None = None
+
+
+_RECORDS: Final = msgspec.json.Decoder(_Records)
+_VECTOR: Final = msgspec.json.Decoder(DeletionVector)
+
+
+def scale_of(type: str) -> int:
+    """The scale of a decimal type; 0 for others."""
+    return decimal_of(type)[1] if type_of(type) == "decimal" else 0
+
+
+class LeafMaker:
+    """Makes rows of a table's actions. ``partitions``: physical names of its partition columns."""
+
+    def __init__(self, schema: TableSchema, columns: Sequence[IndexedColumn]) -> None:
+        self._schema, self._columns = schema, tuple(columns)
+        by_physical = {field.physical: name for name, field in schema.fields.items()}
+        self._names = [by_physical.get(column.physical) for column in columns]
+        self._kinds = [kind_of(column.type) for column in columns]
+        self._scales = [scale_of(column.type) for column in columns]
+        self._partitions = tuple(
+            field.physical[-1]
+            for name, field in schema.fields.items()
+            if len(name) == 1 and name[0] in schema.partitions
+        )
+        meta = msgspec.json.encode(_Meta(self._columns, self._partitions))
+        self.schema = leaf_schema(self._columns).with_metadata({_META: meta})
+
+    def table(self, adds: Sequence[Add], removes: Sequence[Key] = ()) -> pa.Table:
+        """Returns the rows of files that are in the table, and of files that are not any more."""
+        nothing = [None] * len(removes)
+        values: dict[str, Any] = {
+            "removed": [False] * len(adds) + [True] * len(removes),
+            "path": [*(add.path for add in adds), *(path for path, _ in removes)],
+            "vector": [*map(_vector_text, adds), *(vector or None for _, vector in removes)],
+            "size": [*(add.size for add in adds), *nothing],
+            "modification_ms": [*(add.modificationTime for add in adds), *nothing],
+            "records": [*(_records(add.stats) for add in adds), *nothing],
+            "base_row_id": [*(add.baseRowId for add in adds), *nothing],
+            "row_commit_version": [*(add.defaultRowCommitVersion for add in adds), *nothing],
+            "partition": [*([add.partitionValues.get(name) for name in self._partitions] for add in adds), *nothing],
+            "stats": [*(add.stats for add in adds), *nothing],
+        }
+        ranges = [self._schema.ranges_of(msgspec.structs.asdict(add)) for add in adds]
+        for at, (name, kind, scale) in enumerate(zip(self._names, self._kinds, self._scales, strict=True)):
+            bounds = [_stored(range_of, name, kind, scale) for range_of in ranges] + [(None, None, 0)] * len(removes)
+            for part, member in enumerate("lhf"):
+                values[f"{member}{at}"] = [bound[part] for bound in bounds]
+        try:
+            arrays = [pa.array(values[field.name], field.type) for field in self.schema]
+        except (pa.ArrowInvalid, UnicodeError, OverflowError) as error:
+            raise UnsupportedTable(f"a file's action cannot be indexed: {error}", field="add") from None
+        return pa.Table.from_arrays(arrays, schema=self.schema)
+
+    def aligned(self, leaf: Leaf) -> pa.Table:
+        """Returns the rows of a leaf, which may be of an earlier schema of the table, in this schema."""
+        return leaf.aligned(self.schema, self._columns, self._partitions)
+
+
+def leaf_schema(columns: Sequence[IndexedColumn]) -> pa.Schema:
+    """The columns of a leaf: of ``columns`` least and greatest values and flags, as ``l0``, ``h0``, ``f0`` and so on."""
+    fields = [*_BASE]
+    for at, column in enumerate(columns):
+        kept = storage_type(kind_of(column.type))
+        fields += [(f"l{at}", kept), (f"h{at}", kept), (f"f{at}", pa.uint8())]
+    return pa.schema(fields)
+
+
+def _stored(range_of: Callable[[Column], Range] | None, name: Column | None, kind: Any, scale: int) -> Bound:
+    if range_of is None:
+        return None, None, 0  # it has no rows
+    return stored(ANYTHING if name is None else range_of(name), kind, scale)
+
+
+def _vector_text(add: Add) -> str | None:
+    return None if add.deletionVector is None else msgspec.json.encode(add.deletionVector).decode()
+
+
+def _records(stats: str | None) -> int | None:
+    try:
+        return _RECORDS.decode(stats).numRecords if stats else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def chunks(
+    rows: pa.Table, cluster: Sequence[int], columns: int, name: Callable[[], str], most: int
+) -> Iterator[tuple[LeafRef, bytes]]:
+    """Yields clustered rows as leaves of about equal size, with the reference to each."""
+    keys = [(f"l{at}", "ascending") for at in cluster]
+    rows = rows.take(compute.sort_indices(rows, sort_keys=[*keys, ("path", "ascending")]))
+    count = -(-len(rows) // most)
+    for part in range(count):
+        start, stop = part * len(rows) // count, (part + 1) * len(rows) // count
+        yield written(rows.slice(start, stop - start), cluster, columns, name())
+
+
+def written(rows: pa.Table, cluster: Sequence[int], columns: int, name: str) -> tuple[LeafRef, bytes]:
+    """Returns rows as the content of one leaf, and the reference to it."""
+    sink = io.BytesIO()
+    parquet.write_table(
+        rows.combine_chunks(),
+        sink,
+        compression="zstd",
+        write_statistics=False,
+        row_group_size=1 << 20,
+        store_schema=True,
+    )
+    content = sink.getvalue()
+    first = tuple(rows[f"l{at}"][0].as_py() for at in cluster)
+    bounds = tuple(_summary(rows, at) for at in range(columns))
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return LeafRef(name, len(content), digest, len(rows), first, bounds), content
+
+
+def _summary(rows: pa.Table, at: int) -> Bound:
+    """The bounds of all rows of a leaf."""
+    flags = 0
+    for value in compute.unique(rows[f"f{at}"]).to_pylist():
+        flags |= value
+    has_values = compute.not_equal(
+        compute.bit_wise_and(rows[f"f{at}"], pa.scalar(HAS_VALUES, pa.uint8())), pa.scalar(0, pa.uint8())
+    )
+    low, high = rows[f"l{at}"].filter(has_values), rows[f"h{at}"].filter(has_values)
+    return (
+        None if low.null_count or not len(low) else compute.min(low).as_py(),
+        None if high.null_count or not len(high) else compute.max(high).as_py(),
+        flags,
+    )
+
+
+class Leaf:
+    """A leaf that was read, or rows that are none yet. ``nbytes``: what it takes of memory."""
+
+    def __init__(self, table: pa.Table, content: bytes | None = None) -> None:
+        self.table, self._content = table, content
+        meta = msgspec.json.decode(table.schema.metadata[_META], type=_Meta)
+        self._columns, self._partitions = meta.columns, meta.partitions
+        self.nbytes = table.nbytes + len(content or b"")
+
+    @classmethod
+    def of(cls, content: bytes) -> Leaf:
+        """Reads a leaf; its statistics are decoded when they are asked for. Raises ValueError for something else."""
+        file = parquet.ParquetFile(io.BytesIO(content))
+        table = file.read([name for name in file.schema_arrow.names if name != "stats"], use_threads=False)
+        if _META not in (table.schema.metadata or {}):
+            raise ValueError("it is no leaf of an index")
+        return cls(table.combine_chunks(), content)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def position(self, schema: TableSchema, column: Column) -> int | None:
+        """Where the bounds of a column are that are still good for it; None for nowhere."""
+        field = schema.fields.get(column)
+        if field is None:
+            return None
+        is_partition = len(column) == 1 and column[0] in schema.partitions
+        for at, kept in enumerate(self._columns):
+            if kept.serves(field.physical, field.type, partition=is_partition):
+                return at
+        return None
+
+    def files(self) -> list[Key]:
+        """The logical files of its rows, added and removed."""
+        vectors = self.table["vector"].to_pylist()
+        removed = self.table["removed"].to_pylist()
+        return [
+            (path, (vector or "") if gone else vector_id(_VECTOR.decode(vector) if vector else None))
+            for path, vector, gone in zip(self.table["path"].to_pylist(), vectors, removed, strict=True)
+        ]
+
+    def alive(self, overridden: dict[str, set[str]], paths: pa.Array) -> pa.BooleanArray:
+        """Which rows are files of the table: not removed, and not among ``overridden``, unique ids of deletion vectors by path;
+        ``paths`` are its keys."""
+        alive = compute.invert(self.table["removed"])
+        if not len(paths):
+            return alive.combine_chunks()
+        named = compute.is_in(self.table["path"], value_set=paths)
+        mask = alive.to_pylist()
+        vectors = self.table["vector"]
+        for at in compute.indices_nonzero(named).to_pylist():
+            vector = vectors[at].as_py()
+            if (
+                mask[at]
+                and vector_id(_VECTOR.decode(vector) if vector else None) in overridden[self.table["path"][at].as_py()]
+            ):
+                mask[at] = False
+        return pa.array(mask, pa.bool_())
+
+    def planned(self, rows: Sequence[int], *, stats: bool) -> list[PlannedFile]:
+        """The files in these rows."""
+        if not rows:
+            return []
+        at = pa.array(rows, pa.int64())
+        part = {name: self.table[name].take(at).to_pylist() for name, _ in _BASE if name in self.table.column_names}
+        texts = self._stats().take(at).to_pylist() if stats else [None] * len(rows)
+        return [
+            PlannedFile(
+                path,
+                size,
+                dict(zip(self._partitions, values or (), strict=True)),
+                modified,
+                records,
+                text,
+                _VECTOR.decode(vector) if vector else None,
+                row_id,
+                version,
+            )
+            for path, vector, size, modified, records, row_id, version, values, text in zip(
+                *(part[name] for name, _ in _BASE[1:-1]), texts, strict=True
+            )
+        ]
+
+    def aligned(self, schema: pa.Schema, columns: Sequence[IndexedColumn], partitions: Sequence[str]) -> pa.Table:
+        """Its rows with these columns; what it does not hold is not known."""
+        arrays = [self._member(name) for name, _ in _BASE]
+        if tuple(partitions) != self._partitions:
+            position = {name: at for at, name in enumerate(self._partitions)}
+            given = self.table["partition"].to_pylist()
+            arrays[8] = pa.array(
+                [
+                    None
+                    if values is None
+                    else [values[position[name]] if name in position else None for name in partitions]
+                    for values in given
+                ],
+                pa.list_(pa.string()),
+            )
+        for column in columns:
+            kept = storage_type(kind_of(column.type))
+            at = next(
+                (
+                    at
+                    for at, own in enumerate(self._columns)
+                    if own.serves(column.physical, column.type, partition=column.partition)
+                ),
+                None,
+            )
+            if at is None:
+                everything = pa.repeat(pa.scalar(_ALL, pa.uint8()), len(self))
+                arrays += [pa.nulls(len(self), kept), pa.nulls(len(self), kept), everything]
+            else:
+                arrays += [self.table[f"{member}{at}"] for member in "lhf"]
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _member(self, name: str) -> Any:
+        return self._stats() if name == "stats" else self.table[name]
+
+    def _stats(self) -> Any:
+        if "stats" in self.table.column_names:
+            return self.table["stats"]
+        assert self._content is not None
+        return parquet.ParquetFile(io.BytesIO(self._content)).read(["stats"], use_threads=False)["stats"]
+
+
+def bounds_of(leaves: Sequence[Leaf], schema: TableSchema) -> Callable[[Column], Bounds | None]:
+    """Returns where the bounds of a column are, in all rows of the leaves one after the other."""
+
+    def of_column(column: Column) -> Bounds | None:
+        positions = [leaf.position(schema, column) for leaf in leaves]
+        field = schema.fields.get(column)
+        if field is None or all(at is None for at in positions):
+            return None
+        kept = storage_type(kind_of(field.type))
+        parts: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
+        for leaf, at in zip(leaves, positions, strict=True):
+            if at is None:
+                unknown = pa.nulls(len(leaf), kept)
+                columns = [unknown, unknown, pa.repeat(pa.scalar(_ALL, pa.uint8()), len(leaf))]
+            else:
+                columns = [leaf.table[f"{member}{at}"].combine_chunks() for member in "lhf"]
+            for part, values in zip(parts, columns, strict=True):
+                part.append(values)
+        low, high, flags = (pa.chunked_array(part) for part in parts)
+        return Bounds(field.kind, scale_of(field.type), low, high, flags)
+
+    return of_column
+
+
+def path_lists(keys: Iterable[Key]) -> DeadPaths:
+    """Returns logical files as ``Leaf.alive`` takes them."""
+    by_path: dict[str, set[str]] = {}
+    for path, vector in keys:
+        by_path.setdefault(path, set()).add(vector)
+    return by_path, pa.array(list(by_path), pa.string())

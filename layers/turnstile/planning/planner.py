@@ -1,0 +1,433 @@
+"""Answers which files of a Delta table a scan needs, at a version: from the index, and the commits after it.
+
+    planner.plan(head, lambda columns: columns.named("day").compare("=", "2026-11-01")).files
+
+What is read, one after the other: the HEAD (by the caller), the newest root, then at once the leaves that the root cannot exclude, its deltas, and the
+commits after its version. Leaves never change, so a process remembers them. An index is never believed to be of another history than the HEAD's: the
+root names a digest of its version's commit as it was published. Without an index, or where one of its files is gone, the log is read (I16).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from pyarrow import compute
+
+from turnstile.delta.commits import check_readable
+from turnstile.delta.core.head import TableHead, positioned
+from turnstile.delta.past import version_at
+from turnstile.maintenance.core.upkeep import upkeep_of
+from turnstile.maintenance.state import open_state
+from turnstile.planning.changes import Changes, TooMany, at_once, changes_of, stamp_of
+from turnstile.planning.core.plans import MAX_FILES, Asked, Plan, PlannedFile, PlanStatistics, Position
+from turnstile.planning.core.predicates import And, Predicate, TableColumns
+from turnstile.planning.core.roots import MAX_BEHIND, LeafRef, Root, columns_of_table
+from turnstile.planning.index import ROW_BATCH, read_leaf
+from turnstile.planning.judging import Bounds, may_match, storage_type
+from turnstile.planning.leaves import Leaf, LeafMaker, bounds_of, path_lists, scale_of
+from turnstile.planning.upkeep import StoredRoot, opened_root
+from turnstile.store.cache import Lru
+from turnstile.store.core.errors import InvalidRequest, NotFound, StorageFault
+from turnstile.store.core.rows import FILE_INDEX
+from turnstile.store.ports import LogStorage, World, batched
+from turnstile_predicates.file_stats import TableSchema, kind_of
+
+CACHE_BYTES: Final = 256 * 1024 * 1024
+"""Leaves that a process remembers."""
+VIEWS: Final = 64
+"""Versions of tables that a process remembers: roots, deltas and what came after them."""
+READERS: Final = 32
+ROUND: Final = 128
+"""Leaves that are held at once."""
+LISTED: Final = 16
+"""The same, where every file is asked for and a page ends soon."""
+_LOG: Final = "log"
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """What is asked for, and where the page begins."""
+
+    asked: Asked
+    position: Position | None
+    limit: int
+    stats: bool
+    explain: bool
+
+    def files(self, columns: TableColumns) -> tuple[str, _Files]:
+        """The digest of the predicate, and the files of the page, none yet. Raises InvalidRequest for a page of another predicate."""
+        predicate = self.asked(columns) if callable(self.asked) else self.asked
+        digest = _digest(predicate)
+        if self.position is not None and self.position.predicate != digest:
+            raise _expired()
+        return digest, _Files(predicate, self)
+
+    @property
+    def start(self) -> tuple[int, int]:
+        """The leaf and the row in it that the page begins with."""
+        return (0, 0) if self.position is None else (self.position.leaf, self.position.row)
+
+
+class _View(msgspec.Struct):
+    """One version of a table, as leaves and what overrides them. ``masks``: by leaf, which of its rows are files."""
+
+    source: str
+    root: Root | None
+    protocol: dict[str, Any]
+    metadata: dict[str, Any]
+    columns: TableColumns
+    small: list[Leaf]
+    tail_versions: int
+    masks: dict[str, Any]
+    overridden: Any = None
+
+
+class Planner:
+    """Plans scans. One per process: it remembers leaves and roots, which never change."""
+
+    def __init__(self, world: World, *, cache_bytes: int = CACHE_BYTES, readers: int = READERS) -> None:
+        self._world, self._readers = world, readers
+        self._leaves = Lru[tuple[str, str], Leaf](cache_bytes)
+        self._roots = Lru[str, StoredRoot](VIEWS)
+        self._views = Lru[tuple[str, str, int, int], _View](VIEWS)
+        self._stamped = Lru[tuple[str, str], bool](10_000)
+
+    def plan(
+        self,
+        table: TableHead,
+        predicate: Asked = None,
+        *,
+        version: int | None = None,
+        at_ms: int | None = None,
+        page: str | None = None,
+        limit: int = MAX_FILES,
+        stats: bool = False,
+        explain: bool = False,
+    ) -> Plan:
+        """As ``turnstile.planning.core.plans.ScanPlanner``."""
+        check_readable(table)
+        position = _position(page)
+        question = _Question(predicate, position, limit, stats, explain)
+        at = self._version(table, version, at_ms) if position is None else position.version
+        if at > table.latest or at < 0:
+            remedy = f"name a version up to {table.latest}"
+            raise NotFound("commit", f"version {at} of {table.name}", field="version", remedy=remedy)
+        view = self._view(table, at, None if position is None else position.source)
+        if view is not None:
+            try:
+                return _Page(self, table, view, at, question).plan()
+            except StorageFault:  # a leaf is gone, or is not what was written
+                view = None
+        if position is not None and not position.source.startswith(_LOG):
+            raise _expired()
+        return _LogPage(self._world, table, at, question, self._readers).plan()
+
+    def leaves(self, table: TableHead, refs: Sequence[LeafRef]) -> list[Leaf]:
+        """Leaves, remembered or read at once. Raises StorageFault."""
+        found = {ref.name: self._leaves.get((table.location, ref.name)) for ref in refs}
+        missing = [ref for ref in refs if found[ref.name] is None]
+        if missing:
+            storage = self._world.storages.open(table.location)
+            opened = at_once(lambda ref: read_leaf(storage, ref), missing, self._readers)
+            for ref, leaf in zip(missing, opened, strict=True):
+                self._leaves.put((table.location, ref.name), leaf, leaf.nbytes)
+                found[ref.name] = leaf
+        return [each for ref in refs if (each := found[ref.name]) is not None]
+
+    def _version(self, table: TableHead, version: int | None, at_ms: int | None) -> int:
+        if version is not None and at_ms is not None:
+            raise InvalidRequest("version and timestamp are given", field="timestamp", remedy="give one of them")
+        if version is not None:
+            return version
+        return table.latest if at_ms is None else version_at(self._world, table, at_ms).version
+
+    # -- the version as leaves ----------------------------------------------------------------------------------------
+
+    def _view(self, table: TableHead, version: int, source: str | None) -> _View | None:
+        """The version by an index; None if there is none for it."""
+        stored = self._root(table, version, source)
+        if stored is None or version - stored.root.version > MAX_BEHIND:
+            return None
+        ict = next((place.ict for place in positioned(table) if place.version == version), -1)
+        key = (table.table_id, stored.id, version, ict)
+        view = self._views.get(key)
+        if view is None:
+            try:
+                view = self._opened(table, stored, version)
+            except (TooMany, StorageFault):
+                return None
+            if view is not None:
+                self._views.put(key, view)
+        return view
+
+    def _root(self, table: TableHead, version: int, source: str | None) -> StoredRoot | None:
+        """The newest root of the version or an earlier one, or the one that a page names."""
+        space, prefix = self._world.space.objs(table.catalog), FILE_INDEX.id(f"{table.source or table.table_id}/")
+        if source is not None:
+            return self._by_id(space, source) if source.startswith(prefix) else None
+        obj = self._world.objs.newest(space, prefix)
+        if obj is None:
+            return None
+        stored = self._roots.get(obj.id) or opened_root(obj)
+        if stored is None:
+            return None
+        self._roots.put(obj.id, stored)
+        if stored.root.version <= version:
+            return stored
+        earlier = [root for root in stored.root.earlier if root.version <= version]
+        return self._by_id(space, earlier[-1].id) if earlier else None
+
+    def _by_id(self, space: str, id: str) -> StoredRoot | None:
+        stored = self._roots.get(id)
+        if stored is None:
+            obj = self._world.objs.get(space, id)
+            stored = None if obj is None else opened_root(obj)
+            if stored is not None:
+                self._roots.put(id, stored)
+        return stored
+
+    def _opened(self, table: TableHead, stored: StoredRoot, version: int) -> _View | None:
+        """The root's deltas and the commits after it, read at once; None if the root is of another history."""
+        root, storage = stored.root, self._world.storages.open(table.location)
+        reads: list[Callable[[], Any]] = [
+            lambda: self._is_own(table, storage, stored),
+            lambda: self.leaves(table, root.deltas),
+            lambda: changes_of(self._world, table, root.version + 1, version, self._readers),
+        ]
+        is_own, small, changes = at_once(lambda read: read(), reads, self._readers)
+        if not is_own:
+            return None
+        metadata, protocol = changes.metadata or root.metadata, changes.protocol or root.protocol
+        columns = TableColumns(metadata)
+        upkeep_of(protocol, metadata)
+        if changes.files:
+            small = [*small, _tail(changes, columns.schema)]
+        keys = [key for leaf in small for key in leaf.files()]
+        count = version - root.version
+        return _View(stored.id, root, protocol, metadata, columns, small, count, {}, path_lists(keys))
+
+    def _is_own(self, table: TableHead, storage: LogStorage, stored: StoredRoot) -> bool:
+        """Whether the root is of the history that the table has; a log whose commit was cleaned up cannot say so."""
+        key = (table.location, stored.id)
+        if self._stamped.get(key) is None:
+            if stored.root.version > table.floor or stamp_of(storage, stored.root.version) != stored.root.stamp:
+                return False
+            self._stamped.put(key, value=True)
+        return True
+
+
+def _tail(changes: Changes, schema: TableSchema) -> Leaf:
+    return Leaf(LeafMaker(schema, columns_of_table(schema)).table(changes.adds, changes.removes))
+
+
+class _Files:
+    """The files of a page, as they are found, and what an explained plan counts."""
+
+    def __init__(self, predicate: Predicate | None, question: _Question) -> None:
+        self.predicate, self.explain = predicate, question.explain
+        self._limit, self._stats = question.limit, question.stats
+        self.files = list[PlannedFile]()
+        self.next: tuple[int, int] | None = None
+        self._total, self._matched = [0, 0, 0], [0, 0]
+        self._parts = predicate.parts if isinstance(predicate, And) else () if predicate is None else (predicate,)
+        self._dropped: dict[str, int] = {str(part): 0 for part in self._parts}
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more has to be looked at."""
+        return self.next is not None and not self.explain
+
+    def take(
+        self, leaves: Sequence[Leaf], alive: Sequence[Any], at: Sequence[int], schema: TableSchema, row: int
+    ) -> None:
+        """Takes what may match of the leaves at positions ``at``, of the first from ``row`` on."""
+        if not leaves:
+            return
+        of_column, ones = (
+            bounds_of(leaves, schema),
+            pa.repeat(pa.scalar(value=True), sum(map(len, leaves))),
+        )
+        lives = pa.chunked_array(list(alive))
+        mask = lives if self.predicate is None else compute.and_(lives, may_match(self.predicate, of_column, ones))
+        if self.explain:
+            self._count(leaves, lives, mask)
+            for part in self._parts:
+                excluded = compute.and_(lives, compute.invert(may_match(part, of_column, ones)))
+                self._dropped[str(part)] += compute.sum(excluded).as_py() or 0
+        start = 0
+        for leaf, position in zip(leaves, at, strict=True):
+            rows = compute.indices_nonzero(mask.slice(start, len(leaf)).combine_chunks()).to_pylist()
+            start += len(leaf)
+            if self.next is None:
+                self._add(leaf, position, [index for index in rows if index >= row])
+            row = 0
+
+    def _add(self, leaf: Leaf, position: int, rows: list[int]) -> None:
+        room = self._limit - len(self.files)
+        self.files += leaf.planned(rows[:room], stats=self._stats)
+        if len(rows) > room:
+            self.next = (position, rows[room])
+
+    def _count(self, leaves: Sequence[Leaf], lives: Any, mask: Any) -> None:
+        sizes = pa.chunked_array([leaf.table["size"].combine_chunks() for leaf in leaves])
+        records = pa.chunked_array([leaf.table["records"].combine_chunks() for leaf in leaves])
+        sums = (compute.sum(lives), compute.sum(sizes.filter(lives)), compute.sum(records.filter(lives)))
+        self._total = [before + (value.as_py() or 0) for before, value in zip(self._total, sums, strict=True)]
+        matched = (compute.sum(mask), compute.sum(sizes.filter(mask)))
+        self._matched = [before + (value.as_py() or 0) for before, value in zip(self._matched, matched, strict=True)]
+
+    def statistics(self, leaves: int, read: int, tail_versions: int, index_version: int) -> PlanStatistics:
+        """What was looked at."""
+        if not self.explain:
+            size = sum(file.size for file in self.files)
+            return PlanStatistics(len(self.files), size, leaves, read, tail_versions, index_version)
+        (files, size), (total, total_bytes, records) = self._matched, self._total
+        seen = PlanStatistics(files, size, leaves, read, tail_versions, index_version, total, total_bytes, records)
+        return msgspec.structs.replace(seen, dropped=self._dropped)
+
+
+class _Page:
+    """One page of one version, from an index."""
+
+    def __init__(self, planner: Planner, table: TableHead, view: _View, version: int, question: _Question) -> None:
+        assert view.root is not None
+        self._planner, self._table, self._view, self._root, self._version = planner, table, view, view.root, version
+        self._digest, self._files = question.files(view.columns)
+        self._start = question.start
+
+    def plan(self) -> Plan:
+        """The page."""
+        leaves, (first, row), read = self._root.leaves, self._start, 0
+        chosen = [at for at in self._chosen() if at >= first]
+        size = LISTED if self._files.predicate is None and not self._files.explain else ROUND
+        for batch in batched(chosen, size):
+            if self._files.full:
+                break
+            opened = self._planner.leaves(self._table, [leaves[at] for at in batch])
+            alive = [self._alive(leaves[at].name, leaf) for at, leaf in zip(batch, opened, strict=True)]
+            self._files.take(opened, alive, batch, self._view.columns.schema, row if batch[0] == first else 0)
+            read += len(batch)
+        small = [at for at in range(len(leaves), len(leaves) + len(self._view.small)) if at >= first]
+        if small and not self._files.full:
+            changed = [self._view.small[at - len(leaves)] for at in small]
+            alive = [
+                self._alive(f"small/{at}", leaf, at - len(leaves) + 1) for at, leaf in zip(small, changed, strict=True)
+            ]
+            self._files.take(changed, alive, small, self._view.columns.schema, row if small[0] == first else 0)
+        statistics = self._files.statistics(len(leaves), read, self._view.tail_versions, self._root.version)
+        token = _token(self._view.source, self._version, self._digest, self._files.next)
+        return Plan(self._version, self._files.files, statistics, token, self._view.protocol, self._view.metadata)
+
+    def _chosen(self) -> list[int]:
+        """The leaves that the root cannot exclude."""
+        refs, predicate = self._root.leaves, self._files.predicate
+        if predicate is None or self._files.explain or not refs:
+            return list(range(len(refs)))
+        mask = may_match(
+            predicate, _summaries(self._root, self._view.columns.schema), pa.repeat(pa.scalar(value=True), len(refs))
+        )
+        return list(compute.indices_nonzero(mask).to_pylist())
+
+    def _alive(self, name: str, leaf: Leaf, after: int = 0) -> Any:
+        """Which rows of a leaf are files: those that nothing later overrides."""
+        mask = self._view.masks.get(name)
+        if mask is None:
+            later = self._view.overridden
+            if after:
+                later = path_lists(key for small in self._view.small[after:] for key in small.files())
+            mask = self._view.masks[name] = leaf.alive(*later)
+        return mask
+
+
+def _summaries(root: Root, schema: TableSchema) -> Callable[[tuple[str, ...]], Bounds | None]:
+    """Where the bounds of a column are, in the root's leaves."""
+
+    def of_column(name: tuple[str, ...]) -> Bounds | None:
+        field = schema.fields.get(name)
+        if field is None:
+            return None
+        is_partition = len(name) == 1 and name[0] in schema.partitions
+        for at, column in enumerate(root.columns):
+            if column.serves(field.physical, field.type, partition=is_partition):
+                low, high, flags = zip(*(ref.bounds[at] for ref in root.leaves), strict=True)
+                kept = storage_type(kind_of(field.type))
+                arrays = (pa.array(low, kept), pa.array(high, kept), pa.array(flags, pa.uint8()))
+                return Bounds(field.kind, scale_of(field.type), *arrays)
+        return None
+
+    return of_column
+
+
+class _LogPage:
+    """One page of one version, from checkpoint and log: where there is no index. Memory is bounded by a page, and time by the table."""
+
+    def __init__(self, world: World, table: TableHead, version: int, question: _Question, readers: int) -> None:
+        self._version, published = version, min(version, table.floor)
+        self._state = open_state(world.storages.open(table.location), published)
+        self._changes = changes_of(world, table, published + 1, version, readers)
+        self._source = f"{_LOG}:{published}:{self._state.identity}"
+        if question.position is not None and question.position.source != self._source:
+            raise _expired()
+        self._protocol = self._changes.protocol or self._state.protocol
+        self._metadata = self._changes.metadata or self._state.metadata
+        upkeep_of(self._protocol, self._metadata)
+        columns = TableColumns(self._metadata)
+        self._schema = columns.schema
+        self._digest, self._files = question.files(columns)
+        self._start = question.start
+
+    def plan(self) -> Plan:
+        """The page."""
+        first, row = self._start
+        overridden = path_lists(self._changes.files)
+        for at, leaf in enumerate(self._leaves()):
+            if self._files.full:
+                break
+            if at >= first:
+                alive = leaf.alive(*overridden) if at else leaf.alive(*path_lists(()))
+                self._files.take([leaf], [alive], [at], self._schema, row if at == first else 0)
+        statistics = self._files.statistics(0, 0, 0, -1)
+        token = _token(self._source, self._version, self._digest, self._files.next)
+        return Plan(self._version, self._files.files, statistics, token, self._protocol, self._metadata)
+
+    def _leaves(self) -> Iterator[Leaf]:
+        """What is not published first, then the state, some files at a time."""
+        maker = LeafMaker(self._schema, columns_of_table(self._schema))
+        yield Leaf(maker.table(self._changes.adds, self._changes.removes))
+        for adds in batched(self._state.files(), ROW_BATCH):
+            yield Leaf(maker.table(adds))
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _digest(predicate: Predicate | None) -> str:
+    """What tells a predicate from others."""
+    return hashlib.blake2b(repr(predicate).encode(errors="backslashreplace"), digest_size=8).hexdigest()
+
+
+def _token(source: str, version: int, predicate: str, following: tuple[int, int] | None) -> str | None:
+    if following is None:
+        return None
+    packed = msgspec.msgpack.encode(Position(source, version, predicate, *following))
+    return base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
+def _position(page: str | None) -> Position | None:
+    if page is None:
+        return None
+    try:
+        packed = base64.urlsafe_b64decode(page + "=" * (-len(page) % 4))
+        return msgspec.msgpack.decode(packed, type=Position)
+    except (binascii.Error, ValueError, msgspec.DecodeError, UnicodeError):
+        raise _expired() from None
+
+
+def _expired() -> InvalidRequest:
+    problem = "the page is of another plan, or its index is not kept any more"
+    return InvalidRequest(problem, field="page_token", remedy="begin with the first page again")

@@ -1,0 +1,139 @@
+"""Plans over HTTP: a predicate in SQL, pages, versions and refusals, on the function ``plans``; and what the command line shows of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import delta
+from tests.support.functions import Answer, Http, function
+from tests.support.openapi import check, operations
+from tests.support.v1 import CatalogApi, refused
+from turnstile.delta.core.head import TableHead
+from turnstile.delta.publish import Publisher
+from turnstile.planning.core.roots import Sizes
+from turnstile.planning.upkeep import IndexUpkeep
+
+
+class Site(CatalogApi):
+    """A catalog with the table ``main.default.t``, whose files have ten ids each."""
+
+    def __init__(self, api: CatalogApi) -> None:
+        super().__init__(api.http, api.world)
+        plans, commits = function("plans"), function("commit")
+        plans.use_world(api.world)
+        commits.use_world(api.world)
+        self.plans, self.commits = Http(plans.app), Http(commits.app)
+        self.id = self.create()["table_id"]
+
+    def append(self, *lows: int) -> int:
+        """A commit of a file for each of these least ids."""
+        head = self.commits.get(f"/v1/tables/{self.id}/head").json
+        version, stamp = head["latest"] + 1, max(self.world.clock.now_ms(), head["timestamp"] + 1)
+        added = [delta.add(f"f{low}", stats=json.dumps(_stats(low)), size=low + 1) for low in lows]
+        content = delta.lines(delta.info(f"c-{version}", stamp), *added).decode()
+        path = f"/v1/tables/{self.id}/commits"
+        assert self.commits.post(path, {"version": version, "inline": {"content": content}}).status == 200
+        return int(version)
+
+    def index(self) -> None:
+        Publisher(self.world).publish(self.id)
+        row = self.world.refs.read(self.world.space.table(self.id))
+        assert row is not None
+        IndexUpkeep(self.world, sizes=Sizes(every=1)).keep_up(TableHead.from_row(row))
+
+    def ask(self, **body: Any) -> Answer:
+        return self.plans.post(f"/v1/tables/{self.id}/plan", body)
+
+    def plan(self, **body: Any) -> dict[str, Any]:
+        answer = self.ask(**body)
+        assert answer.status == 200, answer.text
+        check(operations()["planScan"], answer)
+        return dict(answer.json)
+
+
+def _stats(low: int) -> dict[str, Any]:
+    return {"numRecords": 10, "minValues": {"id": low}, "maxValues": {"id": low + 9}, "nullCount": {"id": 0}}
+
+
+def paths(plan: dict[str, Any]) -> list[str]:
+    return sorted(file["path"] for file in plan["files"])
+
+
+@pytest.fixture
+def site(api: CatalogApi) -> Site:
+    return Site(api)
+
+
+def test_a_predicate_leaves_the_files_that_may_match(site) -> None:
+    site.append(0, 10, 20)
+    for _ in range(2):  # from the log, then from the index
+        assert paths(site.plan()) == ["f0", "f10", "f20"]
+        assert paths(site.plan(predicate="id = 12")) == ["f10"]
+        assert paths(site.plan(predicate="id BETWEEN 5 AND 15 AND NOT id < 10")) == ["f10"]
+        assert paths(site.plan(predicate="id IN (1, 25) OR id IS NULL")) == ["f0", "f20"]
+        assert paths(site.plan(predicate="id > 100")) == []
+        site.index()
+    plan = site.plan(predicate="id = 12", statistics=True)
+    assert plan["files"] == [
+        {"path": "f10", "size": 11, "modificationTime": 1, "partitionValues": {}, "records": 10, "stats": _stats(10)}
+    ]
+    assert plan["statistics"]["index_version"] == plan["version"]
+    assert site.plan(columns=["id"], statistics=True)["files"][0]["stats"]["minValues"].keys() == {"id"}
+
+
+def test_commits_after_the_index_are_applied_and_earlier_versions_shown(site) -> None:
+    first = site.append(0)
+    site.index()
+    second = site.append(10)
+    plan = site.plan()
+    assert (paths(plan), plan["version"], plan["statistics"]["tail_versions"]) == (["f0", "f10"], second, 1)
+    assert paths(site.plan(version=first)) == ["f0"]
+
+
+def test_pages(site) -> None:
+    site.append(*range(0, 50, 10))
+    site.index()
+    page = site.plan(max_results=2)
+    found = paths(page)
+    site.append(100)
+    while "next_page_token" in page:
+        page = site.plan(page_token=page["next_page_token"], max_results=2)
+        found += paths(page)
+    assert sorted(found) == ["f0", "f10", "f20", "f30", "f40"]
+
+
+def test_an_explained_plan(site) -> None:
+    site.append(0, 10, 20)
+    site.index()
+    statistics = site.plan(predicate="id >= 10 AND id < 20", explain=True)["statistics"]
+    assert statistics["dropped"] == {"id >= 10": 1, "id < 20": 1}
+    assert (statistics["files"], statistics["total_files"], statistics["total_records"]) == (1, 3, 30)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"predicate": "id ="}, "predicate"),
+        ({"predicate": ""}, "predicate"),
+        ({"predicate": "nobody = 1"}, "predicate"),
+        ({"predicate": "id = 'a'"}, "predicate"),
+        ({"predicate": "abs(id) = 1"}, "predicate"),
+        ({"predicate": "id = (SELECT 1)"}, "predicate"),
+        ({"predicate": "id BETWEEN SYMMETRIC 2 AND 1"}, "predicate"),
+        ({"predicate": "(" * 900 + "id = 1" + ")" * 900}, "predicate"),
+        ({"predicate": "x" * 20_001}, "predicate"),
+        ({"columns": ["nobody"]}, "predicate"),
+        ({"version": 1, "timestamp": 1}, "timestamp"),
+        ({"page_token": "nonsense"}, "page_token"),
+        ({"max_results": 5_001}, "max_results"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(site, body, field) -> None:
+    refused(site.ask(**body), 400, "InvalidRequest", field)
+
+
+def test_a_version_that_is_not_there_is_not_found(site) -> None:
+    refused(site.ask(version=99), 404, "NoSuchCommit", "version")
