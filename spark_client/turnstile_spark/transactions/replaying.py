@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_predicates.file_stats import TableSchema
 from turnstile_spark.transactions.judging import ROW_TRACKING, Read, Winner, assess
 from turnstile_spark.transactions.rebasing import CannotRebase, TableHead, rebased
 

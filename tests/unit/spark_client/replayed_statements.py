@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from turnstile_spark.transactions.file_stats import TableSchema
+from turnstile_predicates.file_stats import TableSchema
+from turnstile_predicates.predicates import And, Comparison, Predicate, Value
 from turnstile_spark.transactions.judging import ROW_TRACKING, Read, Winner
-from turnstile_spark.transactions.predicates import And, Comparison, Predicate, Value
 from turnstile_spark.transactions.rebasing import CannotRebase
 from turnstile_spark.transactions.replaying import MovedTable, Replay, Statement
 
