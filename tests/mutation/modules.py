@@ -147,10 +147,15 @@ MODULES: Final = {
         ("functional/unity/test_maintenance.py", "unit/maintenance/test_*.py"), writes=False, decides=True
     ),
     "turnstile.maintenance.pins": Mutated(("unit/maintenance/test_pins.py",), writes=False, decides=True),
+    "turnstile.maintenance.core.cleanup": Mutated(
+        ("unit/maintenance/test_cleanup.py",), writes=False, decides=True, guards=True
+    ),
     "turnstile.maintenance.holders": Mutated(
         ("unit/maintenance/test_pins.py", "functional/unity/test_maintenance.py"), writes=False, decides=True
     ),
-    "turnstile.maintenance.holds": Mutated(("unit/maintenance/test_*.py",), writes=False, decides=True, guards=True),
+    "turnstile.maintenance.holds": Mutated(
+        ("unit/maintenance/test_*.py", "unit/gc/test_log.py"), writes=False, decides=True, guards=True
+    ),
     "turnstile.store.core.opaque": Mutated(("unit/store/test_opaque_texts.py",), writes=False, decides=True),
     "turnstile.coordination.core.rows": Mutated(
         ("unit/coordination/test_lease.py", "unit/coordination/test_tasks.py", "unit/coordination/test_*.py")
@@ -177,6 +182,7 @@ MODULES: Final = {
     "turnstile.iceberg.expiry": Mutated(
         ("unit/gc/test_iceberg_snapshots.py",), writes=False, decides=True, guards=True
     ),
+    "turnstile.gc.kinds.log": Mutated(("unit/gc/test_log.py",), writes=False, decides=True, guards=True),
     "turnstile.gc.kinds.staged": Mutated(("unit/gc/test_staged.py", "unit/gc/test_*.py"), writes=False, guards=True),
     "turnstile.delta.ratify": Mutated(
         ("unit/delta/test_*.py", "functional/v1/test_commit*.py", "functional/unity/conformance/test_replays.py"),

@@ -25,7 +25,13 @@ from pyarrow import compute, parquet
 from turnstile.delta.log import read_commit
 from turnstile.maintenance.columns import OTHER, FileColumns, other_array
 from turnstile.maintenance.core.checksums import Totals, checksum_of
-from turnstile.maintenance.core.pointer import WrittenCheckpoint, pointed_version, pointer_of
+from turnstile.maintenance.core.pointer import (
+    POINTER,
+    POINTER_BYTES,
+    WrittenCheckpoint,
+    pointed_version,
+    pointer_of,
+)
 from turnstile.maintenance.core.upkeep import Upkeep
 from turnstile.maintenance.state import SIDECARS, TableState
 from turnstile.store.core.names import LOG
@@ -36,8 +42,6 @@ SIDECAR_ACTIONS: Final = 50_000
 """Actions of one sidecar, about; Delta's own number."""
 GROUP_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a row group, in memory."""
-POINTER: Final = f"{LOG}_last_checkpoint"
-POINTER_BYTES: Final = 16 * 1024 * 1024
 _NAMESPACE: Final = uuid.UUID("3a1d6f0e-4a57-5f0b-8f53-7f6f0a4cf1d2")
 
 Guard = Callable[[], None]

@@ -1,6 +1,7 @@
 """Readers register for versions of a table, and vacuums announce what they leave: both in the row of the location's owner (ADR 30).
 
     a reader      holds versions until a time; it renews, or the time ends. Refused for versions that are not whole any more
+    a clean-up    of the log does the same with the versions before its boundary
     a vacuum      reads all pins (``pins``), writes its marks, and only then removes what is older and not marked. The marks are
                   written under the clauses that no reader and no clone has come since the pins were read
 
@@ -29,7 +30,7 @@ from turnstile.maintenance.core.pin_rows import (
     marks_in,
     set_readers,
 )
-from turnstile.maintenance.core.pins import Marks, Pin, marks_of
+from turnstile.maintenance.core.pins import Marks, Pin, cut_at, marks_of
 from turnstile.maintenance.holders import SKEW_MS
 from turnstile.maintenance.pins import Pins
 from turnstile.store.core.errors import ErrorType, InvalidRequest, NotFound, StateConflict
@@ -126,6 +127,38 @@ class Holds:
             writes: list[Write] = [mark(_held(owner, head), owner, plan.marks), in_use(head)]
             if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), SomeRejected):
                 return plan
+        raise _moving(head)
+
+    def announce_cleanup(self, table_id: str, location: str, boundary: int) -> None:
+        """Writes the marks of a clean-up of the log at ``location`` that leaves the versions from ``boundary`` on, unless they are written.
+        From then on nobody can hold a version before it. Two reads if they are.
+
+        Raises:
+            NotFound: no such table.
+            StateConflict: ``TableNotActive``: it is not in ordinary use, or not what it was; ``ConcurrentChange``: somebody has come to need a version
+                before the boundary, or clones and readers kept coming.
+        """
+        for _ in range(_ATTEMPTS):
+            head = self.table(table_id)
+            if head.state != ACTIVE:
+                raise not_active(head.name, self._world.refs.read(head.key))
+            if head.location != location or head.floor < boundary:
+                problem = f"the HEAD of '{head.name}' was restored, or moved"
+                raise StateConflict("TableNotActive", problem, field="table", remedy="the next run goes on")
+            before = marks_in(self._pins.owner(head))
+            if cut_at(before, boundary) == before:
+                return
+            table_pins = self._pins.of(head)
+            first = min(table_pins.pins, key=lambda pin: pin.first)
+            if first.first < boundary:
+                problem = (
+                    f"version {first.first} of '{head.name}' is needed ({first.kind} {first.holder}".rstrip() + ")"
+                )
+                raise StateConflict(ErrorType.CONCURRENT_CHANGE, problem, field="table", remedy="the next run goes on")
+            marks = cut_at(marks_in(table_pins.owner), boundary)
+            writes: list[Write] = [mark(_held(table_pins.owner, head), table_pins.owner, marks), in_use(head)]
+            if not isinstance(self._world.refs.transact(writes, self._world.ids.uuid()), SomeRejected):
+                return
         raise _moving(head)
 
     def _plan(self, table_id: str, files_ms: int | None) -> tuple[VacuumPlan, TableHead, Location]:

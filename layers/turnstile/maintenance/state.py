@@ -200,11 +200,33 @@ def _opened(storage: LogStorage, version: int, files: LogFiles) -> _Start | None
                 rows += actions
             else:
                 names = tuple(_sidecar(body) for action, body in rows if action == "sidecar")
-                if all(storage.stat(f"{SIDECARS}{name}") is not None for name in names):
+                described = {"protocol", "metaData"} <= {action for action, _ in rows}
+                if described and all(storage.stat(f"{SIDECARS}{name}") is not None for name in names):
                     return _Start(checkpoint, rows, names)
         except (ValueError, OSError, UnsupportedTable):  # pyarrow's errors are the first two
             continue
     return None
+
+
+def is_complete(storage: LogStorage, version: int, files: LogFiles) -> bool:
+    """Whether a checkpoint of ``version`` is there, with all its parts and sidecars, and can be read here: a state can start with it.
+    ``files``: the listing of the log."""
+    return version in files.checkpoints and _opened(storage, version, files) is not None
+
+
+def named_sidecars(storage: LogStorage, path: str) -> set[str]:
+    """Returns the names of the sidecars that a checkpoint's file names; none if it is gone or empty. Raises UnsupportedTable if it cannot
+    be read here."""
+    stat = storage.stat(path)
+    if stat is None or stat.size == 0:
+        return set()
+    try:
+        rows = table_actions(storage, path, ("sidecar",))
+    except (ValueError, OSError) as error:  # pyarrow's
+        raise broken(f"{path} cannot be read: {error}") from error
+    if rows is None and storage.stat(path) is not None:
+        raise broken(f"{path} cannot be read here")
+    return {_sidecar(body) for _, body in rows or ()}
 
 
 def _sidecar(body: dict[str, Any]) -> str:

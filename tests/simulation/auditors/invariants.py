@@ -38,6 +38,7 @@ class Auditor:
         self.at: dict[str, History] = {}
         self.seen: Counter[str] = Counter()
         self.light_work: list[Callable[[History, str, bytes], None]] = []
+        self.cleanups: list[Callable[[str, str], None]] = []
 
     # -- HEADs ----------------------------------------------------------------------------------------------------
 
@@ -195,6 +196,10 @@ class Auditor:
                 raise Violation("I10", f"{path} of a table dropped just now was deleted")
             return
         parsed = parse_staged_file(path.removeprefix(STAGED))
+        if parsed is None and path.startswith(LOG) and self.cleanups:
+            for judge in self.cleanups:
+                judge(location, path)
+            return
         if parsed is None:
             raise Violation("I10", f"{path} was deleted")
         version = parsed[0]

@@ -15,6 +15,7 @@ from tests.simulation.scenarios.frozen import Frozen
 from tests.simulation.scenarios.groups import GROUP_MISTAKES, Groups
 from tests.simulation.scenarios.large_groups import LARGE_GROUP_MISTAKES, LargeGroups
 from tests.simulation.scenarios.light_work import LIGHT_WORK_MISTAKES, LightWork
+from tests.simulation.scenarios.log_cleanup import CLEANUP_MISTAKES, CleanedUp
 from tests.simulation.scenarios.owners import Owners
 from tests.simulation.scenarios.pasts import Pasts
 from tests.simulation.scenarios.scenario import Scenario
@@ -36,6 +37,7 @@ SCENARIOS: Final[dict[str, Scenario]] = {
         Sent(),
         LightWork(),
         Vacuumed(),
+        CleanedUp(),
     )
 }
 
@@ -52,6 +54,7 @@ PLANTED: Final[dict[str, Mapping[str, tuple[Callable[[], Any], str]]]] = {
     Sent.name: DELIVERY_MISTAKES,
     LightWork.name: LIGHT_WORK_MISTAKES,
     Vacuumed.name: VACUUM_MISTAKES,
+    CleanedUp.name: CLEANUP_MISTAKES,
 }
 
 

@@ -31,7 +31,7 @@ from turnstile.maintenance.core.pins import Marks
 from turnstile.maintenance.holds import Holds
 from turnstile.maintenance.pins import Pins
 
-_WEEK: Final = (MINUTE, 20 * MINUTE, HOUR, 2 * HOUR)
+WEEK: Final = (MINUTE, 20 * MINUTE, HOUR, 2 * HOUR)
 
 
 def holds_in(box: PastSandbox) -> Holds:
@@ -57,6 +57,10 @@ class PinAuditor:
         gone = {version for version in range(latest) if not marks.readable(version)} - self.removed
         self._state.auditor.seen["vacuum" if gone else "vacuum of nothing"] += 1
         self.removed |= gone
+        self.check()
+
+    def check(self) -> None:
+        """Whoever has a version still has it."""
         self._check_moments()
         self._check_location()
         self._named(self._state.trees.now[CATALOG], None)
@@ -190,6 +194,7 @@ class Vacuumed:
 
     name = "vacuums"
     grace = Grace(history_ms=3 * HOUR)
+    names_pause: tuple[int, ...] = BUSY
 
     def plan(self, seed: int) -> Plan:
         rng = random.Random(f"vacuums/{seed}")
@@ -209,21 +214,36 @@ class Vacuumed:
 
     def actors(self, state: State, plan: Plan) -> Iterator[Actor]:
         auditor = PastAuditor(state)
+        auditor.patient = False  # readers and marks overtake each other without a change of the catalog
         prepare(state)
         table = create(state, TABLE)
         process = Process(state, "prepare", prone=False)
         process.free = True
         fill(PastSandbox(process))
-        pins = PinAuditor(state, table)
-        kinds: dict[str, type[PastActor]] = {"appender": Appender, "vacuum": Vacuums, **OTHERS}
+        pins, kinds = self.auditor(state, table, plan), self.kinds()
         for number, name in enumerate(plan.actors):
             rng = random.Random(f"{plan.seed}/{name}/{number}")
             kind = name.split("-", maxsplit=1)[0]
-            actor = kinds[kind](state, name, rng, auditor, BUSY if kind == "names" else _WEEK)
+            if kind not in kinds:
+                yield self.other(state, name, table, rng)
+                continue
+            actor = kinds[kind](state, name, rng, auditor, self.names_pause if kind == "names" else WEEK)
             actor.grid = 20 * MINUTE  # so that they meet
             if isinstance(actor, _OfTable):
                 actor.table_id, actor.pins = table, pins
             yield Actor(name, actor, leads=kind == "appender")
+
+    def auditor(self, state: State, table: str, plan: Plan) -> PinAuditor:
+        """Who judges what is removed."""
+        return PinAuditor(state, table)
+
+    def kinds(self) -> dict[str, type[PastActor]]:
+        """The kinds of actors with a sandbox, by the names that they begin with."""
+        return {"appender": Appender, "vacuum": Vacuums, **OTHERS}
+
+    def other(self, state: State, name: str, table: str, rng: random.Random) -> Actor:
+        """An actor of another kind."""
+        raise KeyError(name)
 
     def settle(self, state: State, plan: Plan) -> None:
         """Nothing is due at the end."""
@@ -232,13 +252,14 @@ class Vacuumed:
 # -- what is planted ------------------------------------------------------------------------------------------------------
 
 
-def _forgets(method: str) -> Callable[[], Any]:
+def forgets(method: str) -> Callable[[], Any]:
+    """A kind of pins is forgotten."""
     return lambda: patch.object(Pins, method, lambda *_: iter(()))
 
 
 VACUUM_MISTAKES: Final[dict[str, tuple[Callable[[], Any], str]]] = {
-    "pins: clones are forgotten": (_forgets("_clones"), "I10"),
-    "pins: moments are forgotten": (_forgets("_moments"), "I10"),
+    "pins: clones are forgotten": (forgets("_clones"), "I10"),
+    "pins: moments are forgotten": (forgets("_moments"), "I10"),
     "pins: snapshots are forgotten": (
         lambda: swapped("turnstile.maintenance.pins.snapshots_with", lambda _: lambda *_: iter(())),
         "I10",

@@ -13,6 +13,7 @@ from turnstile.gc.kinds.history import HistoryScanner
 from turnstile.gc.kinds.iceberg import IcebergFileScanner
 from turnstile.gc.kinds.iceberg_files import IcebergDataScanner
 from turnstile.gc.kinds.iceberg_snapshots import IcebergSnapshotScanner
+from turnstile.gc.kinds.log import ExpiredLogScanner
 from turnstile.gc.kinds.objs import InlineObjScanner, OldMetadataScanner
 from turnstile.gc.kinds.staged import StagedFileScanner, StagingTableScanner
 from turnstile.gc.kinds.transactions import TransactionScanner
@@ -21,6 +22,7 @@ from turnstile.store.core.rows import Kind
 
 SCANNERS: Final[dict[Kind, Callable[[GcContext], Scanner]]] = {
     "staged": StagedFileScanner,
+    "log": ExpiredLogScanner,
     "staging": StagingTableScanner,
     "dropped": DroppedTableScanner,
     "objs": InlineObjScanner,

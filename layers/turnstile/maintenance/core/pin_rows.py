@@ -52,7 +52,9 @@ def joined(owner: Location, reader: Reader, now: int, skew_ms: int) -> tuple[Rea
         StateConflict: ``VersionsGone``: a vacuum may have removed files that they need; ``TooManyReaders``.
     """
     if not whole(owner, reader):
-        problem = f"version {reader.first} is not whole any more: a vacuum left those from {owner.readable_from} on"
+        problem = (
+            f"version {reader.first} is not whole any more: vacuum or clean-up left those from {owner.readable_from} on"
+        )
         remedy = f"register for version {owner.readable_from} or a later one"
         raise StateConflict("VersionsGone", problem, field="version", remedy=remedy, readable_from=owner.readable_from)
     others = tuple(each for each in left(owner, reader.holder, reader.principal) if each.until + skew_ms >= now)

@@ -87,3 +87,9 @@ def marks_of(pins: Iterable[Pin], before: Marks) -> Marks:
     kept.update(version for version in before.kept if version >= first)
     readable_from = max(first, before.readable_from)
     return Marks(readable_from, frozenset(version for version in kept if before.readable(version)))
+
+
+def cut_at(before: Marks, boundary: int) -> Marks:
+    """Returns the marks of a clean-up of the log that leaves every version from the boundary on: below it none is whole any more."""
+    kept = frozenset(version for version in before.kept if version >= boundary)
+    return Marks(max(before.readable_from, boundary), kept)

@@ -13,6 +13,11 @@ from urllib.parse import quote
 
 import msgspec
 
+from turnstile.store.core.names import LOG
+
+POINTER: Final = f"{LOG}_last_checkpoint"
+POINTER_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of it that are read."""
 CHECKSUM: Final = "checksum"
 
 

@@ -224,6 +224,7 @@ def _codec(annotation: Any) -> tuple[StoredAs, Callable[[Any], Any], Callable[[A
 
 Kind = Literal[
     "staged",
+    "log",
     "staging",
     "dropped",
     "objs",

@@ -1,0 +1,190 @@
+"""Files of Delta logs that have expired, and sidecars of checkpoints that came to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from turnstile.catalog.reader import CatalogReader
+from turnstile.delta.core.head import ACTIVE, TableHead
+from turnstile.delta.log import LogFiles, listed
+from turnstile.delta.metadata import MetadataStore
+from turnstile.gc.core import Item
+from turnstile.gc.scanner import FILES_MAX, Batch, GcContext, Problem, Scanner, batches, ids_in
+from turnstile.maintenance.core.cleanup import (
+    PROTECTION,
+    LogFile,
+    boundaries,
+    cleans,
+    expired,
+    orphans,
+    protected_before,
+)
+from turnstile.maintenance.core.pins import lowest
+from turnstile.maintenance.core.pointer import POINTER, POINTER_BYTES, pointed_version
+from turnstile.maintenance.core.upkeep import upkeep_of
+from turnstile.maintenance.holds import Holds
+from turnstile.maintenance.pins import Pins
+from turnstile.maintenance.state import SIDECARS, is_complete, named_sidecars
+from turnstile.store.core.errors import StateConflict
+from turnstile.store.core.writes import Row
+from turnstile.store.ports import LogStorage, Stat
+
+BATCH: Final = 200
+"""Files between two looks at the HEAD."""
+REMOVAL_MS: Final = 10 * 60_000
+"""For how long after a look at the HEAD files are removed: a process that was frozen looks again. A dropped table's folder is another
+table's later than that."""
+
+
+class ExpiredLogScanner(Scanner):
+    """Kind ``log``.
+
+    - Collects: commits, checkpoints, version checksums and log compaction files of active tables before the newest version that has a
+      complete checkpoint and is not above any that is needed: all pins, ``delta.logRetentionDuration`` among them
+      (``maintenance/core/cleanup.py``). Then sidecars that no checkpoint names, a week after they were written.
+    - Unreachable since: the table's log retention after the file was written.
+    - Announced by: marks in the row of the location's owner, as those of a vacuum: nobody can hold a version before the oldest
+      one that stays. Oldest first: wherever it stops, the log begins later, and has no gap.
+    - A crash leaves: fewer files.
+
+    ``delta.enableExpiredLogCleanup=false`` keeps a log. A table with a feature that is not known is a ``Problem``, and so is a checkpoint
+    that cannot be read where sidecars are to be removed.
+    """
+
+    row_kind = "table"
+
+    def __init__(self, context: GcContext) -> None:
+        super().__init__(context)
+        world = context.world
+        self._metadata = MetadataStore(world.objs, world.space)
+        self._pins = Pins(world, CatalogReader(world), self._metadata, history_ms=context.grace.history_ms)
+        self._holds = Holds(world, self._pins)
+
+    def scan(self, row: Row, now: int) -> Iterator[Batch | Problem]:
+        if row.get("state") != ACTIVE:
+            return
+        head = self._holds.table(row["table_id"])
+        described = self._metadata.get(head.catalog, head.metadata)
+        properties = dict(described.metadata.get("configuration") or {})
+        if not cleans(properties):
+            return
+        upkeep = upkeep_of(_without_protection(described.protocol), described.metadata)
+        protected = protected_before(described.protocol, properties)
+        if upkeep.log_ms is None or protected is None:
+            return
+        storage = self._world.storages.open(head.location)
+        files = listed(storage).upto(head.floor)
+        boundary = 0
+        oldest = min(files.commits, default=None)
+        if oldest is not None and files.commits[oldest].modified_ms <= now - upkeep.log_ms:
+            boundary = self._boundary(head, storage, files, protected)
+        stats = _stats(files)
+        items = (
+            _item(head, stats[file.path], now, min(now, stats[file.path].modified_ms + upkeep.log_ms))
+            for file in islice(expired(_described(files), boundary), FILES_MAX)
+        )
+        yield from batches(items, partial(self._remove, head, boundary), BATCH)
+        yield from self._sidecars(head, storage, boundary, now)
+
+    def _boundary(self, head: TableHead, storage: LogStorage, files: LogFiles, protected: int) -> int:
+        """The oldest version that stays; 0 if all do."""
+        upto = min(head.floor, head.tail_from)
+        pointer = storage.read(POINTER, POINTER_BYTES)
+        pointed = pointed_version(pointer[0]) if pointer is not None else None
+        if pointed is not None:
+            upto = min(upto, pointed)
+
+        def candidates(upto: int) -> Iterator[int]:
+            return boundaries(files.checkpoints, files.commits, floor=head.floor, upto=upto, protected=protected)
+
+        if next(candidates(upto), None) is None:  # without the cost of reading the pins
+            return 0
+        needed_from = lowest(self._pins.of(head).pins)
+        return next((at for at in candidates(min(upto, needed_from)) if is_complete(storage, at, files)), 0)
+
+    def _remove(self, head: TableHead, boundary: int, items: tuple[Item, ...]) -> None:
+        """Removes a batch. What it raises ends the table's turn: the next batch must not go before this one."""
+        self._holds.announce_cleanup(head.table_id, head.location, boundary)
+        self._delete(head, ids_in(items, head.table_id))
+
+    def _delete(self, head: TableHead, paths: Iterable[str]) -> None:
+        """Removes files one after the other, in this order. Raises StateConflict if that takes too long."""
+        storage, clock = self._world.storages.open(head.location), self._world.clock
+        until_ms = clock.now_ms() + REMOVAL_MS
+        for path in paths:
+            if clock.now_ms() > until_ms:
+                problem = f"{head.name}: it took longer than {REMOVAL_MS // 60_000} minutes to remove a batch of files"
+                raise StateConflict("TableNotActive", problem, remedy="the next run goes on", state=head.state)
+            storage.delete(path)
+            self._context.faults("collect.deleted")
+
+    # -- sidecars -------------------------------------------------------------------------------------------------------
+
+    def _sidecars(self, head: TableHead, storage: LogStorage, boundary: int, now: int) -> Iterator[Batch]:
+        """Sidecars that no checkpoint names, but those that go in the same run."""
+        there = {stat.path.removeprefix(SIDECARS): stat for stat in storage.list(SIDECARS)}
+        times = {name: stat.modified_ms for name, stat in there.items()}
+        if not orphans(times, (), now):
+            return
+        named = _Named(storage)
+        named.read(boundary)
+        items = (
+            _item(head, there[name], now, times[name]) for name in islice(orphans(times, named.names, now), FILES_MAX)
+        )
+        yield from batches(items, partial(self._remove_sidecars, head, boundary, named), BATCH)
+
+    def _remove_sidecars(self, head: TableHead, boundary: int, named: _Named, items: tuple[Item, ...]) -> None:
+        self._holds.announce_cleanup(head.table_id, head.location, boundary)
+        named.read(0)
+        paths = list(ids_in(items, head.table_id))
+        if again := next((path for path in paths if path.removeprefix(SIDECARS) in named.names), None):
+            problem = f"a checkpoint names {again}"
+            raise StateConflict("ConcurrentChange", problem, remedy="the next run goes on")
+        self._delete(head, paths)
+
+
+class _Named:
+    """The sidecars that checkpoints name."""
+
+    def __init__(self, storage: LogStorage) -> None:
+        self._storage, self._seen = storage, set[str]()
+        self.names = set[str]()
+
+    def read(self, first: int) -> None:
+        """Adds what the checkpoints of version ``first`` and later ones name that were not read before. Raises UnsupportedTable for one that
+        cannot be read."""
+        for version, stats in listed(self._storage).checkpoints.items():
+            for stat in stats:
+                if version >= first and stat.path not in self._seen:
+                    self.names |= named_sidecars(self._storage, stat.path)
+                    self._seen.add(stat.path)
+
+
+def _without_protection(protocol: dict[str, object]) -> dict[str, object]:
+    """The protocol without the feature that is only about the clean-up of logs."""
+    return {
+        name: [feature for feature in value if feature != PROTECTION] if isinstance(value, list) else value
+        for name, value in protocol.items()
+    }
+
+
+def _described(files: LogFiles) -> Iterator[LogFile]:
+    """The files of a log, each with what it is about."""
+    yield from (LogFile(stat.path, "commit", version) for version, stat in files.commits.items())
+    yield from (LogFile(stat.path, "checksum", version) for version, stat in files.checksums.items())
+    for version, stats in files.checkpoints.items():
+        yield from (LogFile(stat.path, "checkpoint", version) for stat in stats)
+    yield from (LogFile(stat.path, "compaction", last) for (_, last), stat in files.compactions.items())
+
+
+def _stats(files: LogFiles) -> dict[str, Stat]:
+    several = (stat for stats in files.checkpoints.values() for stat in stats)
+    single = (files.commits, files.checksums, files.compactions)
+    return {stat.path: stat for stats in single for stat in stats.values()} | {stat.path: stat for stat in several}
+
+
+def _item(head: TableHead, stat: Stat, now: int, since: int) -> Item:
+    return Item("log", f"{head.table_id}/{stat.path}", stat.size, since, now - since)
